@@ -1,10 +1,10 @@
 //! Compares the embedded device with XLA's CPU plugin. Both run the same programs for the same caller, alternately and
 //! in one process.
 //!
-//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-cpu --bench against_xla [-- FILTER]`. The last library in the variable is
-//! the plugin to compare with. Prints a table, and writes the results as JSON to `target/against_xla.json` and as a
-//! chart to `target/against_xla.svg`. The book contains a copy of the chart. Rows that exceed their target are marked.
-//! The outputs are compared first, so that a fast but wrong result does not count.
+//! Start the benchmark with `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-cpu --bench against_xla [-- FILTER]`. The last
+//! library in the variable is the plugin to compare with. The benchmark prints a table, and writes the results as JSON
+//! to `target/against_xla.json` and as a chart to `target/against_xla.svg`. The book contains a copy of the chart. Rows
+//! that exceed their target are marked. The outputs are compared first, so that a fast but wrong result does not count.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ const CASES: &[(&str, &str, f64)] = cases! {
     "loop_newton" 1.5
 };
 
-/// Returns the program with random inputs.
+/// Returns a benchmark case with the program `text` and random inputs. `target` is the maximum ratio of the times.
 fn case(name: &str, text: &str, target: f64) -> Case {
     let module = stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).expect("a program");
     let main = module.entry().expect("an entry");

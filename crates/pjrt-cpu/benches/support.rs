@@ -1,9 +1,10 @@
-//! Measures the query whether a device supports a program: `cargo bench -p pjrt-cpu --bench support`.
+//! Measures how long it takes to check whether a device supports a program. Start the benchmark with `cargo bench -p
+//! pjrt-cpu --bench support`.
 //!
-//! For each program, prints the median times of three answers. A table with rules for all operations of the program
-//! first checks only names, and then also types. The CPU device compiles the program. The target for a table is at most
-//! one millisecond for a program of 7 KB. The last column scales the time of the check of types to a program of 7 KB.
-//! Run the benchmark on an otherwise idle machine.
+//! For each program, prints the median times of three checks. The first check looks up the names of all operations in a
+//! table of rules. The second check also compares their types with the rules. In the third check, the CPU device
+//! compiles the program. The target for a table is at most one millisecond for a program of 7 KB. The last column
+//! scales the time of the second check to a program of 7 KB. Run the benchmark on an otherwise idle machine.
 
 use std::hint::black_box;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The embedded CPU device.
 //!
-//! [`Cpu`] is a PJRT plugin based on [`stablehlo_cpu`], which compiles, partitions and runs StableHLO programs and does
-//! not depend on PJRT. `pjrt-cpu-plugin` builds the same plugin as a shared library. [`engine`] and [`spmd`] re-export
-//! `stablehlo-cpu`, for programs that also compile without a client.
+//! [`Cpu`] is a PJRT plugin based on [`stablehlo_cpu`]. That crate compiles, partitions and runs StableHLO programs,
+//! and does not depend on PJRT. `pjrt-cpu-plugin` builds the same plugin as a shared library. [`engine`] and [`spmd`]
+//! re-export `stablehlo-cpu`, for programs that also compile without a client.
 //!
 //! A client accepts these options. `device_count` is the number of virtual devices, from 1 to 1024. The default is the
 //! environment variable `PJRT_CPU_DEVICES`, or 1 if it is not set. `memory_limit` is the number of bytes that each
@@ -23,7 +23,7 @@ pub use device::ffi;
 pub use device::{Cpu, CpuBackend, CpuBuffer, CpuExecutable};
 pub use stablehlo_cpu::spmd;
 
-/// The engine, [`stablehlo_cpu`]: compiles programs and runs them, without PJRT.
+/// The engine, re-exported from [`stablehlo_cpu`]. It compiles programs and runs them without PJRT.
 ///
 /// Programs that are compiled with this module do not call the handlers of [`ffi`], only the handlers of
 /// [`custom_calls`](engine::custom_calls).

@@ -10,7 +10,7 @@ use pjrt_cpu::Cpu;
 
 const CHILD: &str = "PJRT_CPU_TEST_FORK";
 
-/// Multiplies matrices, which uses several threads.
+/// A program that multiplies matrices on several threads.
 const LARGE: &str = "
 func.func @main(%x: tensor<700x700xf32>) -> tensor<700x700xf32> {
   %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
@@ -67,7 +67,7 @@ fn parent_and_child() {
         outcome("upload", client.buffer_from_host(&[1.0f32; 4], &[4]));
         outcome("execute small", small.execute(&[&x]));
         outcome("execute large", program.execute(&[&y]));
-        // The child has a copy of the elements, and `pjrt` reads them without a call that transfers.
+        // The child has a copy of the elements, and `pjrt` reads them without starting a transfer.
         outcome("download", x.to_host::<f32>());
         let read = x.to_host_async::<f32>().and_then(pjrt::HostRead::wait);
         outcome("asynchronous download", read);

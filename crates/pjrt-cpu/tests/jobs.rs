@@ -64,8 +64,9 @@ fn alone(devices: i64, text: &str) -> Vec<String> {
     run(&client, &compile(&client, text)).unwrap().iter().map(|bytes| hex(bytes)).collect()
 }
 
-/// Formats bytes in hexadecimal, or as a hash if there are many bytes. If the output of a process exceeds the capacity
-/// of the pipe, the process waits until the test reads it, while the test may still wait for another process.
+/// Formats bytes in hexadecimal, or as a hash if there are many bytes. A hash keeps the output of a process within the
+/// capacity of the pipe. Otherwise, the process would wait until the test reads the output, while the test may still
+/// wait for another process.
 fn hex(bytes: &[u8]) -> String {
     if bytes.len() > 4096 {
         let mut hasher = DefaultHasher::new();

@@ -1,6 +1,6 @@
 //! Measures collectives of four members in one process, compared with copying the same bytes once.
 //!
-//! `cargo bench -p stablehlo-cpu --bench collectives`
+//! Start the benchmark with `cargo bench -p stablehlo-cpu --bench collectives`.
 
 use std::hint::black_box;
 use std::thread;

@@ -1,13 +1,13 @@
-//! Measures the best and the median time of typical programs over many runs. `cargo bench -p stablehlo-cpu --bench
-//! engine [-- FILTER]`.
+//! Measures the best and the median time of typical programs over many runs. Start the benchmark with `cargo bench -p
+//! stablehlo-cpu --bench engine [-- FILTER]`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use stablehlo_cpu::{DType, Pool, Program, Tensor, compile};
 
-/// Runs for about a second and prints the best time, the median time and the rate. `work` is the work of one run, and
-/// `unit` is the unit of the rate. Does nothing if `name` does not contain `filter`.
+/// Calls `run` for about a second, and prints the best time, the median time and the rate. `work` is the work of one
+/// run, and `unit` is the unit of the rate. Does nothing if `name` does not contain `filter`.
 fn time(name: &str, filter: &str, work: f64, unit: &str, mut run: impl FnMut()) {
     if !name.contains(filter) {
         return;

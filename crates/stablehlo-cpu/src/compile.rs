@@ -12,7 +12,7 @@ use crate::spmd::{self, OpSharding};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// State of a compilation, which the passes update.
+/// The state of a compilation. Each pass reads and updates it.
 struct Compilation<'m> {
     module: Cow<'m, Module>,
     settings: &'m CompileSettings,
@@ -25,8 +25,8 @@ struct Compilation<'m> {
     bounded: BoundedArrays,
 }
 
-/// A pass over the whole module, which rewrites the module or records facts about it. A pass that does not apply
-/// changes nothing.
+/// A pass over the whole module. A pass rewrites the module or records facts about it. If it does not apply to the
+/// module, it changes nothing.
 type Pass = fn(&mut Compilation<'_>) -> Result<()>;
 
 /// The passes, in the order in which they run.
@@ -50,7 +50,8 @@ impl Compilation<'_> {
     }
 }
 
-/// Replaces `async_start` and `async_done` with the op in the body of `async_start`, which then runs synchronously.
+/// Replaces each pair of `async_start` and `async_done` with the body of `async_start`, so that the body runs
+/// synchronously.
 fn inline_async_ops(program: &mut Compilation<'_>) -> Result<()> {
     let module = passes::inline_async_ops(&program.module)?;
     program.replace(module);
@@ -101,8 +102,8 @@ fn combine_all_reduces(program: &mut Compilation<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Serializes the module for clients, in the format of the source program, if the module was partitioned or if the
-/// settings specify storage orders.
+/// Serializes the module for clients if it was split into several partitions, or if the settings specify storage
+/// orders. Writes a portable artifact of the source program's version if possible, and MLIR text otherwise.
 fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
     let settings = program.settings;
     if program.readable.is_some() || (program.shardings.is_none() && !settings.has_orders()) {
@@ -150,8 +151,9 @@ fn assign_layouts(program: &mut Compilation<'_>) -> Result<()> {
 ///
 /// # Errors
 ///
-/// Returns an error if the module is invalid, or if it contains ops that the engine does not support. The error names
-/// each unsupported op, with its types and its location.
+/// Returns an error if the module is invalid, or if it contains ops that the engine does not support.
+/// [`CompileError::all`] returns one error for each unsupported op. Each of them names the op, its types and its
+/// location.
 pub fn compile(module: &Module) -> Result<Program> {
     compile_in(module, Pool::global())
 }

@@ -2,10 +2,11 @@
 
 use stablehlo::ir::{Func, Module, Op, OpKind, Region, Type, Unary, ValueId};
 
-/// Maximum depth of nested calls and regions. Deeper ones add no cost. Real programs do not nest that deeply.
+/// Maximum depth of nested calls and regions. Operations that are nested more deeply add no cost. The limit prevents a
+/// stack overflow, because the walk is recursive. Real programs do not nest that deeply.
 const MAX_DEPTH: usize = 96;
-/// Maximum number of operations to visit. If each function calls the next one twice, the number of visits grows
-/// exponentially.
+/// Maximum number of operations to visit. The limit bounds the time of an estimate. If each function calls the next one
+/// twice, the number of visits grows exponentially.
 const MAX_VISITS: usize = 1 << 20;
 
 /// Estimated number of operations of one execution. Each loop counts as one iteration, and all branches of a
@@ -57,7 +58,7 @@ struct Walk<'m> {
 }
 
 impl Walk<'_> {
-    /// Adds the cost of a region that runs `times` times.
+    /// Adds the cost of a region that runs `times` times, and that `depth` calls and regions contain.
     fn region(&mut self, func: &Func, body: &Region, times: f64, depth: usize) {
         if depth > MAX_DEPTH {
             return;

@@ -72,7 +72,8 @@ impl CompileError {
         self
     }
 
-    /// Combines several errors into the first one. Returns `None` if there are no errors.
+    /// Returns the first error, and adds the others to the errors that [`all`](Self::all) returns. Returns `None` if
+    /// `errors` is empty.
     pub(crate) fn together(errors: Vec<CompileError>) -> Option<Self> {
         let mut errors = errors.into_iter();
         let mut first = errors.next()?;
@@ -85,7 +86,7 @@ impl CompileError {
 pub(crate) struct Place {
     pub(crate) operation: Option<String>,
     pub(crate) location: Option<String>,
-    /// The op with its types, its function and its location.
+    /// A text that names the op, its types, its function and its location.
     pub(crate) description: String,
 }
 

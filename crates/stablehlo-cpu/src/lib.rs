@@ -1,6 +1,6 @@
 //! Compiles StableHLO programs, partitions them over devices, and runs them on the cores of the CPU.
 //!
-//! [`compile`] turns a [`Module`](stablehlo::ir::Module) into a [`Program`], which is a flat list of steps.
+//! [`compile`] turns a [`Module`](stablehlo::ir::Module) into a [`Program`]. A program is a flat list of steps.
 //! [`Program::run`] runs the program on [`Tensor`]s. [`compile_with`] compiles a program for several members that run
 //! at the same time, as replicas, as partitions, or both. The members belong to a [`Communicator`], and each member
 //! runs on its own thread. If the program describes the work of all partitions together, [`spmd::partition`] first

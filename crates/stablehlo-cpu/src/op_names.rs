@@ -14,7 +14,8 @@ pub(crate) fn op_name(kind: &OpKind) -> String {
     name.strip_prefix("stablehlo.").map_or(name.clone(), str::to_owned)
 }
 
-/// Describes an op with its types and its location in the user's program.
+/// Describes an op for an error message. The description contains the types of the op and its location in the user's
+/// program.
 pub(crate) fn place(module: &Module, func: &Func, op: &Op) -> Place {
     let types = |ids: &[stablehlo::ir::ValueId]| {
         let texts: Vec<String> =

@@ -1,5 +1,5 @@
-//! Programs in XLA's HLO format. Compares results with JAX (see `make_hlo.py`), and checks that broken programs do not
-//! panic.
+//! Tests programs in XLA's HLO format. Compares their results with JAX (see `make_hlo.py`), and checks that broken
+//! programs do not panic.
 //!
 //! Requires Python with JAX 0.10.2, at `target/venv-jax-0.10.2` or at the path in `STABLEHLO_TEST_PYTHON`.
 
@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use half::{bf16, f16};
 use stablehlo_cpu::{Communicator, CompileSettings, DType, Pool, Program, Tensor, compile_with};
 
-/// The directory of the test programs, which is created once. `None` if the Python interpreter does not exist.
+/// The directory of the test programs. The first use creates it. `None` if the Python interpreter does not exist.
 static CASES: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = std::env::var_os("STABLEHLO_TEST_PYTHON")

@@ -95,15 +95,15 @@ impl Code {
         stop: Option<&AtomicBool>,
         host: &mut dyn Host,
     ) -> Result<(), Error> {
-        // No loop runs `u64::MAX` iterations.
+        // No loop runs `u64::MAX` iterations, so this run does not pause.
         self.run_part(u64::MAX, reads, writes, stop, host).map(drop)
     }
 
     /// Runs the program, but leaves each outermost `While` loop after at most `iterations` iterations, as if its
     /// condition were false. Returns whether the conditions of all these loops became false.
     ///
-    /// If a program has only one such loop, which loads its initial values from arrays and stores its results in the
-    /// same arrays, the next run continues where this run paused.
+    /// A program can continue where a run paused. To allow this, give the program only one such loop, load the loop's
+    /// initial values from arrays, and store its results in the same arrays. The next run then continues the loop.
     pub fn run_part(
         &self,
         iterations: u64,
@@ -183,7 +183,8 @@ impl fmt::Debug for Code {
 /// Runs a step of the host, for generated code. Returns 0 if the run continues, and 1 if it must end.
 #[expect(clippy::disallowed_methods, reason = "the crate's one place for parts of arrays and for panics")]
 extern "C" fn call_host(context: *mut Context<'_, '_>, step: u32) -> i32 {
-    // SAFETY: J2 (host steps): generated code passes the context of its run, which nothing else uses meanwhile.
+    // SAFETY: J2 (host steps): generated code passes the context of its run, and nothing else uses this context
+    // meanwhile.
     let context = unsafe { &mut *context };
     let step_of = &context.steps[step as usize];
     let start = |part: &Part| context.arrays[part.array.0 as usize].wrapping_add(part.start);

@@ -67,7 +67,8 @@ pub(crate) struct ArrayType {
     pub(crate) writable: bool,
 }
 
-/// A program: typically a loop, with the statements that load its initial values and store its results.
+/// A program. It typically consists of a loop, of statements before the loop that load its initial values, and of
+/// statements after the loop that store its results.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     pub(crate) values: Vec<Element>,
@@ -120,7 +121,7 @@ fn index(at: usize) -> u32 {
 /// Statements, and the values that they compute for the enclosing statement.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
-    /// The statements, which run in order.
+    /// The statements, in the order in which they run.
     pub statements: Vec<Statement>,
     /// The results of the block. They are defined by its statements or before the block.
     pub results: Vec<Value>,

@@ -5,12 +5,12 @@
 //!
 //! # From a loop to code
 //!
-//! A [`Program`] consists of typed scalar [values](Value), each defined once, of [arrays](Array) of bytes, which the
-//! caller passes to each run, and of statements. Statements load and store elements, compute values, repeat blocks,
-//! choose between blocks, and call the caller's [`Host`] for steps that a program cannot express. The caller translates
-//! its own representation to a program. `stablehlo-cpu` does this after it has resolved shapes and inlined calls.
-//! [`Code::compile`] verifies a program, translates it, and returns [`Code`] to run. It rejects programs whose
-//! translation would take longer than a fraction of a second.
+//! A [`Program`] consists of values, arrays and statements. A [value](Value) is a typed scalar that is defined once. An
+//! [array](Array) consists of bytes that the caller passes to each run. Statements load and store elements, compute
+//! values, repeat blocks, choose between blocks, and call the caller's [`Host`] for steps that a program cannot
+//! express. The caller translates its own representation to a program. `stablehlo-cpu` does this after it has resolved
+//! shapes and inlined calls. [`Code::compile`] verifies a program, translates it, and returns [`Code`] to run. It
+//! rejects programs whose translation would take longer than a fraction of a second.
 //!
 //! Ops have the semantics of StableHLO. The results of divisions by zero, of shifts by more bits than the operand has,
 //! and of conversions of numbers that do not fit are defined. Functions such as `sine` are [calls](Function) of the

@@ -1,10 +1,10 @@
 //! Translates StableHLO's ops to Cranelift's instructions.
 //!
 //! For divisions by zero, large shifts and some conversions, Cranelift's instructions trap or return other results than
-//! StableHLO requires. StableHLO, or the engine that this crate belongs to, defines all these cases. An integer divided
-//! by zero is -1, and its remainder is the dividend. A shift by more bits than the operand has results in 0 or in
-//! copies of the sign bit. A float that is converted to an integer saturates, and NaN becomes 0. The maximum or minimum
-//! of a number and NaN is NaN, and +0 is larger than -0.
+//! StableHLO requires. StableHLO or the engine in `stablehlo-cpu` defines all these cases. An integer divided by zero
+//! is -1, and its remainder is the dividend. A shift that moves all bits out of the operand gives 0 or copies of the
+//! sign bit. A float that is converted to an integer saturates, and NaN becomes 0. The maximum or minimum of a number
+//! and NaN is NaN, and +0 is larger than -0.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};

@@ -387,13 +387,13 @@ impl<'p, 'f> Translator<'p, 'f> {
     }
 }
 
-/// Returns the flags for accesses to arrays, which neither trap nor require alignment.
+/// Returns the flags for accesses to arrays. Such accesses neither trap nor require alignment.
 fn memory() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
-/// Returns the size of a block, which is the number of its statements and nested statements plus one for each block. A
-/// block with loops or host steps is too large to be unrolled.
+/// Returns the size of a block. The size is the number of its statements and nested statements, plus one for each
+/// block. A block with loops or host steps is too large to be unrolled.
 fn size_of_block(block: &Block) -> usize {
     let size = |statement: &Statement| match statement {
         Statement::Let { .. } | Statement::Store { .. } => 1,

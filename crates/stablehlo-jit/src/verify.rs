@@ -5,15 +5,17 @@ use crate::ir::{
     Access, Block, Element, Expression, Part, Program, Selector, Statement, Value, has_binary, has_compare, has_unary,
 };
 
-/// Maximum nesting of statements.
+/// Maximum nesting of statements. The limit prevents a stack overflow, because this verifier and the translator are
+/// recursive.
 const MAX_DEPTH: usize = 64;
 /// Maximum number of values. The time and the memory of the code generator grow faster than the program.
 const MAX_VALUES: usize = 16_384;
 
 /// Checks that a program follows the rules of the intermediate representation.
 ///
-/// Each value must be defined once, before its uses and in a block around them, and operands must have the right types.
-/// Each access must lie in its array. The program must write only to writable arrays.
+/// Each value must be defined once, before its uses. The uses must be in the block of the definition or in a block
+/// inside it. A loop's body may also use the values of the loop's condition. Operands must have the right types. Each
+/// access must lie in its array. The program must write only to writable arrays.
 pub(crate) fn verify(program: &Program) -> Result<(), Error> {
     if program.values.len() > MAX_VALUES {
         return Err(Error::TooLarge { values: program.values.len(), limit: MAX_VALUES });

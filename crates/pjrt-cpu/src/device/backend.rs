@@ -130,8 +130,8 @@ impl Backend for CpuBackend {
         let shape = host.shape();
         let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
         let failed = |error| run_error(error, to.device);
-        // The framework does not change this memory while the buffer uses it. If the memory is aligned, use it without
-        // a copy.
+        // If the memory is aligned and the framework lends it, use it without a copy. The framework does not change
+        // lent memory while the buffer uses it.
         if Tensor::is_aligned(host.bytes())
             && let Some(alias) = host.alias()
             && let Some(tensor) = Tensor::foreign(dtype, &dims, Lent(alias)).map_err(failed)?

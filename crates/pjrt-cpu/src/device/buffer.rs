@@ -56,7 +56,8 @@ impl From<Arc<Promise>> for CpuBuffer {
 }
 
 impl CpuBuffer {
-    /// Returns the event that becomes ready with the tensor, or `None` if the tensor exists.
+    /// Returns the event that becomes ready with the tensor, or `None` if the tensor exists or its execution has
+    /// failed.
     #[inline]
     pub(crate) fn pending(&self) -> Option<&Event> {
         match &self.0 {

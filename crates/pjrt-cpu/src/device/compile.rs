@@ -56,9 +56,10 @@ impl CpuExecutable {
         self.is_quick
     }
 
-    /// Returns whether the program has loops, and everything outside of the loops and their first [`FIRST_PART`]
-    /// operations are together faster than handing the run to another thread. The program must also contain neither
-    /// handlers nor side effects. Another thread continues the run only if the loops take longer.
+    /// Returns whether the caller's thread runs the first part of the program. The program must have loops, and must
+    /// contain neither handlers nor side effects. The steps outside of the loops and the first [`FIRST_PART`]
+    /// operations of the loops must together be faster than handing the run to another thread. Another thread continues
+    /// the run only if the loops take longer.
     #[inline]
     pub(crate) fn has_first_part(&self) -> bool {
         self.has_first_part
@@ -144,7 +145,7 @@ pub(crate) fn compile<B: Backend>(
 const PYTHON_CALLBACK: &str = "pjrt_plugin_python_callback";
 
 /// Returns the text of a program, for comparison between processes. Omits the data of Python callbacks, because it
-/// contains numbers that differ between processes. The data of other custom calls must agree.
+/// contains callback IDs that differ between processes. The data of other custom calls must agree.
 fn common(module: &Module) -> String {
     fn strip(region: &mut Region) {
         for op in &mut region.ops {
@@ -272,7 +273,8 @@ fn donated(parameters: &[Parameter], info: &ExecutableInfo) -> Vec<usize> {
     parameters.iter().enumerate().filter(is_donated).map(|(index, _)| index).collect()
 }
 
-/// Returns the memory kinds that `mhlo.memory_kind` names, or no kinds if all arrays are in the default memory.
+/// Returns the memory kind of each argument or result, as `mhlo.memory_kind` specifies it. Returns an empty list if all
+/// arrays are in the default memory.
 fn memory_kinds(attributes: &[Attributes], count: usize, what: &str) -> Result<Vec<String>> {
     let kind = |index: usize| {
         let all = attributes.get(index).map_or(&[][..], Vec::as_slice);
@@ -320,7 +322,7 @@ mod tests {
         compile_module::<crate::device::CpuBackend>(&module, &CompileOptions::default()).unwrap().info.donated
     }
 
-    /// The numbers of Python callbacks differ between processes. The data of any other custom call is a part of the
+    /// The IDs of Python callbacks differ between processes. The data of any other custom call is a part of the
     /// program.
     #[test]
     fn only_numbers_of_callbacks_may_differ() {

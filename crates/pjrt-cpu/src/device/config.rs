@@ -8,7 +8,7 @@ use device_plugin::{ClientOptions, Error, OptionSchema, OptionSpec, OptionType, 
 
 /// The plugin's name.
 pub(crate) const NAME: &str = "pjrt_cpu";
-/// The name that a client reports with the option `plain_platform_name`. PyTorch/XLA names devices after their platform,
+/// The name that a client reports with the option `plain_platform_name`. PyTorch/XLA names devices after their platform
 /// and expects names without underscores.
 const PLAIN_NAME: &str = "pjrtcpu";
 const PLAIN: &str = "plain_platform_name";
@@ -27,7 +27,7 @@ const DETERMINISTIC: &str = "deterministic";
 /// client has a constant of this name.
 const IN_FLIGHT: &str = "max_inflight_computations_per_device";
 const IN_FLIGHT_VARIABLE: &str = "PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE";
-/// Default of [`IN_FLIGHT`], which is XLA's default.
+/// Default of [`IN_FLIGHT`]. XLA has the same default.
 const DEFAULT_IN_FLIGHT: usize = 32;
 
 /// Option for the rank of this process. [`NODES`] is the option for the number of processes.
@@ -295,7 +295,7 @@ fn parse_bytes(text: &str) -> Option<usize> {
     let rest = if fraction.is_empty() {
         0
     } else {
-        // Use only the first nine digits, so that the product does not overflow.
+        // Use only the first nine digits of the fraction, so that the product does not overflow.
         let digits = &fraction[..fraction.len().min(9)];
         let scale = 10u128.pow(u32::try_from(digits.len()).ok()?);
         usize::try_from(digits.parse::<u128>().ok()? * u128::try_from(unit).ok()? / scale).ok()?

@@ -48,7 +48,7 @@ pub(crate) fn find<B: Backend>(target: &str) -> Option<Arc<custom_calls::Handler
     }))
 }
 
-/// Calls a handler, and converts the engine's types to the SDK's.
+/// Calls a handler with the operands, results and attributes of a call, converted from the engine's types to the SDK's.
 fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [&mut [u8]]) -> Result<()> {
     let shapes = |all: &[_]| all.iter().map(types::shape).collect::<Result<Vec<Shape>>>();
     let (of_operands, of_results) = (shapes(&call.operands)?, shapes(&call.results)?);

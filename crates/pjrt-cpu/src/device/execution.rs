@@ -64,13 +64,14 @@ enum Work {
 }
 
 impl State {
-    /// Runs a program on one device.
+    /// Runs a program on the device of a launch. Returns the event of the execution.
     pub(crate) fn execute<B: Backend<Buffer = CpuBuffer>>(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,
         launch: &mut Launch<'_, B>,
     ) -> Result<Event> {
-        // This process may have only one of the devices of a program that spans several processes.
+        // Other processes also run such a program, even if this process has only one of its devices. Only `execute_all`
+        // connects the members in several processes.
         if !executable.is_quick() && executable.span().is_some() {
             let events = self.execute_all(executable, std::slice::from_mut(launch))?;
             return events.into_iter().next().ok_or_else(|| Error::internal("a launch without an event"));
@@ -188,7 +189,7 @@ impl State {
             let (workers, previous) = (Arc::clone(&self.workers), turn.previous.clone());
             inputs.push(previous);
             when_ready(inputs, move || {
-                // If the threads cannot be started, the jobs are dropped, which fails their events.
+                // If the threads cannot be started, the jobs are dropped, and their events fail.
                 drop(workers.launch(jobs));
                 turn.end();
             });
@@ -197,7 +198,7 @@ impl State {
             self.workers.launch(jobs).map_err(failed)?;
         } else {
             let workers = Arc::clone(&self.workers);
-            // If the threads cannot be started, the jobs are dropped, which fails their events.
+            // If the threads cannot be started, the jobs are dropped, and their events fail.
             when_ready(inputs, move || drop(workers.launch(jobs)));
         }
         if is_awaited {
@@ -207,7 +208,7 @@ impl State {
     }
 
     /// Returns the members of a launch that this process runs, in the order of `launches`. If they communicate with
-    /// other processes, also returns the turn of the launch.
+    /// other processes, also returns the [`Turn`] of the launch.
     fn members<B: Backend<Buffer = CpuBuffer>>(
         &self,
         executable: &CpuExecutable,
@@ -246,8 +247,8 @@ impl State {
     /// Waits until the devices may have another execution in flight.
     ///
     /// This wait always ends. The inputs of the executions in flight exist or are the results of other executions, so
-    /// these executions end without the caller. A handler runs on a thread of the client, which does not wait here, so
-    /// a handler may launch programs beyond the limit.
+    /// these executions end without the caller. A thread of the client does not wait here. A handler runs on such a
+    /// thread, so it may launch programs beyond the limit.
     fn wait_for_room(&self, devices: &[usize]) {
         self.running.wait_for_room(devices, || self.workers.is_own_thread());
     }

@@ -19,7 +19,7 @@ pub(crate) enum FirstPart {
     Paused(Paused),
 }
 
-/// A run that has not ended.
+/// A run that has paused in a loop.
 pub(crate) struct Paused {
     run: PausedRun,
     /// The inputs in host memory, kept alive so that the run does not reuse their memory for outputs on the device.

@@ -1,8 +1,8 @@
 //! Jobs: the processes that run programs together, their devices, and the launches in which they take part.
 //!
-//! Every process must launch the programs with collectives in the same order. Launches on the same devices are counted,
-//! and each launch has its own stream of messages. A process begins a launch with a greeting that identifies the
-//! program.
+//! Every process must launch the programs with collectives in the same order. Launches on the same devices are
+//! numbered. The number of a launch identifies its stream of messages in all processes. A process begins a launch with
+//! a greeting that identifies the program.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -76,7 +76,7 @@ impl Listener {
     }
 }
 
-/// The order of launches.
+/// The order in which this process launches programs with collectives.
 struct Order {
     /// The number of the next launch in each [lane](Span::lane).
     next: HashMap<u64, u64>,
@@ -105,8 +105,8 @@ impl Span {
     }
 }
 
-/// The turn of a launch, in which it is passed to the threads of its devices. All launches of a process take turns in
-/// the order in which they began, so that the threads of all processes run them in the same order.
+/// The turn of a launch. During its turn, a launch is passed to the threads of its devices. All launches of a process
+/// take turns in the order in which they began, so that the threads of all processes run them in the same order.
 pub(crate) struct Turn {
     /// Becomes ready when this turn begins.
     pub(crate) previous: Event,
@@ -213,7 +213,7 @@ impl Job {
     }
 
     fn lock(&self) -> MutexGuard<'_, Order> {
-        // A lock is never poisoned, because no code here panics while it holds one.
+        // The lock is never poisoned, because no code here panics while it holds the lock.
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,4 +1,4 @@
-//! Array layouts of a program's arguments and results: any order of dimensions, without tiles.
+//! The layouts of a program's arguments and results. The device supports any order of dimensions, but no tiles.
 
 use device_plugin::stablehlo::{LayoutMode, layout_modes};
 use device_plugin::{Error, Layout, Result, Shape};

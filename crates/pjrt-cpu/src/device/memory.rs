@@ -20,12 +20,12 @@ pub(crate) struct Memories {
     host: Pool,
     /// Number of bytes that a device may use, as reported in statistics.
     limit: Option<usize>,
-    /// Number of bytes that every device may reserve at the same time: its own limit, or its share of the machine's
-    /// memory.
+    /// Number of bytes that every device may reserve at the same time. This is the device's own limit, or its share of
+    /// the machine's memory.
     reservable: Option<usize>,
 }
 
-/// Returns the memories in the order in which frameworks list them: grouped by device.
+/// Returns the memories of the devices with these IDs, grouped by device. Frameworks list them in this order.
 pub(crate) fn infos(ids: impl Iterator<Item = i32>) -> Vec<MemoryInfo> {
     let of = |id| (0..).zip(KINDS).map(move |(kind_id, kind)| MemoryInfo::new(kind, kind_id, [id]).on_host());
     ids.flat_map(of).collect()

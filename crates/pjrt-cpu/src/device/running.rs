@@ -63,7 +63,7 @@ enum Phase {
     Ended,
 }
 
-/// A stopped execution, whose waiters are notified after the lock is released.
+/// A stopped execution. Its waiters are notified after the lock is released.
 struct Stopped {
     completer: Option<Completer>,
     communicator: Option<Arc<Communicator>>,
@@ -192,7 +192,8 @@ impl Running {
         found
     }
 
-    /// Fails all executions, or only those without side effects.
+    /// Fails all executions that have neither ended nor failed. Unless `with_side_effects` is set, omits the executions
+    /// with side effects.
     pub(crate) fn stop_all(&self, with_side_effects: bool, error: &Error) {
         let stopped: Vec<_> = {
             let mut executions = self.lock();
@@ -210,7 +211,7 @@ impl Running {
         let mut executions = self.lock();
         executions.frozen = true;
         let mut worlds = Vec::new();
-        // No execution starts after this, so the counts are not used again.
+        // No execution starts after this point, so the counts are not used again.
         executions.per_device.clear();
         executions.all.retain(|_, entry| {
             entry.stop.request();
@@ -238,7 +239,8 @@ impl Running {
         self.lock().frozen
     }
 
-    /// If the process is ending, parks this thread, so that it does not report the end of its execution.
+    /// If the process is ending, removes execution `number` and parks this thread, so that the thread does not report
+    /// the end of the execution.
     fn park_if_frozen(&self, number: u64) {
         let mut executions = self.lock();
         if !executions.frozen {

@@ -18,7 +18,7 @@ pub(crate) struct State {
     pub(crate) memories: Memories,
     pub(crate) workers: Arc<Workers>,
     pub(crate) deterministic: bool,
-    /// Executions that may take long: those that run on another thread or contain a loop.
+    /// Executions that may take long. These are the executions that run on another thread or contain a loop.
     pub(crate) running: Arc<Running>,
     /// The job of several processes to which this process belongs.
     pub(crate) job: Option<Arc<Processes>>,
@@ -71,13 +71,14 @@ pub(crate) fn on_host<B: Backend<Buffer = CpuBuffer>>(launch: &Launch<'_, B>, in
     launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory))
 }
 
-/// Takes the inputs of a launch, which are ready.
+/// Takes the tensors of a launch's inputs. The inputs must be ready.
 #[inline]
 pub(crate) fn ready_inputs<B: Backend<Buffer = CpuBuffer>>(launch: &mut Launch<'_, B>) -> Result<Vec<Tensor>> {
     (0..launch.inputs.len()).map(|index| take(launch, index).into_tensor()).collect()
 }
 
-/// Adds outputs to a launch. The outputs become ready with the event `ready`.
+/// Creates a promise for each output of a launch, and adds buffers of these promises to the launch's outputs. The
+/// outputs become ready with the event `ready`. Returns the promises.
 pub(crate) fn promises<B: Backend<Buffer = CpuBuffer>>(
     executable: &CpuExecutable,
     launch: &mut Launch<'_, B>,
@@ -91,7 +92,7 @@ pub(crate) fn promises<B: Backend<Buffer = CpuBuffer>>(
     Ok(outputs)
 }
 
-/// Takes an input of a launch: the framework's buffer if it is donated, otherwise a clone.
+/// Returns an input of a launch. Takes the framework's buffer if it is donated, and clones the buffer otherwise.
 #[inline]
 pub(crate) fn take<B: Backend<Buffer = CpuBuffer>>(launch: &mut Launch<'_, B>, index: usize) -> CpuBuffer {
     match launch.inputs.take(index) {

@@ -44,7 +44,8 @@ pub(crate) fn supports(program: &Program) -> Support {
     }
 }
 
-/// Returns the engine's errors for a program, one for each unsupported op.
+/// Returns the engine's error for a program, or `None` if the program compiles. [`CompileError::all`] returns one error
+/// for each unsupported op.
 fn refused(module: &Module, options: &CompileOptions) -> Option<CompileError> {
     let count = |n: i64| usize::try_from(n).unwrap_or(1).max(1);
     let settings = settings::<CpuBackend>(count(options.num_replicas), count(options.num_partitions), options);

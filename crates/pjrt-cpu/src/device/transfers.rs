@@ -78,7 +78,7 @@ impl Transfers {
             }
         });
         if started.is_err() {
-            // Drop the arrays, which fails their events.
+            // Drop the waiting jobs. This drops their arrays and fails their events.
             let dropped = lock(&self.outbox).remove(&to);
             drop(dropped);
         }
@@ -95,7 +95,7 @@ impl Transfers {
         job
     }
 
-    /// Waits for the threads, unless the caller is one of them.
+    /// Waits for all threads to end, except for the calling thread.
     pub(crate) fn join(&self) {
         let threads = std::mem::take(&mut *lock(&self.threads));
         let this = std::thread::current().id();
@@ -194,7 +194,7 @@ impl Transfers {
             false => Ok(buffer),
             true => Err(Error::unimplemented("arrays with dynamic dimensions do not move between processes")),
         });
-        // The other process waits for the array, so it is sent even if the client is destroyed.
+        // The other process waits for the array, so the array is sent even if the client is destroyed.
         let device = transfer.here.device;
         let target = Target { device, has_side_effects: true, is_awaited: true, ..Target::default() };
         let (event, ticket) = self.running.add(target)?;
@@ -249,7 +249,7 @@ impl Transfers {
         Ok(received)
     }
 
-    /// Ends the wait for arrays of other processes.
+    /// Fails the transfers that wait for arrays of other processes.
     pub(crate) fn stop_receiving(&self) {
         if let Some(job) = &self.job {
             job.transport().fail(STREAM, &[], "the client was destroyed before the array arrived");

@@ -45,13 +45,13 @@ const TYPES: &[(DType, ElementType)] = &[
     (DType::C128, ElementType::C128),
 ];
 
-/// Returns the engine's element type.
+/// Returns the engine's element type for an element type of PJRT.
 pub(crate) fn dtype(element_type: ElementType) -> Result<DType> {
     let pair = TYPES.iter().find(|(_, pjrt)| *pjrt == element_type);
     pair.map(|(dtype, _)| *dtype).ok_or_else(|| Error::unimplemented(format!("arrays of {element_type}")))
 }
 
-/// Returns PJRT's element type.
+/// Returns PJRT's element type for an element type of the engine.
 pub(crate) fn element_type(dtype: DType) -> Result<ElementType> {
     let pair = TYPES.iter().find(|(engine, _)| *engine == dtype);
     pair.map(|(_, pjrt)| *pjrt).ok_or_else(|| Error::unimplemented(format!("arrays of {}", dtype.name())))

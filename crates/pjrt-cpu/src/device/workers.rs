@@ -2,7 +2,7 @@
 //! whose members wait for each other.
 //!
 //! A handler of a custom call may wait for another program, or for a handler of another program. A thread that is in a
-//! handler therefore does not count toward the limit: another thread may take its place (see [`in_handler`]).
+//! handler therefore does not count toward the limit. Another thread may take its place (see [`in_handler`]).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -269,7 +269,8 @@ impl Workers {
         }
     }
 
-    /// Abandons the threads, which do not exist in a forked process and are parked in an ending process.
+    /// Closes the queue without waiting for the threads. The threads do not exist in a forked process, and are parked
+    /// in an ending process.
     pub(crate) fn abandon(&self) {
         std::mem::forget(self.take_threads());
     }

@@ -113,7 +113,7 @@ fn returned_constant_is_copied() {
 
 #[test]
 fn returned_host_memory_is_copied() {
-    /// A page of numbers, aligned to 64 bytes.
+    /// A page of `f32` elements, aligned to 64 bytes.
     #[repr(align(64))]
     struct Page([f32; 1024]);
     struct Owner(Box<Page>, #[expect(dead_code, reason = "counted by the test")] Arc<()>);

@@ -1,5 +1,5 @@
-//! Tests launches of programs on data that has not arrived yet. They call the C table directly, as a C++ framework
-//! does.
+//! Tests launches of programs on data that has not arrived yet. The tests call the function table of the C API
+//! directly, as a C++ framework does.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

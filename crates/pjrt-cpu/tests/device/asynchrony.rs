@@ -7,7 +7,7 @@ use pjrt::{Buffer, Client, ErrorCode, Execution, Input, Shape};
 
 use crate::{INCREMENT, LOOP, client, compile};
 
-/// Starts a loop that still runs when the call returns. Returns the execution and the number of its iterations.
+/// Starts a loop that still runs when the call returns. Returns the execution and the number of the loop's iterations.
 pub(crate) fn under_way(client: &Client) -> (Execution, i32) {
     let program = compile(client, LOOP);
     let x = client.buffer_from_host(&[2.0f32; 4], &[4]).unwrap();

@@ -4,7 +4,8 @@ use pjrt::{Buffer, Client, CompileOptions, ErrorCode, LoadedExecutable, Outputs,
 
 use crate::{client, compile};
 
-/// Returns the positions of the nonzero numbers, in order. Only as many rows are valid as there are such numbers.
+/// A program that returns the positions of the nonzero elements, in order. The number of valid rows is the number of
+/// nonzero elements.
 const NONZERO: &str = r#"
 func.func @main(%x: tensor<6xi32>) -> (tensor<?x1xi32, #stablehlo.bounds<6, ?>>, tensor<6xi32>) {
   %zero = stablehlo.constant dense<0> : tensor<6xi32>
@@ -23,7 +24,7 @@ func.func @main(%x: tensor<6xi32>) -> (tensor<?x1xi32, #stablehlo.bounds<6, ?>>,
   return %r, %x : tensor<?x1xi32, #stablehlo.bounds<6, ?>>, tensor<6xi32>
 }"#;
 
-/// A transposition of an array of bounded size, which moves its elements.
+/// A transpose of an array of bounded size. The transpose moves the elements in memory.
 const TURN: &str = "
 func.func @main(%x: tensor<2x3xi32>, %n: tensor<i32>) -> tensor<3x?xi32, #stablehlo.bounds<?, 2>> {
   %0 = stablehlo.set_dimension_size %x, %n, dim = 0 : (tensor<2x3xi32>, tensor<i32>) -> tensor<?x3xi32, #stablehlo.bounds<2, ?>>

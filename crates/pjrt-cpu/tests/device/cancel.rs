@@ -13,7 +13,7 @@ use pjrt_cpu::ffi;
 
 use crate::{INCREMENT, client, compile, plugin};
 
-/// Counts forever.
+/// A program that counts forever.
 pub(crate) const ENDLESS: &str = "
 func.func @main(%x: tensor<i32>) -> tensor<i32> {
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -135,7 +135,7 @@ fn shutdown_cancels_tracked_run() {
     });
 }
 
-/// The second replica counts forever, and the first waits for it in a collective.
+/// A program whose second replica counts forever, while the first replica waits for the second one in a collective.
 const DEADLOCK: &str = r#"
 func.func @main(%x: tensor<i32>) -> tensor<i32> {
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -193,7 +193,7 @@ pub(crate) fn both_end_by_poison(text: &str) {
     works(&client);
 }
 
-/// Calls `cancel.step` twice. Both calls declare side effects.
+/// A program that calls `cancel.step` twice. Both calls declare side effects.
 const EFFECTS: &str = "
 func.func @main(%x: tensor<f32>) -> tensor<f32> {
   %0 = stablehlo.custom_call @cancel.step(%x) {has_side_effect = true} : (tensor<f32>) -> tensor<f32>

@@ -22,7 +22,7 @@ fn region(result: &str) -> String {
     )
 }
 
-/// Returns a program whose `op` computes `%ys` from the scalar `%x` and from `%xs`, which contains this scalar four
+/// Returns a program whose `op` computes `%ys` from the scalar `%x` and from `%xs`. `%xs` contains this scalar four
 /// times. In `op`, COMBINE stands for a region that combines two numbers, COMPARE for a region that compares them, and
 /// FIRST for a region that returns its first argument without a loop.
 fn with(op: &str) -> String {

@@ -1,11 +1,13 @@
-//! Tests of programs with loops, which start on the caller's thread, and continue on another thread if they take long.
+//! Tests of programs with loops. Such a program starts on the caller's thread, and continues on another thread if it
+//! takes long.
 
 use pjrt::{ClientOptions, ErrorCode, Input};
 
 use crate::asynchrony::under_way;
 use crate::{LOOP, client, compile, plugin};
 
-/// Adds 1 to an array as often as the second argument specifies, in the memory of the array.
+/// A program that adds 1 to an array as often as the second argument specifies. The result may take over the memory of
+/// the array.
 const COUNT: &str = "
 func.func @main(%x: tensor<64xf32> {tf.aliasing_output = 0 : i32}, %n: tensor<i32>) -> tensor<64xf32> {
   %zero = stablehlo.constant dense<0> : tensor<i32>

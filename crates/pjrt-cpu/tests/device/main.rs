@@ -43,7 +43,7 @@ fn compile(client: &Client, text: &str) -> LoadedExecutable {
     client.compile(&Program::mlir(text), &CompileOptions::default()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Adds 1 to four numbers.
+/// A program that adds 1 to four numbers.
 const INCREMENT: &str = "
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %one = stablehlo.constant dense<1.0> : tensor<4xf32>
@@ -51,8 +51,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }";
 
-/// Squares four numbers and halves the squares, as often as the second argument specifies. With many repetitions, the
-/// program continues on another thread.
+/// A program that squares four numbers and halves the squares, as often as the second argument specifies. With many
+/// repetitions, the program continues on another thread.
 const LOOP: &str = "
 func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

@@ -8,7 +8,7 @@ use crate::{INCREMENT, client, compile};
 
 const DEVICES: i64 = 8;
 
-/// Returns a program that calls `target`, which takes and returns four numbers.
+/// Returns a program that calls `target` with four numbers. The call also returns four numbers.
 fn call(target: &str) -> String {
     format!(
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{

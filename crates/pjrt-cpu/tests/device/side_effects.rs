@@ -12,7 +12,7 @@ use crate::{client, compile, plugin};
 
 /// A duration that is longer than a call that does not wait for its program.
 const SLOW: Duration = Duration::from_millis(100);
-/// The time after which a test fails that would otherwise wait forever.
+/// The time after which a waiting test fails instead of waiting forever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns a program without results that calls `target` in a loop, as often as its argument specifies.

@@ -126,7 +126,7 @@ func.func @maximum(%x: tensor<24xf32>) -> tensor<24xf32> {
   return %0 : tensor<24xf32>
 }"#;
 
-/// Every kind of collective.
+/// A program with every kind of collective.
 pub(crate) const COLLECTIVES: &str = r#"
 func.func @collectives(%x: tensor<24xf32>) -> (tensor<24xf32>, tensor<WHOLExf32>, tensor<EACHxf32>, tensor<24xf32>,
                                                tensor<24xf32>, tensor<24xf32>, tensor<ui32>) {

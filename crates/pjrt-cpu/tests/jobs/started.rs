@@ -47,7 +47,7 @@ impl Role {
         }
     }
 
-    /// Creates the client of the process, which finds the other processes through the given store.
+    /// Creates the client of the process. The client finds the other processes through the given store.
     pub(crate) fn client_with(
         &self,
         options: &[(&str, i64)],
@@ -105,7 +105,7 @@ impl Started {
         Self { test: test.to_owned().leak(), size, folder, server: None, processes: Vec::new() }
     }
 
-    /// Starts one process for each element of `devices`, which is the number of devices of the process.
+    /// Starts one process for each element of `devices`. The element is the number of devices of the process.
     pub(crate) fn all(test: &str, devices: &[i64]) -> Self {
         Self::all_through(test, None, devices)
     }

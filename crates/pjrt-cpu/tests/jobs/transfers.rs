@@ -69,7 +69,7 @@ fn results_of_programs_move_before_they_exist() {
     if let Some(role) = Role::of_this_process() {
         let client = role.client(&[]).unwrap();
         let program = compile(&client, ALL_REDUCE);
-        // The program of this process waits for the other process, which starts to receive first.
+        // The program of this process waits for the other process. The other process starts to receive first.
         let mut early = (role.rank == 1).then(|| receive(&client, 1, &[(0, 5)]).unwrap());
         let input = put(&client, i32::try_from(role.rank).unwrap());
         let launched = program.execute_sharded(vec![vec![pjrt::Input::Borrow(&input)]], &Default::default()).unwrap();

@@ -71,7 +71,7 @@ impl Program {
         Ok(outputs)
     }
 
-    /// Returns the error for an input with dynamic dimensions whose parameter has a static shape.
+    /// Returns the error for an input with dynamic dimensions that is passed to a parameter with a static shape.
     #[cold]
     pub(crate) fn takes_one_size(&self, index: usize, input: &Tensor) -> RunError {
         RunError::Input(format!(
@@ -97,7 +97,8 @@ fn padded(tensor: &Tensor, pool: &Pool) -> Result<Tensor, RunError> {
     moved(tensor, &extents, &ty.dims, &extents, pool)
 }
 
-/// Packs the valid elements of an array of the maximum shape into a dense tensor.
+/// Packs the valid elements of an array of the maximum shape into a dense tensor. `dynamic` contains each bounded
+/// dimension and its number of valid elements.
 fn dense(tensor: &Tensor, dynamic: Vec<(usize, usize)>, pool: &Pool) -> Result<Tensor, RunError> {
     let mut extents = tensor.dims().to_vec();
     for &(dimension, extent) in &dynamic {
@@ -110,7 +111,8 @@ fn dense(tensor: &Tensor, dynamic: Vec<(usize, usize)>, pool: &Pool) -> Result<T
     Ok(dense.with_dynamic_dimensions(dynamic))
 }
 
-/// Returns whether the elements within `extents` have the same offsets in an array of shape `bounds`.
+/// Returns whether the elements of a dense array of shape `extents` have the same offsets in an array of shape
+/// `bounds`.
 fn are_in_place(bounds: &[usize], extents: &[usize]) -> bool {
     extents.contains(&0)
         || bounds

@@ -15,14 +15,14 @@ use super::simplify::simplify;
 use super::tile::fill;
 use crate::error::{CompileError, RunError};
 
-/// The steps of a graph, with their constants and the number of slots that they use.
+/// The steps of a graph, the constants that they read, and the number of slots that they use.
 pub(crate) struct Emitted {
     pub(crate) block: Block,
     pub(crate) consts: Vec<Buffer>,
     pub(crate) slots: usize,
 }
 
-/// Emits the main block, whose arguments are `args` in slots `0..`.
+/// Emits the main block. Its arguments `args` get the slots from 0 on.
 pub(crate) fn emit(
     block: BlockGraph,
     args: &[ValueIndex],
@@ -272,9 +272,9 @@ impl Emitter<'_> {
         }
     }
 
-    /// Returns, for each output of a kernel, the operand that the output starts as a copy of, if this operand is a
-    /// constant with equal elements. The operand is given as its index and its element. The output is filled with the
-    /// element, which is faster than a copy, and the constant needs no memory.
+    /// Returns how each output of a kernel is filled before the kernel runs. An entry is `None` unless the output
+    /// starts as a copy of an operand, and this operand is a constant with equal elements. The entry then contains the
+    /// index of the operand and its element. A fill is faster than a copy, and the constant needs no memory.
     fn fills(&self, node: &Node) -> Vec<Option<(u16, Fill)>> {
         let Op::Kernel { starts, .. } = &node.op else { return Vec::new() };
         let fill = |&start: &Option<u16>| {
@@ -288,7 +288,7 @@ impl Emitter<'_> {
         starts.iter().map(fill).collect()
     }
 
-    /// Returns an operand without bytes, which replaces an operand that the step does not read.
+    /// Returns a constant without bytes. It takes the place of an operand that the step does not read.
     fn empty(&mut self) -> Result<Arg, CompileError> {
         if let Some(at) = self.empty {
             return Ok(Arg::Const(at));
@@ -329,7 +329,7 @@ impl Emitter<'_> {
         Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from, fill: None }
     }
 
-    /// Assigns a slot to a new value.
+    /// Assigns a slot to a new value, and returns the slot.
     fn define(&mut self, v: ValueIndex) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots += 1;
@@ -339,8 +339,8 @@ impl Emitter<'_> {
         slot
     }
 
-    /// Returns the slots of the values in `dying`, which are emptied after a step. Later values may reuse the slot of
-    /// each value that is not pinned.
+    /// Returns the slots of the values in `dying`, so that the step can empty them when it ends. Later values may reuse
+    /// the slot of each value that is not pinned.
     fn release(&mut self, dying: &HashSet<ValueIndex>, pinned: &HashSet<ValueIndex>) -> Vec<u32> {
         let mut slots = Vec::with_capacity(dying.len());
         for v in dying {

@@ -13,7 +13,7 @@ const MAX_INPUTS: usize = 24;
 
 struct Open {
     n: usize,
-    /// The nodes with their positions in the block, which determine their order.
+    /// The nodes, and the position of each node in the block. The positions determine the order of the nodes.
     nodes: Vec<(usize, Node)>,
     inputs: Vec<ValueIndex>,
 }

@@ -1,5 +1,5 @@
-//! The graph of a program, a representation between StableHLO and the engine's steps. Calls are inlined, types are
-//! resolved, and each elementwise op refers to its loop.
+//! The graph of a program. The graph is the representation between StableHLO and the engine's steps. Calls are inlined,
+//! types are resolved, and each elementwise op refers to its loop.
 //!
 //! A value is a buffer. Only the ops that need the extents of a buffer store them, so `reshape` and same-width
 //! `bitcast_convert` need no node. Their result is the operand's value.
@@ -50,7 +50,7 @@ pub(crate) enum Op {
         kernel: Arc<dyn Kernel>,
         starts: Vec<Option<u16>>,
     },
-    /// A collective, which all members of a group run together.
+    /// A collective. All members of a group run it together.
     Collective(Box<Collective>),
     While {
         carried: Vec<ValueIndex>,

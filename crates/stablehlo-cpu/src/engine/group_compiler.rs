@@ -15,13 +15,13 @@ pub(crate) struct Compiled {
     pub(crate) program: TileProgram,
     /// Values that the program reads, in input order.
     pub(crate) ins: Vec<ValueIndex>,
-    /// For each output, the inputs that are only read element by element and have elements of the same size. The output
-    /// may reuse the memory of one of these inputs.
+    /// For each output, the inputs that are read only element by element and whose elements have the same size as the
+    /// output's. The output may reuse the memory of one of these inputs.
     pub(crate) reuse: Vec<Vec<u16>>,
 }
 
-/// Compiles a group. The inputs `fixed` come first, in this order. `wanted` are the outputs, which may contain a value
-/// twice, or a value that is also an input.
+/// Compiles a group. The inputs `fixed` come first, in this order. `wanted` contains the outputs. It may contain a
+/// value twice, or a value that is also an input.
 pub(crate) fn compile_group(group: &Group, fixed: &[ValueIndex], wanted: &[ValueIndex], values: &[Value]) -> Compiled {
     let Plan { joined, viewed, line } = plan(group, wanted, values);
     let last_use = last_uses(group, &joined);
@@ -204,8 +204,8 @@ impl GroupCompiler<'_> {
         narrow(at)
     }
 
-    /// Returns the element of an operand that is broadcast: a constant of equal elements or a value of one element.
-    /// Returns `None` for any other operand.
+    /// Returns the element of an operand that is broadcast. Such an operand is a constant of equal elements or a value
+    /// of one element. Returns `None` for any other operand.
     fn splat(&mut self, v: ValueIndex) -> Option<SplatValue> {
         let value = &self.values[v as usize];
         match &value.constant {
@@ -234,8 +234,8 @@ impl GroupCompiler<'_> {
         Read::Src(self.src(v))
     }
 
-    /// Appends `function` of `ins` to the chain `before`, whose result is one of `ins`. Without `before`, starts a new
-    /// chain.
+    /// Appends `function` with the operands `ins` to the chain `before`. The result of this chain is one of the
+    /// operands. Without `before`, starts a new chain.
     fn chain(&mut self, before: Option<(ValueIndex, Chain)>, function: F32, ins: &[ValueIndex]) -> Chain {
         let (made, mut chain) = match before {
             Some(before) => before,
@@ -281,8 +281,8 @@ impl GroupCompiler<'_> {
         scattered
     }
 
-    /// Returns the source of an operand: a value of the group, an input, or a register that is filled with the element
-    /// of a broadcast operand.
+    /// Returns the source of an operand. The source is a value of the group, an input, or a register that is filled
+    /// with the element of a broadcast operand.
     fn src(&mut self, v: ValueIndex) -> Src {
         if let Some(&src) = self.place.get(&v) {
             return src;
@@ -290,7 +290,8 @@ impl GroupCompiler<'_> {
         let size = self.values[v as usize].size;
         let src = match self.splat(v) {
             Some(value) => {
-                // Splats keep their register for the whole run, because it is filled before the first tile.
+                // A splat keeps its register for the whole run, because the register is filled only once, before the
+                // first tile.
                 self.program.regs += 1;
                 let reg = narrow(self.program.regs - 1);
                 self.program.splats.push(Splat { reg, size, value });

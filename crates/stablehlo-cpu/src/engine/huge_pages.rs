@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use bytemuck::{Pod, Zeroable};
 
-/// Alignment of every buffer, and unit of allocation.
+/// Size of a cache line in bytes. Every buffer is aligned to this size and allocated in multiples of it.
 pub(crate) const LINE: usize = 64;
 
 /// One cache line.
@@ -13,17 +13,17 @@ pub(crate) const LINE: usize = 64;
 pub(crate) struct Line([u8; LINE]);
 
 impl Line {
-    /// Returns a line of equal bytes.
+    /// Returns a cache line in which every byte is `byte`.
     #[cfg(test)]
     pub(crate) const fn of(byte: u8) -> Self {
         Line([byte; LINE])
     }
 }
 
-/// Minimum size of a block, 4 MiB, for which large pages are requested. The kernel maps a large page with one fault
-/// instead of 512, and the page occupies only one entry of the translation lookaside buffer. On two cores, a sum over
-/// 64 MiB takes 17 % less time with large pages. The first write to new memory takes 25 % of the time that it takes
-/// with small pages.
+/// Minimum number of lines in a block for which large pages are requested. It corresponds to 4 MiB. The kernel maps a
+/// large page with one fault instead of 512, and the page occupies only one entry of the translation lookaside buffer.
+/// On two cores, a sum over 64 MiB takes 17 % less time with large pages. The first write to new memory takes 25 % of
+/// the time that it takes with small pages.
 #[cfg(target_os = "linux")]
 const LARGE: usize = (4 << 20) / LINE;
 
@@ -35,7 +35,7 @@ pub(crate) enum Lines {
 }
 
 impl Lines {
-    /// Allocates a block of zeros. Returns `None` if the system has no memory left.
+    /// Allocates a block of `count` lines whose bytes are all zero. Returns `None` if the system has no memory left.
     pub(crate) fn new(count: usize) -> Option<Self> {
         #[cfg(target_os = "linux")]
         if count >= LARGE

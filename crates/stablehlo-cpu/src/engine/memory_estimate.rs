@@ -9,7 +9,7 @@ use super::program::{Arg, Block, Out, Program, Step};
 pub struct MemoryEstimate {
     /// Peak number of allocated bytes, minus the bytes of the allocated results.
     pub temporary: usize,
-    /// Peak number of bytes in use, which are the parameters and all allocated buffers.
+    /// Number of bytes of the parameters, plus the peak number of allocated bytes.
     pub total: usize,
     /// Bytes read and written. Each loop counts as one iteration, and all branches of a conditional count.
     pub accessed: usize,
@@ -84,7 +84,7 @@ impl Walk {
         Slot { bytes, own: true, allocated: bytes }
     }
 
-    /// Moves a buffer out of its slot on its last use, or shares the buffer.
+    /// Returns the buffer of an operand. On its last use, the buffer moves out of its slot. Otherwise, it is shared.
     fn take(&mut self, arg: Arg) -> Slot {
         match arg {
             Arg::Last(slot) => std::mem::take(&mut self.slots[slot as usize]),

@@ -1,10 +1,10 @@
-//! The engine: compiles a module to a flat list of steps, and runs it.
+//! The engine. It compiles a module to a flat list of steps, and runs the steps.
 //!
 //! `lower` resolves every shape, inlines calls and translates StableHLO to the `graph`. `fuse` schedules the graph and
-//! groups elementwise nodes, which `group_compiler` and `row_fusion` compile. `row_scatter` runs scatters that are
-//! fused with elementwise nodes. `emit` converts the schedule to the steps of a `program`, which need no further checks
-//! at run time. Memory comes from a [`Pool`] and is reference-counted. A step may overwrite a buffer that has no other
-//! owner. `elementwise` and `kernels` contain the loops.
+//! groups elementwise nodes. `group_compiler` and `row_fusion` compile the groups. `row_scatter` runs scatters that are
+//! fused with elementwise nodes. `emit` converts the schedule to the steps of a `program`. The steps need no further
+//! checks at run time. Memory comes from a [`Pool`] and is reference-counted. A step may overwrite a buffer that has no
+//! other owner. `elementwise` and `kernels` contain the loops.
 
 #![cfg_attr(
     not(feature = "jit"),

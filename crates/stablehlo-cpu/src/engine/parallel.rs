@@ -13,7 +13,7 @@ use crate::error::RunError;
 /// threads costs more than it saves.
 pub(crate) const WORTH: usize = 256 << 10;
 
-/// Maximum work between two checks for a stop request, in bytes.
+/// Maximum work between two checks for a stop request, in bytes. The limit lets a long loop end soon after a request.
 const BETWEEN_LOOKS: usize = 64 << 20;
 
 /// ID of the process in which the thread pool started, or 0 before the thread pool starts.
@@ -86,7 +86,8 @@ fn each_chunk<T: Send>(
     }
 }
 
-/// Runs independent tasks, on several threads if all tasks together are at least [`WORTH`]. `bytes` is their work.
+/// Calls `f` for each task. `bytes` is the work of all tasks together. If it is at least [`WORTH`], the tasks may run
+/// on several threads.
 pub(crate) fn each<T: Send>(tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync) {
     each_task(None, tasks, bytes, &f);
 }
@@ -125,7 +126,7 @@ fn on_pool(count: usize, f: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().with_max_len(1).for_each(f);
 }
 
-/// The first error in loops on several threads.
+/// The first error of a loop that runs on several threads.
 #[derive(Default)]
 pub(crate) struct Failure(Mutex<Option<RunError>>);
 

@@ -30,7 +30,7 @@ struct State {
     usage: PoolUsage,
 }
 
-/// Statistics of a pool. Sizes are those of blocks, which may be larger than the memory that was requested.
+/// Statistics of a pool. Sizes are those of blocks. A block may be larger than the memory that was requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolUsage {
@@ -74,6 +74,7 @@ impl Pool {
     }
 
     /// Creates a pool that keeps at most `cap` bytes of free blocks and allows at most `limit` bytes in use at a time.
+    /// If `limit` is `None`, any number of bytes may be in use.
     pub fn limited(cap: usize, limit: Option<usize>) -> Self {
         Pool(Arc::new(Inner { cap, limit, state: Mutex::default() }))
     }
@@ -164,8 +165,8 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// Returns the class of a block of `lines` lines and the class's size in lines. There are four classes per power of
-/// two, so a class is at most 25 % larger than `lines`.
+/// Returns the size class for a block of `lines` lines, and the number of lines of each block in this class. There are
+/// four classes per power of two, so the block is at most 25 % larger than `lines`.
 fn size_class(lines: usize) -> (usize, usize) {
     let last = lines - 1;
     if last < 4 {
@@ -217,8 +218,8 @@ impl Drop for Block {
 pub(crate) struct Buffer(Arc<Block>);
 
 impl Buffer {
-    /// Wraps memory of `owner`, which must neither move nor change while `owner` lives. Returns `None` if the memory is
-    /// empty, or if its first byte is not aligned like a pool's blocks.
+    /// Wraps the memory of `owner`. The memory must neither move nor change while `owner` lives. Returns `None` if the
+    /// memory is empty, or if its first byte is not aligned like a pool's blocks.
     pub(crate) fn foreign(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Option<Buffer> {
         let owner: Box<dyn AsRef<[u8]> + Send + Sync> = Box::new(owner);
         let slice = (*owner).as_ref();

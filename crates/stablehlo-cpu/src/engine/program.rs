@@ -211,18 +211,19 @@ impl Program {
         self.block.has_kernel(|kernel| kernel.calls_handler())
     }
 
-    /// Returns the sharding of each parameter, or `None` if the program was not partitioned.
+    /// Returns the sharding of each parameter, or `None` if the program was not split into several partitions.
     pub fn parameter_shardings(&self) -> Option<&[OpSharding]> {
         self.shardings.as_ref().map(|s| &s.parameters[..])
     }
 
-    /// Returns the sharding of each output, or `None` if the program was not partitioned.
+    /// Returns the sharding of each output, or `None` if the program was not split into several partitions.
     pub fn output_shardings(&self) -> Option<&[OpSharding]> {
         self.shardings.as_ref().map(|s| &s.outputs[..])
     }
 
-    /// Returns the compiled program as StableHLO: the program of one partition if it was partitioned, or the program
-    /// with storage orders. Returns `None` if it does not differ from the source program.
+    /// Returns the compiled program as StableHLO. This is the program of one partition if the source program was split
+    /// into several partitions, or otherwise the source program with storage orders. Returns `None` if the program was
+    /// not split and the settings specify no storage orders.
     ///
     /// The bytes are a portable artifact of the same version as the source program, or text if the source was text.
     /// Clients that do not know the PJRT extensions for shardings and layouts read both from module attributes.
@@ -308,7 +309,7 @@ impl Program {
         self.results(&mut env)
     }
 
-    /// Returns the state of a run before its first step.
+    /// Returns the state of a run before its first step. Returns an error if the inputs do not match the parameters.
     #[inline]
     pub(super) fn env<'p>(
         &'p self,
@@ -322,8 +323,8 @@ impl Program {
         }
         let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member, stop };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
-            // An input may differ from its parameter in the positions of dimensions of extent one, which do not affect
-            // the bytes.
+            // An input may differ from its parameter in the positions of dimensions of extent one. These positions do
+            // not affect the bytes.
             if input.ty() != &parameter.ty && !is_stored_as(input.ty(), &parameter.ty) {
                 let (want, got) = (&parameter.ty, input.ty());
                 return Err(RunError::Input(format!(
@@ -481,7 +482,8 @@ impl<'p> Env<'p> {
         Ok(())
     }
 
-    /// Takes the buffer of an input if the step is the last to read the input and the buffer has no other owner.
+    /// Takes the buffer of operand `from` if the step is the last to read the operand and the buffer has no other
+    /// owner. Returns `None` otherwise.
     fn steal(&mut self, args: &[Arg], from: Option<u16>) -> Option<Buffer> {
         let Arg::Last(slot) = args[usize::from(from?)] else {
             return None;

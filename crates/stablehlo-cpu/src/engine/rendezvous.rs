@@ -18,9 +18,9 @@ use super::pool::{Buffer, Pool};
 use super::remote::{Message, RemoteMembers};
 use crate::error::RunError;
 
-/// The members of one launch. There are `replicas * partitions` members. Their flattened IDs are
-/// `replica * partitions + partition`, as in the specification. A communicator is used for one launch only. Create a new
-/// one for the next launch.
+/// The members of one launch. There are `replicas * partitions` members. As in the specification, each member has the
+/// flattened ID `replica * partitions + partition`. A communicator serves only one launch. Create a new one for the
+/// next launch.
 pub struct Communicator {
     replicas: usize,
     partitions: usize,
@@ -114,9 +114,9 @@ impl Communicator {
         self.partitions
     }
 
-    /// Returns one member. Create each member exactly once, and create all members before the first one runs. Run each
-    /// member on its own thread, because members wait for each other. Never use a thread pool that may have fewer
-    /// threads than the communicator has members.
+    /// Creates the member for a replica and a partition. Create each member exactly once, and create all members before
+    /// the first one runs. Run each member on its own thread, because members wait for each other. Never use a thread
+    /// pool that may have fewer threads than the communicator has members.
     pub fn member(self: &Arc<Communicator>, replica: usize, partition: usize) -> Member {
         Member { communicator: self.clone(), replica, partition, ended: AtomicBool::new(false) }
     }
@@ -162,8 +162,8 @@ impl State {
         self.failure.clone().map_or(Ok(()), |message| Err(RunError::Launch(message)))
     }
 
-    /// Returns the reason why a rendezvous can never be completed: an absent member has ended, or all members of this
-    /// process that have not ended wait for one another. Returns `None` if there is no such reason.
+    /// Returns the reason why a rendezvous can never be completed. Either an absent member has ended, or all members of
+    /// this process that have not ended wait for one another. Returns `None` if there is no such reason.
     fn hopeless(&self) -> Option<String> {
         for rendezvous in self.open.values() {
             let absent = |(at, &id): (usize, &usize)| {
@@ -342,7 +342,8 @@ impl Member {
         )))
     }
 
-    /// Adds the contributions of remote members. Each member contributes arrays of the same sizes.
+    /// Sends the contributions of the local members to the other processes. Returns the contributions of all members,
+    /// in the order of the group. Each member contributes arrays of the same sizes.
     pub(crate) fn complete(
         &self,
         collective: u32,

@@ -43,8 +43,8 @@ fn row_reduction(item: &Item) -> Option<&Reduce> {
     }
 }
 
-/// Returns the numbers of rows and columns of an item around which other items are joined: a reduction of rows or a
-/// scatter. Returns `None` for other items, and if the number or the length of the rows is unsuitable.
+/// Returns the numbers of rows and columns of an item around which other items are joined. Such an item is a reduction
+/// of rows or a scatter. Returns `None` for other items, and if the number or the length of the rows is unsuitable.
 fn anchor(item: &Item, values: &[Value]) -> Option<(usize, usize)> {
     match row_reduction(item) {
         Some(reduce) => Some((reduce.extents.outer, reduce.extents.reduced)).filter(|&(_, c)| c >= MIN_COLUMNS),
@@ -129,7 +129,7 @@ fn reads_from(item: &Item, run: &[Item]) -> bool {
     })
 }
 
-/// Returns the index of the first item that may read a value of the run from rows other than its own.
+/// Returns the index of the first item that may read a value of the run from rows other than those that it processes.
 fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option<usize> {
     let mut made: HashSet<ValueIndex> = HashSet::new();
     for (at, item) in run.iter().enumerate() {
@@ -283,7 +283,7 @@ fn read_by(item: &Item) -> Vec<ValueIndex> {
 }
 
 thread_local! {
-    /// Buffers of intermediate values, which later runs reuse.
+    /// Buffers of intermediate values. Later row programs on this thread reuse them.
     static BETWEEN: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -317,7 +317,7 @@ impl Kernel for RowProgram {
 }
 
 impl RowProgram {
-    /// Processes a range of rows, `block` rows at a time. `outs` contain only these rows.
+    /// Processes a range of rows, `block` rows at a time. The slices in `outs` contain only these rows.
     fn range(&self, rows: Range<usize>, block: usize, ins: &[&[u8]], sorted: &[SortedWindows], outs: &mut [&mut [u8]]) {
         let mut between = BETWEEN.take();
         if between.len() < self.own.len() {
@@ -417,7 +417,8 @@ impl<'b> Block<'_, 'b> {
                     let row = self.start - first;
                     let source = &source[row * bytes..(row + self.count) * bytes];
                     let target = taken.bytes(self.start - self.first, self.count);
-                    // The input and output elements have the same type.
+                    // The input and output elements have the same type, so the ratio of the sizes is the number of
+                    // elements to reduce.
                     let reduced = source.len() / target.len().max(1);
                     run(&Extents { outer: self.count, reduced, inner: 1 }, source, init, target, None);
                 }

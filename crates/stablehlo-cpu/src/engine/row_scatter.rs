@@ -1,4 +1,4 @@
-//! Scatters into arrays of equal elements, fused by rows with the ops that read the result.
+//! Runs scatters into arrays of equal elements row by row, together with the ops that read the result.
 //!
 //! Only the rows that are being processed exist in memory. The windows are therefore first sorted by blocks of rows.
 //! The windows of one block keep their order, so each element combines its updates in the same order as in the unfused
@@ -14,8 +14,8 @@ use super::parallel;
 use super::program::Fill;
 use super::schedule::Item;
 
-/// Minimum number of elements of the array for each window. With more windows, sorting takes longer than the fusion
-/// saves.
+/// Minimum ratio of the number of elements in the array to the number of windows. With more windows, sorting takes
+/// longer than the fusion saves.
 const MIN_ELEMENTS: usize = 16;
 
 /// A scatter that can be fused by rows.
@@ -72,7 +72,7 @@ impl RowScatter {
         let block = rows * columns;
         let inside = |window| windows.inside(indices, window).map(|at| (at, window));
         let placed: Vec<(usize, usize)> = (0..windows.count).filter_map(inside).collect();
-        // A counting sort, which keeps the order of the windows in each block.
+        // Use a counting sort, because it keeps the order of the windows in each block.
         let mut ends = vec![0; self.elements.div_ceil(block) + 1];
         placed.iter().for_each(|(at, _)| ends[at / block + 1] += 1);
         for next in 1..ends.len() {

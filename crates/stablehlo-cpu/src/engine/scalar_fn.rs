@@ -8,7 +8,7 @@ use super::stop::Stop;
 use super::tile::TileProgram;
 use crate::error::RunError;
 
-/// A common function of a region with two arguments.
+/// A function that regions with two arguments often compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Combine {
     Op(Binary),
@@ -16,8 +16,8 @@ pub(crate) enum Combine {
     Second,
 }
 
-/// A compiled region of scalars, which runs for many elements at once. The inputs are the region's arguments, followed
-/// by the `captured` values.
+/// A compiled region of scalars. It runs for many elements at once. The inputs are the region's arguments, followed by
+/// the `captured` values.
 pub(crate) struct ScalarFn {
     code: Code,
     /// The graph values that the region reads in addition to its arguments.
@@ -43,7 +43,7 @@ pub(crate) trait ElementSteps: Send + Sync {
         stop: Option<&Stop>,
     ) -> Result<(), RunError>;
 
-    /// Returns whether the steps contain a loop, which may take unlimited time.
+    /// Returns whether the steps contain a loop. A loop may take unlimited time.
     fn has_loop(&self) -> bool;
 }
 
@@ -78,7 +78,7 @@ impl ScalarFn {
         }
     }
 
-    /// Returns whether the region contains a loop, which may take unlimited time.
+    /// Returns whether the region contains a loop. A loop may take unlimited time.
     pub(crate) fn has_loop(&self) -> bool {
         match &self.code {
             Code::Vectors(_) => false,

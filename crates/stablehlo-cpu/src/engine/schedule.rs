@@ -9,13 +9,13 @@ pub(crate) enum Item {
     Rows(Rows),
 }
 
-/// Elementwise nodes with the same number of elements, which run in one loop.
+/// Elementwise nodes with the same number of elements. They run in one loop.
 pub(crate) struct Group {
     pub(crate) n: usize,
     pub(crate) nodes: Vec<Node>,
 }
 
-/// Consecutive items over the same rows, which run together row by row.
+/// Consecutive items over the same rows. They run together, a few rows at a time.
 pub(crate) struct Rows {
     pub(crate) rows: usize,
     pub(crate) columns: usize,

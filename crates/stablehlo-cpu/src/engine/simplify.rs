@@ -1,4 +1,4 @@
-//! Rewrites a block before it is scheduled: merges equal computations, computes matrix products in the layout in which
+//! Rewrites a block before it is scheduled. Merges equal computations, computes matrix products in the layout in which
 //! they are read, and fills outputs instead of copying constants to them.
 
 use std::any::Any;
@@ -130,8 +130,9 @@ fn transpose_products(block: &mut BlockGraph) {
     });
 }
 
-/// Passes constants of equal elements directly to the kernels whose outputs start as copies of these constants, instead
-/// of arrays with the same elements. Such outputs are filled.
+/// Passes constants of equal elements directly to kernels. If an output of a kernel starts as a copy of an array that
+/// such a constant fills, the kernel reads the constant instead of the array. The output is then filled directly, and
+/// the array is not needed.
 fn pass_constants(block: &mut BlockGraph, values: &[Value]) {
     let constant = |node: &Node| {
         let is_splat =

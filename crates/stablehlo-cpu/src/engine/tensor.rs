@@ -12,7 +12,7 @@ use crate::error::RunError;
 /// A dense row-major tensor. Clones share the elements. A program may overwrite the elements of an unshared tensor.
 ///
 /// A tensor may have dynamic dimensions. In this case, its type contains the bounds of these dimensions, and its buffer
-/// has room for an array of the maximum shape. The buffer begins with the elements of the actual array, which is dense.
+/// has room for an array of the maximum shape. The buffer begins with the densely packed elements of the actual array.
 /// The remaining bytes have no meaning.
 #[derive(Clone)]
 pub struct Tensor {
@@ -23,8 +23,8 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// Allocates a tensor with a copy of `bytes`, which contain the elements in row-major order and in the machine's
-    /// byte order.
+    /// Allocates a tensor with a copy of `bytes`. The bytes contain the elements in row-major order and in the
+    /// machine's byte order.
     pub fn from_bytes(pool: &Pool, dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<Self, RunError> {
         let ty = checked(dtype, dims, bytes.len())?;
         Ok(Tensor { ty, buffer: Buffer::copy_of(pool, bytes)?, dynamic: None })
@@ -90,8 +90,8 @@ impl Tensor {
         self.dynamic.is_some()
     }
 
-    /// Returns the dynamic dimensions, each with its extent, which is at most the extent in the type. Empty for most
-    /// tensors.
+    /// Returns each dynamic dimension with its actual extent. This extent is at most the extent in the type. Most
+    /// tensors have no dynamic dimensions.
     pub fn dynamic_dimensions(&self) -> &[(usize, usize)] {
         self.dynamic.as_deref().unwrap_or_default()
     }

@@ -21,7 +21,7 @@ const ROOM: usize = 8;
 /// Maximum tile length, in units of [`TILE`]. Longer tiles are not faster.
 const WIDEST: usize = 4;
 
-/// The source of an instruction's operand, with the size of an element in bytes.
+/// The source of an instruction's operand. The second field is the size of an element in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Src {
     /// No operand, because the function takes fewer than three.
@@ -139,7 +139,7 @@ pub(crate) struct TileProgram {
 }
 
 thread_local! {
-    /// Registers of this thread, which later runs reuse.
+    /// Registers of this thread. Later runs of tile programs reuse them.
     static REGISTERS: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -322,7 +322,7 @@ impl Tile<'_, '_> {
     }
 }
 
-/// Returns the first `bytes` bytes of a register, which grows if needed.
+/// Returns the first `bytes` bytes of a register. Grows the register if it is too short.
 #[inline]
 pub(crate) fn reserve(reg: &mut Vec<Line>, bytes: usize) -> &mut [u8] {
     let lines = bytes.div_ceil(LINE);

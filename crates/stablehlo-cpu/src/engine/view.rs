@@ -1,4 +1,4 @@
-//! Strided views of row-major buffers, through which transposes, slices, broadcasts and windows read and write.
+//! Strided views of row-major buffers. Transposes, slices, broadcasts and windows read and write through such views.
 #![expect(clippy::cast_sign_loss, reason = "a view's positions were checked to lie in its buffer when it was made")]
 #![expect(clippy::cast_possible_wrap, reason = "extents were checked to fit isize at compile time")]
 
@@ -27,7 +27,8 @@ pub(crate) struct View {
     len: usize,
 }
 
-/// A part of a view that is contiguous in its buffer or repeats one element, with the position of its first element.
+/// A part of a view that is contiguous in its buffer or repeats one element. Contains the position of the part's first
+/// element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Contiguous(usize),
@@ -129,8 +130,8 @@ impl View {
         }
     }
 
-    /// Returns the length of the view's lines, which are runs that are contiguous in the buffer or repeat one element.
-    /// Returns 0 if the view has no lines or only one element.
+    /// Returns the length of the view's lines. A line is a run of elements that is contiguous in the buffer or repeats
+    /// one element. Returns 0 if the view has no lines or only one element.
     pub(crate) fn line(&self) -> usize {
         match (self.dims.last(), self.strides.last()) {
             (Some(&extent), Some(0 | 1)) => extent,
@@ -157,7 +158,7 @@ impl View {
         }
     }
 
-    /// Copies the view's elements to `dst`, starting at element `start`.
+    /// Copies the view's elements from element `start` on to `dst`, until `dst` is full.
     pub(crate) fn read<T: Copy>(&self, src: &[T], start: usize, dst: &mut [T]) {
         let count = dst.len();
         match self.strides.last().copied().unwrap_or(1) {

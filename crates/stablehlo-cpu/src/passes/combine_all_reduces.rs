@@ -1,5 +1,5 @@
-//! The pass `combine_all_reduces`: joins `all_reduce` ops of a block that do not depend on each other into one op with
-//! several operands.
+//! The pass `combine_all_reduces`: joins several `all_reduce` ops into one op with several operands. The joined ops are
+//! in the same block and do not depend on each other.
 //!
 //! All members of a group synchronize in each collective. If a training step reduces every gradient separately,
 //! synchronization takes more time than the sums of small arrays. The ops between two joined ops keep their order,
@@ -58,7 +58,7 @@ impl Waiting {
             || op.regions.iter().flat_map(|region| &region.ops).any(|op| self.is_used_by(op))
     }
 
-    /// Delays an op that uses one of the `results`.
+    /// Adds an op that uses one of the `results` to the delayed ops.
     fn delay(&mut self, op: Op) {
         self.results.extend(&op.results);
         self.delayed.push(op);
@@ -130,7 +130,8 @@ fn alike(a: &Op, b: &Op, types: &ValueTypes) -> bool {
         && function(a) == function(b)
 }
 
-/// Returns the groups, the channel, and the meaning of the IDs in the groups.
+/// Returns the groups of an `all_reduce`, its channel, and the meaning of the IDs in the groups. Returns `None` for any
+/// other op.
 fn groups(op: &Op) -> impl PartialEq + '_ {
     match &op.kind {
         OpKind::AllReduce { replica_groups, channel, use_global_device_ids } => {

@@ -1,9 +1,9 @@
 //! The pass `decompose_quantized`: rewrites quantized types as plain arithmetic before a program is lowered.
 //!
-//! Values become tensors of the stored integers. Ops that only move or pass on elements work on the integers, if their
-//! operands and results have the same parameters. The specification defines all other ops by dequantizing, computing
-//! and quantizing, so they are rewritten in this form. `uniform_quantize` and `uniform_dequantize` are rewritten in the
-//! same way.
+//! Quantized values become tensors of the stored integers. Ops that only move or pass on elements work on the integers,
+//! if their operands and results have the same quantization parameters. The specification defines all other ops by
+//! dequantizing, computing and quantizing, so they are rewritten in this form. `uniform_quantize` and
+//! `uniform_dequantize` are rewritten in the same way.
 
 use stablehlo::ir::{
     Binary, ComparisonType, DYNAMIC, ElementType, Func, Literal, LocationId, Module, Op, OpKind, Region, TensorType,
@@ -101,7 +101,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Returns whether the op has the same effect on the stored integers.
+    /// Returns whether the op can run unchanged on the stored integers.
     fn works_on_storage(&self, op: &Op) -> bool {
         let passes_on = match &op.kind {
             OpKind::BitcastConvert
@@ -166,8 +166,8 @@ impl Rewrite<'_> {
         ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Returns the value that receives the unquantized numbers of a result. Returns the result itself if it is not
-    /// quantized.
+    /// Creates the value that receives the numbers of a result before they are quantized. Returns the result itself if
+    /// it is not quantized.
     fn meant_for(&mut self, id: ValueId) -> ValueId {
         match self.quantized(id).map(Quantized::meant) {
             Some(ty) => self.value(ty),
@@ -234,7 +234,7 @@ impl Rewrite<'_> {
         Ok(self.push(OpKind::Binary(Binary::Multiply), vec![shifted, scales], q.meant(), at, ops))
     }
 
-    /// Emits the integers `result` that represent the numbers `x`.
+    /// Adds ops that convert the numbers `x` to the stored integers `result`.
     fn quantize(
         &mut self,
         x: ValueId,
@@ -268,7 +268,7 @@ fn op(kind: OpKind, operands: Vec<ValueId>, result: ValueId, location: LocationI
     }
 }
 
-/// Converts a stored integer, which has at most 32 bits.
+/// Converts a stored integer. The conversion is exact, because stored integers have at most 32 bits.
 #[expect(clippy::cast_precision_loss, reason = "storage has 32 bits at most")]
 fn float(x: i64) -> f64 {
     x as f64

@@ -245,7 +245,8 @@ impl Rewrite<'_> {
     }
 }
 
-/// Returns the data of a tensor of zeros: a splat, or no bytes if the tensor has no elements.
+/// Returns the data of a tensor of zeros. The data is one element as a splat, or no bytes if the tensor has no
+/// elements.
 fn zeros(ty: &TensorType) -> Vec<u8> {
     if ty.num_elements() == Some(0) { Vec::new() } else { vec![0; ty.element.byte_size()] }
 }

@@ -102,12 +102,13 @@ pub(crate) fn export_attributes(module: &Module, settings: &CompileSettings) -> 
     parameters.into_iter().chain(results).collect()
 }
 
-/// Maximum number of ops to follow in the search for a transpose.
+/// Maximum number of ops to follow in the search for a transpose. The limit bounds the time of the search, because each
+/// step scans the function.
 const MAX_STEPS: usize = 64;
 
-/// Returns the storage order in which a result requires no copy by a transpose. If the result is a transpose, followed
-/// only by unary elementwise ops, this is the storage order of the operand of the transpose. Otherwise, the order is
-/// row-major.
+/// Returns the storage order in which result `output` of a function can be stored without a transpose. If the result is
+/// a transpose, followed only by unary elementwise ops, this is the storage order of the operand of the transpose.
+/// Otherwise, the order is row-major.
 pub fn preferred_output_order(func: &Func, output: usize) -> Order {
     let end = func.body.ops.last().filter(|op| matches!(op.kind, OpKind::Return))?;
     let mut value = *end.operands.get(output)?;

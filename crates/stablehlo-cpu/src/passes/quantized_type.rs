@@ -1,8 +1,8 @@
-//! Quantized element types, which the parser keeps as text.
+//! Parses quantized tensor types. The IR stores these types as text.
 
 use stablehlo::ir::{DYNAMIC, ElementType, TensorType, Type};
 
-/// A tensor of quantized elements. Each integer stands for `(integer - zero point) * scale`.
+/// A tensor of quantized elements. Each stored integer represents `(integer - zero point) * scale`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Quantized {
     pub(super) shape: Vec<i64>,
@@ -39,8 +39,8 @@ impl Quantized {
         let Type::Other(text) = ty else { return None };
         let (dims, rest) = text.strip_prefix("tensor<")?.split_once("!quant.uniform<")?;
         let (body, encoding) = rest.split_once(">>").or_else(|| rest.split_once(">,"))?;
-        // The type may be followed by bounds of dynamic dimensions, which can be ignored. Any other text after the type
-        // is invalid.
+        // Bounds of dynamic dimensions may follow the type. They can be ignored. Any other text after the type is
+        // invalid.
         if !encoding.is_empty() && !encoding.ends_with('>') {
             return None;
         }

@@ -1,9 +1,9 @@
-//! Arranges the devices of a program in one grid, which represents all meshes and tilings that have common axes.
+//! Arranges the devices of a program in one grid. The grid represents all meshes and tilings that have common axes.
 //!
-//! Programs name axes of several meshes, parts of axes, or tiles in any device order. The grid represents them by
-//! digits of a device's position in the grid, in a mixed radix. Each axis of a mesh corresponds to one or several
-//! digits. In this module, an axis is the index of a digit. Two annotations are equivalent exactly if their digits are
-//! equal.
+//! Programs name axes of several meshes, parts of axes, or tiles in any device order. The position of a device in the
+//! grid is a number in a mixed radix. Each mesh axis or tile dimension of more than one device corresponds to one or
+//! several digits of this number. In this module, an axis is the index of a digit. Two annotations that the grid
+//! represents are equivalent exactly if they use the same digits in the same order.
 
 use std::collections::HashMap;
 
@@ -70,10 +70,10 @@ pub(crate) struct Sharding {
     pub(crate) unreduced: AxisSet,
 }
 
-/// Tile dimensions, and the devices in row-major order of the tiles.
+/// The number of tiles along each dimension, and the device of each tile in row-major order.
 pub(crate) type Tiling = (Vec<usize>, Vec<usize>);
 
-/// Identifies a layout of devices in annotations.
+/// Identifies the mesh or the tiling of an annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Mesh(String),
@@ -83,15 +83,17 @@ pub(crate) enum Key {
 /// How a mesh or a tiling deviates from the grid.
 #[derive(Clone, Debug)]
 pub(crate) enum OffGrid {
-    /// The axes are axes of the grid, but the devices have another order. Contains the partition at each grid position.
+    /// The axes are axes of the grid, but the devices are in another order. Contains the partition at each grid
+    /// position.
     Moved(Vec<usize>),
-    /// The axes have no counterpart in the grid. Contains the partition at each position of the mesh or tiling.
+    /// The axes of the grid cannot describe the mesh or the tiling. Contains the partition at each position, and the
+    /// mesh unless this is a tiling.
     Apart(Vec<usize>, Option<ParsedMesh>),
 }
 
 #[derive(Debug)]
 pub(crate) struct Grid {
-    /// Sizes of the digits, most significant first. Their product is the number of partitions.
+    /// Sizes of the digits, most significant first. The product of the sizes is the number of partitions.
     pub(crate) sizes: Vec<usize>,
     /// The partition at each position of the grid.
     pub(crate) order: Vec<usize>,
@@ -111,7 +113,7 @@ impl Grid {
         AxisSet::of(&(0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok()).collect::<Vec<_>>())
     }
 
-    /// Returns the number of parts along the axes.
+    /// Returns the number of parts of a dimension that is sharded along the axes.
     pub(crate) fn parts(&self, axes: &[Axis]) -> usize {
         axes.iter().map(|&a| self.sizes[usize::from(a)]).product()
     }
@@ -135,7 +137,7 @@ impl Grid {
         self.places(&others).iter().map(|o| inner.iter().map(|i| self.order[o + i]).collect()).collect()
     }
 
-    /// Returns the grid positions with every value of these axes, in row-major order, and with zero for all other axes.
+    /// Returns the grid positions whose digits for all other axes are zero, in row-major order of these axes.
     fn places(&self, axes: &[Axis]) -> Vec<usize> {
         let mut places = vec![0];
         for &axis in axes {
@@ -158,12 +160,13 @@ impl Grid {
         self.meshes.get(mesh).is_some_and(Vec::is_empty)
     }
 
-    /// Returns the device of a mesh without axes.
+    /// Returns the device of a mesh that has no axes and only one device, or `None` for any other mesh.
     pub(crate) fn single(&self, mesh: &str) -> Option<usize> {
         self.singles.get(mesh).copied()
     }
 
-    /// Returns the grid axes of a mesh's axis.
+    /// Returns the grid axes of the axis `name` of a mesh. Returns `None` if the grid does not represent the mesh, or
+    /// if the mesh does not have the axis.
     pub(crate) fn axis(&self, mesh: &str, name: &str) -> Option<&[Axis]> {
         self.meshes.get(mesh)?.iter().find(|(n, _)| n == name).map(|(_, axes)| &axes[..])
     }
@@ -236,7 +239,8 @@ impl Grid {
         })
     }
 
-    /// Returns the digits of a part of an axis, or `None` if the part does not consist of whole digits.
+    /// Returns the digits of the part `(before)size` of an axis with the digits `whole`. Returns `None` if the part
+    /// does not consist of whole digits.
     fn part(&self, whole: &[Axis], before: usize, size: usize) -> Option<Vec<Axis>> {
         let mut rest = whole.iter().copied();
         let mut take = |until: usize| {

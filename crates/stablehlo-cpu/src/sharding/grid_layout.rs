@@ -1,7 +1,7 @@
 //! Finds the grid that can represent a program's meshes and tilings.
 //!
 //! A mesh or a tiling is not part of the grid if it covers only some partitions, or has no common axes with earlier
-//! ones. [`OffGrid`] records the partitions of its parts.
+//! ones. [`OffGrid::Apart`] then records the partition at each position of the mesh or tiling.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,8 +20,8 @@ struct Layout {
     key: Key,
     extents: Vec<usize>,
     devices: Vec<usize>,
-    /// The parts of axes that annotations use: the index of the axis, the product of the sizes of the parts before, and
-    /// the size of the part.
+    /// The parts of axes that annotations use. Each element contains the index of the axis, and the part as in
+    /// [`ParsedAxis::part`].
     parts: Vec<(usize, (usize, usize))>,
     mesh: Option<ParsedMesh>,
 }
@@ -68,7 +68,8 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Adds a mesh or a tiling to the grid, or to the list of those that deviate from the grid.
+    /// Adds a mesh or a tiling to the grid if `fit` contains its digits. Also adds it to `elsewhere` if it deviates
+    /// from the grid.
     fn add(&mut self, layout: Layout, fit: Option<Fit>, digits: &[Digit]) {
         let Some(fit) = fit else {
             self.elsewhere.insert(layout.key, OffGrid::Apart(layout.devices, layout.mesh));
@@ -98,8 +99,8 @@ fn axes_of(&(stride, size): &Digit, grid: &[Digit]) -> Vec<Axis> {
 }
 
 impl Layouts {
-    /// Finds the digits of the grid, most significant first, and the digits of each layout that has common axes with
-    /// the layouts before it.
+    /// Returns the digits of the grid, most significant first, and the digits of each layout. The second list contains
+    /// `None` for a layout that covers only some partitions or has no common axes with the earlier layouts.
     fn fit(&self, order: &[usize]) -> Result<(Vec<Digit>, Vec<Option<Fit>>)> {
         let mut cuts = BTreeSet::from([1, order.len().max(1)]);
         let fits = self.all.iter().map(|layout| layout.fit(order, &mut cuts)).collect();
@@ -182,7 +183,7 @@ impl Layouts {
 }
 
 impl Layout {
-    /// Records that an annotation uses a part of an axis.
+    /// Checks an axis of an annotation, and records it if it is only a part of an axis of the mesh.
     fn note_part(&mut self, name: &str, axis: &ParsedAxis) -> Result<()> {
         let axes = self.mesh.as_ref().map_or(&[][..], |mesh| &mesh.axes);
         let Some(at) = axes.iter().position(|(n, _)| *n == axis.name) else {
@@ -200,8 +201,9 @@ impl Layout {
         Ok(())
     }
 
-    /// Finds the digits of a layout in a grid with this order, and adds their boundaries to `cuts`. Returns `None`, and
-    /// changes nothing, if the layout covers only some partitions or has no common axes with the earlier layouts.
+    /// Finds the digits of a layout in a grid with this order, and adds their boundaries to `cuts`. The boundaries of a
+    /// digit are its stride, and the product of its stride and its size. Returns `None`, and changes nothing, if the
+    /// layout covers only some partitions or has no common axes with the earlier layouts.
     fn fit(&self, order: &[usize], cuts: &mut BTreeSet<usize>) -> Option<Fit> {
         if self.devices.len() != order.len() {
             return None;
@@ -239,7 +241,8 @@ fn laid_out(name: &str, mesh: &ParsedMesh, partitions: usize) -> Result<(Vec<usi
     let extents: Vec<usize> = mesh.axes.iter().map(|(_, size)| *size).collect();
     let count = product(&extents).unwrap_or(usize::MAX);
     if mesh.axes.is_empty() || count == 1 {
-        // Such a mesh shards nothing. If it has no axes and only one device, `Grid::singles` contains this device.
+        // Such a mesh shards nothing, so the grid can represent it as a mesh of all partitions whose extents are 1. If
+        // it has no axes and only one device, `Grid::singles` contains this device.
         return Ok((vec![1; extents.len()], (0..partitions).collect()));
     }
     if count > partitions {

@@ -1,4 +1,4 @@
-//! Collective groups that are given as axes of a mesh, as in newer programs.
+//! Computes the replica groups of collectives that specify their groups as axes of a mesh.
 
 use stablehlo::ir::Module;
 
@@ -7,8 +7,8 @@ use super::grid::Grid;
 use super::parser::{ParsedDim, ParsedSharding, replica_group_axes};
 use crate::error::CompileError;
 
-/// Returns the groups of `#stablehlo.replica_group_mesh_axes<...>`. Each group consists of the devices of the mesh that
-/// differ only along these axes, major axis first.
+/// Returns the groups of `#stablehlo.replica_group_mesh_axes<...>`. Each group consists of the devices whose positions
+/// in the mesh differ only along these axes. The devices of a group are in row-major order of the axes.
 pub(crate) fn mesh_groups(text: &str, module: &Module) -> Result<Vec<Vec<usize>>, CompileError> {
     let (mesh, axes) = replica_group_axes(text)?;
     let mut meshes = meshes(module)?;

@@ -1,8 +1,8 @@
 //! The types for shardings that the engine and the partitioner share.
 //!
 //! `parser` reads annotations: Shardy's attributes and GSPMD's strings. `grid` expresses annotations in one grid of
-//! devices, which `grid_layout` finds. `op_sharding` is the form that PJRT returns to clients. `mesh_groups` resolves
-//! the groups of collectives.
+//! devices. `grid_layout` finds this grid. `op_sharding` defines the form of a sharding that PJRT returns to clients.
+//! `mesh_groups` computes the replica groups of collectives that specify their groups as mesh axes.
 
 pub(crate) mod attributes;
 pub(crate) mod grid;

@@ -22,10 +22,10 @@ pub enum OpSharding {
     /// Each dimension is divided into equal parts. If its extent is not a multiple of the number of parts, the extent
     /// of a part is rounded up and the last parts are padded.
     Tiled {
-        /// Number of parts along each dimension, followed by the number of copies of each part if `replicated_last` is
-        /// set, and by the number of summands of each part if `unreduced_last` is set.
+        /// Number of parts along each dimension. If `replicated_last` is set, the number of copies of each part
+        /// follows. If `unreduced_last` is set, the number of summands of each part is the last element.
         tiles: Vec<i64>,
-        /// The partition that holds each part, in row-major order of `tiles`.
+        /// The partition at each position of the tiles, in row-major order of `tiles`.
         partitions: Vec<i64>,
         /// Whether `tiles` contains the number of copies.
         replicated_last: bool,
@@ -56,7 +56,8 @@ const OTHER: i32 = 3;
 const UNREDUCED: i32 = 6;
 
 impl OpSharding {
-    /// Converts the planned sharding of a value.
+    /// Converts a sharding along the axes of `grid`. `spec` contains the axes of each dimension. `unreduced` contains
+    /// the axes along which the partitions hold summands.
     pub(crate) fn of(grid: &Grid, spec: &Spec, unreduced: AxisSet) -> Self {
         let cut: Vec<Axis> = spec.iter().flatten().copied().collect();
         let summed = unreduced.axes();

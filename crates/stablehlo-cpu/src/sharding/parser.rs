@@ -50,16 +50,16 @@ pub(crate) struct ParsedDim {
     pub(crate) open: bool,
 }
 
-/// A mesh axis, or a part of a mesh axis. A part `(before, size)` has `size` coordinates, and `before` is the product of
-/// the sizes of the more significant parts of the axis.
+/// An axis of a mesh, or a part of an axis. A part `(before, size)` has `size` coordinates, and `before` is the product
+/// of the sizes of the more significant parts of the axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedAxis {
     pub(crate) name: String,
     pub(crate) part: Option<(usize, usize)>,
 }
 
-/// The axes of a mesh, and its devices in row-major order of the axes. If `devices` is empty, the mesh contains all
-/// devices in order.
+/// The axes of a mesh, and its devices in row-major order of the axes. If `devices` is empty, the mesh contains the
+/// devices from 0 on, in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedMesh {
     pub(crate) axes: Vec<(String, usize)>,
@@ -211,7 +211,7 @@ impl<'a> Reader<'a> {
         Ok(ParsedSharding::Axes { mesh, dims, unreduced })
     }
 
-    /// Parses `{devices=[2,2]<=[4]}` and similar forms.
+    /// Parses one of GSPMD's strings, such as `{replicated}`, `{maximal device=0}` or `{devices=[2,2]<=[4]}`.
     fn tiles(&mut self) -> Result<ParsedSharding> {
         self.expect("{")?;
         for (word, written) in [
@@ -267,7 +267,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Computes `iota(product).reshape(shape).transpose(permutation)`, flattened. Returns `None` if `permutation` is not a
-/// permutation, or if the result would be too large.
+/// permutation, or if the result would have more than 2^20 elements.
 fn transposed_iota(shape: &[usize], permutation: &[usize]) -> Option<Vec<usize>> {
     let count = product(shape).filter(|&n| n <= 1 << 20)?;
     let mut sorted = permutation.to_vec();

@@ -28,8 +28,8 @@ fn of_gspmd(attributes: &Attributes) -> Result<Option<ParsedSharding>> {
     }
 }
 
-/// Returns the sharding group that the op adds a value to, and the value. All members of a group have the same
-/// sharding.
+/// Returns the ID of the sharding group to which the op adds a value, and the value. Returns `None` for any other op.
+/// All members of a group have the same sharding.
 pub(super) fn group_of(op: &Op) -> Option<(i64, ValueId)> {
     match &op.kind {
         OpKind::Other { name, attributes } if name == "sdy.sharding_group" => {
@@ -79,7 +79,8 @@ pub(super) fn missing(name: &str) -> CompileError {
     CompileError::invalid(format!("attribute `{name}` is missing"))
 }
 
-/// Opens the dimensions that a custom call's configuration leaves unspecified.
+/// Marks the dimensions that a custom call's configuration leaves unspecified as open. Open dimensions may be sharded
+/// along more axes.
 pub(super) fn open_dims(op: &Op, sharding: &mut Sharding) {
     if let OpKind::CustomCall { backend_config, .. } = &op.kind
         && let Some(config) = text(backend_config)

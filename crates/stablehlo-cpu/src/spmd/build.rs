@@ -1,4 +1,4 @@
-//! Builds the program of one partition: values, constants and collectives.
+//! Builds the program that each partition runs. Creates its values, constants and collectives.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::sharding::grid::{Axis, Grid};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// The channel of collectives between partitions.
+/// The channel of collectives between partitions. A positive ID marks a collective as one between partitions.
 const CHANNEL: ChannelHandle = ChannelHandle { id: 1, channel_type: 0 };
 
 /// The function under construction.
@@ -22,7 +22,7 @@ pub(super) struct Builder<'g> {
     pub(super) values: Vec<Type>,
     /// Ops of the regions that are being built, innermost last.
     blocks: Vec<Vec<Op>>,
-    /// Ops at the start of the function, which compute the position of this partition.
+    /// Ops at the start of the function. They create constants and compute the position of this partition.
     prologue: Vec<Op>,
     /// For a list of axes, the index of this partition's part among the parts along these axes.
     coordinates: HashMap<Vec<Axis>, ValueId>,
@@ -99,7 +99,7 @@ impl<'g> Builder<'g> {
         self.blocks.push(Vec::new());
     }
 
-    /// Returns the ops since the matching [`Builder::open`].
+    /// Returns the ops that were added since the matching [`Builder::open`].
     pub(super) fn close(&mut self) -> Vec<Op> {
         self.blocks.pop().unwrap_or_default()
     }
@@ -120,7 +120,7 @@ impl<'g> Builder<'g> {
         Ok(result)
     }
 
-    /// Returns a `ui32` constant.
+    /// Returns the constant `n` as a `ui32` scalar.
     pub(super) fn number(&mut self, n: usize) -> Result<ValueId> {
         let n = u32::try_from(n).map_err(|_| CompileError::unsupported(format!("an offset of {n}")))?;
         if let Some(&value) = self.numbers.get(&n) {
@@ -161,7 +161,7 @@ impl<'g> Builder<'g> {
         self.lookup(table, place)
     }
 
-    /// Looks up an element of a table. The ops are added to the prologue.
+    /// Returns element `at` of a table. Adds the ops to the prologue.
     fn lookup(&mut self, table: &[u32], at: ValueId) -> Result<ValueId> {
         let ty = TensorType::new([size(table.len())?], ElementType::Ui32);
         let data: Vec<u8> = table.iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -212,7 +212,7 @@ impl<'g> Builder<'g> {
         Ok(Region { args: vec![a, b], ops })
     }
 
-    /// Combines the values of the partitions that differ only along the axes, by `op`.
+    /// Combines the values of the partitions that differ only along the axes with the binary op `op`.
     pub(super) fn all_reduce(&mut self, value: ValueId, op: Binary, axes: &[Axis]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let region = self.reducer(op, ty.element)?;
@@ -247,7 +247,8 @@ impl<'g> Builder<'g> {
         self.add(kind, &[value], ty)
     }
 
-    /// Broadcasts the value of the first partition of each group.
+    /// Broadcasts a value within each group of partitions that differ only along the axes. The first partition of each
+    /// group sends its value.
     pub(super) fn broadcast(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         self.add(broadcast(self.groups(axes, false)?), &[value], ty)

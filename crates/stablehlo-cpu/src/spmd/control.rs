@@ -15,7 +15,7 @@ type Result<T> = std::result::Result<T, CompileError>;
 type Cut = (Spec, AxisSet);
 
 impl<'m> Splitter<'_, 'm> {
-    /// Rewrites a region whose values are scalars, which are never sharded.
+    /// Rewrites a region whose values are scalars. Scalars are never sharded.
     pub(super) fn scalar_region(&mut self, region: &'m Region) -> Result<Region> {
         self.nested(|s| {
             let args = region.args.iter().map(|&arg| s.declare(arg, s.whole_of(arg))).collect::<Result<_>>()?;

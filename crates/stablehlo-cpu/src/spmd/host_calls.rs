@@ -78,7 +78,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Closes the innermost region, which returns these values.
+    /// Adds a return of these values to the innermost region, and closes the region.
     fn region(&mut self, results: Vec<ValueId>) -> Region {
         let end = self.build.op(OpKind::Return, results, Vec::new());
         self.build.push(end);

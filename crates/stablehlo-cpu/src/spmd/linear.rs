@@ -1,6 +1,6 @@
-//! Linear ops. Applied to each summand of an operand, such an op produces the summands of the result. A value is
-//! unreduced along an axis if each device along the axis holds a summand of the value. Names in the code call such a
-//! value a sum.
+//! Finds ops that are linear. A linear op that runs on each summand of an operand produces the summands of the result.
+//! A value is unreduced along an axis if each device along the axis holds a summand of the value. Names in the code
+//! call an unreduced value a sum.
 
 use stablehlo::ir::{Binary, ElementType, Func, Op, OpKind, Region, Type, Unary, ValueId};
 
@@ -67,7 +67,7 @@ pub(super) fn linear(func: &Func, op: &Op, constants: &impl Constants) -> Linear
     }
 }
 
-/// Returns whether the value is a constant zero, whose summands may all be zero.
+/// Returns whether the value is a constant zero. The summands of such a value may all be zero.
 pub(super) fn is_zero(constants: &impl Constants, value: ValueId) -> bool {
     constants.constant(value).is_some_and(|literal| literal.data.iter().all(|&byte| byte == 0))
 }
@@ -127,8 +127,8 @@ impl<'m> Plan<'m> {
         }
     }
 
-    /// Returns the axes along which all values are unreduced. Ignores constant zeros, which may be unreduced along any
-    /// axis.
+    /// Returns the axes along which all values are unreduced. Ignores constant zeros, because they may be unreduced
+    /// along any axis.
     pub(super) fn common_sums(&self, values: &[ValueId]) -> AxisSet {
         let sums = values.iter().filter(|&&value| !is_zero(self, value)).map(|&value| self.state(value).unreduced);
         sums.reduce(AxisSet::intersection).unwrap_or_default()
@@ -151,9 +151,9 @@ impl Sums {
         self.operands.get(operand).copied().unwrap_or_default()
     }
 
-    /// Completes the axes of a scatter that adds, after its factors are sharded along the axes `cut`. Leaves the axes
-    /// of other ops unchanged. `summed` are the axes along which devices hold different updates. The operand that
-    /// receives the updates must be unreduced along the same axes, so that it is counted only once.
+    /// Completes the axes of a scatter that adds, after the axes `cut` of its factors are chosen. Leaves the axes of
+    /// other ops unchanged. `summed` contains the axes along which devices hold different updates. The operand that
+    /// receives the updates must be unreduced along the same axes, so that its elements are counted only once.
     pub(super) fn leave_to(&mut self, cut: &[Vec<Axis>], summed: AxisSet) {
         let Some((operand, wanted)) = self.added_to else { return };
         let cut = cut.iter().fold(AxisSet::default(), |set, axes| set.union(AxisSet::of(axes)));

@@ -1,4 +1,4 @@
-//! Collectives between partitions, in the part of a program that is written for all devices together.
+//! Rewrites the collectives between partitions that are outside manual computations.
 //!
 //! Outside manual computations, a value is the same on every device. A collective there can run as written, with the
 //! unsharded value on each partition, if every partition then has the same result.
@@ -33,8 +33,8 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     /// Returns whether every partition gets the same result. This is the case for an `all_reduce` or an `all_gather`
-    /// whose groups have the same size. With several replicas, there must also be only one group, or the groups must
-    /// not contain flattened IDs.
+    /// whose groups have the same size. With several replicas, the groups must also be lists of IDs. In addition, there
+    /// must be only one group, or the IDs must not be flattened IDs.
     fn is_same_everywhere(&self, op: &Op) -> bool {
         let (OpKind::AllReduce { replica_groups, use_global_device_ids: global, .. }
         | OpKind::AllGather { replica_groups, use_global_device_ids: global, .. }) = &op.kind

@@ -33,7 +33,7 @@ impl Builder<'_> {
     }
 
     /// Sums a value over the axes. If `to` shards a dimension along some of these axes, one collective reduces and
-    /// shards the value. Updates `now`, which is the current sharding of the value.
+    /// shards the value. Updates `now`, the current sharding of the value.
     fn reduce(
         &mut self,
         mut value: ValueId,
@@ -55,9 +55,9 @@ impl Builder<'_> {
         if axes.is_empty() { Ok(value) } else { self.all_reduce(value, Binary::Add, &axes.axes()) }
     }
 
-    /// For dimensions that `to` shards along fewer axes than `now`, converts the parts to summands if the other axes
-    /// are in `gained`. Each summand consists of the part, and zeros elsewhere. Updates `now`, and removes the axes
-    /// from `gained`.
+    /// Converts the parts of a dimension to summands if `to` shards the dimension along fewer axes than `now`, and the
+    /// other axes are all in `gained`. Does not convert the parts of dimensions with padding. Each summand contains one
+    /// part, and zeros elsewhere. Updates `now`, and removes the axes from `gained`.
     fn spread(
         &mut self,
         mut value: ValueId,
@@ -89,7 +89,8 @@ impl Builder<'_> {
         self.add(OpKind::Constant(literal), &[], ty.clone())
     }
 
-    /// Creates a tensor of zeros, with this partition's part of dimension `d` at its position.
+    /// Creates a tensor of zeros that contains `value` at the position of this partition's part. The parts divide
+    /// dimension `d` along `axes`.
     fn among_zeros(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let extent = usize::try_from(ty.shape[d]).unwrap_or(0);

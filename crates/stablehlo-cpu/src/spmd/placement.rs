@@ -1,4 +1,4 @@
-//! Arguments and results whose parts are on other partitions than the grid specifies.
+//! Moves arguments and results whose parts are not on the partitions that the grid specifies.
 //!
 //! A mesh may cover only some of the program's partitions, list them in another order, or divide them along axes that
 //! no other mesh has. An argument on such a mesh is moved into the grid when the program starts, and a result is moved
@@ -150,7 +150,7 @@ impl Placement {
     }
 }
 
-/// Returns the sharding of a value with this state and placement.
+/// Returns the sharding of a value with this state and placement, in the form that PJRT returns to clients.
 pub(super) fn op_sharding(grid: &Grid, state: &State, placement: Option<&Placement>) -> OpSharding {
     let of_grid = || OpSharding::of(grid, &state.dims, state.unreduced);
     match placement {
@@ -197,7 +197,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Gathers the parts of a value and joins them.
+    /// Gathers the parts of a value and joins them into the value with the extents `whole`.
     fn join(&mut self, value: ValueId, apart: &Apart, whole: &[i64]) -> Result<ValueId> {
         let part = self.tensor(value)?.clone();
         let mut line = part.clone();

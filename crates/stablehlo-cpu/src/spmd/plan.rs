@@ -1,4 +1,4 @@
-//! Plans the sharding of every value: reads the annotations and propagates them along the ops until nothing changes.
+//! Plans the sharding of every value. Reads the annotations, and propagates them along the ops until nothing changes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -38,13 +38,13 @@ pub(super) struct Plan<'m> {
     pub(super) func: &'m Func,
     pub(super) grid: Grid,
     pub(super) states: Vec<State>,
-    /// The boundaries of manual computations: the sharding of each operand and result, and the manual axes of each
-    /// dimension. The keys are the results of manual computations and the arguments of their regions.
+    /// The boundaries of manual computations. The keys are the results of manual computations and the arguments of
+    /// their regions.
     pub(super) boundaries: HashMap<ValueId, ManualBoundary>,
     pub(super) outputs: Vec<State>,
-    /// Placements of arguments whose parts are on other partitions than the grid specifies.
+    /// Placements of the arguments whose parts are not on the partitions that the grid specifies.
     pub(super) placements: HashMap<ValueId, Placement>,
-    /// Placement of each result, if its parts are on other partitions than the grid specifies.
+    /// The placement to which each result is moved at the end, or `None` if the result is not moved.
     pub(super) output_placements: Vec<Option<Placement>>,
     constants: HashMap<ValueId, &'m Literal>,
     /// The members of each sharding group.
@@ -320,7 +320,7 @@ impl<'m> Plan<'m> {
         Ok(())
     }
 
-    /// Enters a manual computation of GSPMD: the result is one device's part of the operand.
+    /// Enters a manual computation of GSPMD. The result is one device's part of the operand.
     fn full_to_shard(&mut self, op: &Op, inherited: AxisSet, edges: &mut Vec<Edge>) -> Result<()> {
         let (&[full], &[shard]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
         let annotation = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
@@ -336,7 +336,7 @@ impl<'m> Plan<'m> {
         Ok(())
     }
 
-    /// Leaves a manual computation of GSPMD: the operand is one device's part of the result.
+    /// Leaves a manual computation of GSPMD. The operand is one device's part of the result.
     fn shard_to_full(&mut self, op: &Op, manual: AxisSet, edges: &mut Vec<Edge>) -> Result<()> {
         let (&[shard], &[full]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
         let annotation = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
@@ -496,7 +496,7 @@ impl<'m> Plan<'m> {
     }
 }
 
-/// Returns the manual axes of each dimension, which must be its major axes.
+/// Returns the manual axes of each dimension. Returns an error if they are not the major axes of the dimension.
 fn prefix(dims: &Spec, manual: AxisSet) -> Result<Spec> {
     let split = |axes: &Vec<Axis>| {
         let count = axes.iter().take_while(|&&a| manual.contains(a)).count();

@@ -1,4 +1,4 @@
-//! Changes the sharding of a value.
+//! Converts values from one sharding to another.
 //!
 //! All parts of a dimension have the same extent: the extent of the dimension divided by the number of parts, rounded
 //! up. If the division is not exact, the last parts end in padding, whose elements may have any value. Ops may compute
@@ -28,7 +28,7 @@ impl Builder<'_> {
     pub(super) fn reshard(&mut self, mut value: ValueId, extents: &[usize], from: &Spec, to: &Spec) -> Result<ValueId> {
         let grid = self.grid;
         let mut now = from.clone();
-        // Axes that move from one dimension to another are exchanged directly, without gathering the value.
+        // If axes move from one dimension to another, one all-to-all exchanges the parts, without gathering the value.
         for i in 0..now.len() {
             let keep = common(&now[i], &to[i]);
             let axes = now[i][keep..].to_vec();
@@ -88,7 +88,7 @@ impl Builder<'_> {
         self.binary(Binary::Multiply, coordinate, extent)
     }
 
-    /// Returns this partition's part of dimension `d` among the parts along the axes.
+    /// Divides dimension `d` into parts along the axes, and returns this partition's part.
     fn part(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let whole = usize::try_from(ty.shape[d]).unwrap_or(0);
@@ -133,8 +133,8 @@ impl Builder<'_> {
         self.add(kind, &[value], ty)
     }
 
-    /// Returns the value with the scalar `fill` in the padding of dimension `d`, which has `extent` elements and is
-    /// sharded along `axes`.
+    /// Overwrites the padding of dimension `d` with the scalar `fill`. The unsharded dimension has `extent` elements,
+    /// and is sharded along `axes`.
     pub(super) fn masked(
         &mut self,
         value: ValueId,
@@ -170,7 +170,7 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the length of the common prefix.
+/// Returns the length of the common prefix of `a` and `b`.
 fn common(a: &[Axis], b: &[Axis]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

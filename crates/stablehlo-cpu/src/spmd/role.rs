@@ -7,7 +7,7 @@ use stablehlo::ir::{Op, OpKind, Region};
 pub(super) enum Role {
     /// Returns the operand, with the sharding that the op specifies.
     Constraint,
-    /// Enters a manual computation of GSPMD: converts a value to each device's part of it.
+    /// Enters a manual computation of GSPMD. Converts a value to the part that each device holds.
     FullToShard,
     ShardToFull,
     ManualComputation,

@@ -9,6 +9,7 @@
 //! | custom call `Sharding` with `xla.sdy.sharding` | `sdy.sharding_constraint` |
 //! | custom call `xla.sdy.FuncResultSharding` | `sdy.sharding` of a result of the function |
 //! | custom call `xla.sdy.ShardingGroup` | `sdy.sharding_group` |
+//! | custom call `xla.sdy.PropagationBarrier` | none, because the call is removed |
 //! | custom call `xla.sdy.GlobalToLocalShape`, call of `xla.sdy.manual_computation_body`, custom call `xla.sdy.LocalToGlobalShape` | `sdy.manual_computation` |
 
 use std::collections::HashMap;
@@ -72,7 +73,7 @@ fn annotate(attributes: &mut Attributes, sharding: String) {
     attributes.push(("sdy.sharding".to_owned(), Attribute::Other(sharding)));
 }
 
-/// Finds one of the strings by its name without the prefix.
+/// Returns the frontend attribute whose name is `name` after the prefix `xla.sdy.`.
 fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     attributes.iter().find_map(|(key, value)| match value {
         Attribute::Dictionary(entries) if key == FRONTEND => {
@@ -82,7 +83,7 @@ fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     })
 }
 
-/// Removes the strings, and returns them by their names without the prefix.
+/// Removes the frontend attributes with the prefix `xla.sdy.`, and returns them by their names without the prefix.
 fn take(attributes: &mut Attributes) -> Attributes {
     let mut taken = Attributes::new();
     attributes.retain_mut(|(key, value)| {
@@ -100,7 +101,7 @@ fn take(attributes: &mut Attributes) -> Attributes {
     taken
 }
 
-/// Returns the text of a string attribute. Undoes the additional level of escapes that these strings have.
+/// Returns the text of a string or an unparsed attribute. Undoes the additional level of escapes in a string.
 fn text(attribute: &Attribute) -> Option<String> {
     match attribute {
         Attribute::Other(text) => Some(text.clone()),
@@ -142,7 +143,8 @@ struct Rewrite {
     results: HashMap<ValueId, String>,
     /// For each operand of a manual computation, its global value and the attributes of the op that converts it.
     entered: HashMap<ValueId, (ValueId, Attributes)>,
-    /// Calls of the bodies of manual computations by their first result, with the attributes of the call.
+    /// The calls of the bodies of manual computations, and the attributes of each call, by the first result of the
+    /// call.
     called: HashMap<ValueId, (Op, Attributes)>,
 }
 

@@ -1,9 +1,9 @@
-//! Rules for the dimensions of an op's operands and results that may be sharded together.
+//! Rules that determine which dimensions of an op's operands and results may be sharded together.
 //!
-//! As in Shardy, an op is described by factors, which are independent loops of its computation. Each dimension consists
-//! of factors, major first. A dimension without factors must not be sharded. Results are reduced over a factor that
-//! occurs in no result. A factor may be divided unevenly if it is the only factor in each of its dimensions. The last
-//! parts are then padded.
+//! As in Shardy, factors describe an op. A factor is an independent loop of the op's computation. Each dimension
+//! consists of factors, major first. A dimension without factors must not be sharded. Results are reduced over a factor
+//! that occurs in no result. A factor may be divided unevenly if it is the only factor in each of its dimensions. The
+//! last parts are then padded.
 
 use stablehlo::ir::{
     Attribute, Binary, ConvDimensions, DotDimensions, Func, GatherDimensions, Literal, Op, OpKind, ScatterDimensions,
@@ -13,7 +13,7 @@ use stablehlo::ir::{
 use crate::sharding::attributes::{find, text};
 use crate::sharding::grid::{Axis, AxisSet};
 
-/// The factors of one tensor's dimensions.
+/// The factors of each dimension of a tensor, major first. Factors are indices into [`Rule::sizes`].
 pub(super) type Mapping = Vec<Vec<usize>>;
 
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ pub(super) struct Rule {
     pub(super) results: Vec<Mapping>,
 }
 
-/// Returns the shape of a value, or an empty shape for tokens.
+/// Returns the shape of a value, or an empty shape if the value is not a tensor.
 pub(super) fn shape(func: &Func, value: ValueId) -> &[i64] {
     match func.values.get(value.0 as usize) {
         Some(Type::Tensor(ty)) => &ty.shape,
@@ -146,7 +146,7 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
     let (operand, result) = (shapes.operand(0), shapes.result());
     match &op.kind {
         OpKind::Constant(literal) if !literal.splat && !result.is_empty() => {}
-        // For a reversed dimension, partitions exchange their parts.
+        // A reversed dimension may be sharded, because partitions exchange their parts.
         OpKind::Constant(_)
         | OpKind::Iota { .. }
         | OpKind::Unary(_)
@@ -196,7 +196,7 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
     rule
 }
 
-/// Adds factors for the first `count` dimensions, which are the same in the operand and the result.
+/// Adds factors for the first `count` dimensions. These dimensions are the same in the operand and in the result.
 fn leading(rule: &mut Rule, result: &[i64], count: usize) {
     for (d, &size) in result.iter().enumerate().take(count) {
         rule.join(size, &[(0, d)], &[(0, d)]);
@@ -347,8 +347,9 @@ fn dot_general(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &DotDimensions) 
     }
 }
 
-/// Adds factors for the batch dimension and the features of each operand. Batch groups rule out both, and feature
-/// groups rule out factors for the features. Spatial dimensions must not be sharded.
+/// Adds factors for the batch and the feature dimensions. `features` and `batches` are the numbers of feature groups
+/// and batch groups. With several batch groups, no dimension may be sharded. With several feature groups, only the
+/// batch dimension may be sharded. Spatial dimensions must not be sharded.
 fn convolution(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &ConvDimensions, (features, batches): (i64, i64)) {
     let x = shapes.operand(0);
     if batches == 1 {
@@ -410,7 +411,7 @@ fn collective(rule: &mut Rule, func: &Func, op: &Op, kind: &OpKind) {
     }
 }
 
-/// Adds the factors of a reshape, which splits and merges dimensions in row-major order.
+/// Adds the factors of a reshape. A reshape splits and merges dimensions in row-major order.
 fn reshape(rule: &mut Rule, from: &[i64], to: &[i64]) {
     if from.contains(&0) || to.contains(&0) {
         return;

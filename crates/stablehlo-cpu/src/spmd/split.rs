@@ -1,4 +1,4 @@
-//! Rewrites a planned program to the program of one partition.
+//! Rewrites a program, as planned by [`Plan`], to the program that each partition runs.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ use crate::sharding::mesh_groups;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// A value of the new program that represents a value of the old program, with its sharding.
+/// A value of the new program and its sharding. The value represents a value of the old program.
 #[derive(Clone)]
 pub(super) struct ShardedValue {
     pub(super) value: ValueId,
@@ -39,15 +39,16 @@ pub(super) struct Splitter<'p, 'm> {
     pub(super) plan: &'p Plan<'m>,
     pub(super) grid: &'p Grid,
     pub(super) build: Builder<'p>,
-    /// For each old value, the new value in the sharding in which its op produces it.
+    /// For each old value, the new value with the sharding that the rewritten op produces.
     pub(super) forms: Vec<Option<ShardedValue>>,
-    /// The same values in other shardings, by the region that created them, innermost last.
+    /// The old values in other shardings. There is one map per open region of the new program, with the innermost
+    /// region last.
     pub(super) scopes: Vec<HashMap<(ValueId, Spec, AxisSet), ValueId>>,
     /// Number of manual computations around the current op.
     pub(super) manual: usize,
 }
 
-/// Builds the function of one partition.
+/// Builds the function that each partition runs. `replicas` is the number of replicas of the program.
 pub(super) fn split(module: &Module, plan: &Plan<'_>, replicas: usize) -> Result<Func> {
     let func = plan.func;
     let mut splitter = Splitter {
@@ -112,7 +113,8 @@ impl<'m> Splitter<'_, 'm> {
         self.plan.func
     }
 
-    /// Declares a new value for an old value with this sharding. The caller adds the op that produces the new value.
+    /// Declares a new value that represents `old` in the sharding `spec`. The caller adds the op that produces the new
+    /// value.
     pub(super) fn declare(&mut self, old: ValueId, spec: Spec) -> Result<ValueId> {
         self.declare_as(old, spec, AxisSet::default())
     }
@@ -141,13 +143,13 @@ impl<'m> Splitter<'_, 'm> {
         form.ok_or_else(|| CompileError::invalid(format!("value {} is used before it is defined", old.0)))
     }
 
-    /// Returns the new value for an old value with this sharding.
+    /// Returns a new value that represents `old` in the sharding `spec`. Adds ops that reshard the value if necessary.
     pub(super) fn get(&mut self, old: ValueId, spec: &Spec) -> Result<ValueId> {
         self.get_as(old, spec, AxisSet::default())
     }
 
-    /// Returns the new value for an old value with this sharding. Each partition holds a summand of the new value along
-    /// the axes `partial`.
+    /// Returns a new value that represents `old` in the sharding `spec`, like [`get`](Self::get). Each partition holds
+    /// a summand of the new value along the axes `partial`.
     pub(super) fn get_as(&mut self, old: ValueId, spec: &Spec, partial: AxisSet) -> Result<ValueId> {
         let form = self.form(old)?.clone();
         if form.spec == *spec && form.partial == partial {
@@ -237,8 +239,8 @@ impl<'m> Splitter<'_, 'm> {
         self.same(value, result, outer, sums)
     }
 
-    /// Checks that a dimension along which only some axes are manual is sharded evenly, so that parts do not share
-    /// padding.
+    /// Checks that each dimension that is sharded along both manual and other axes is sharded evenly. Otherwise, the
+    /// padding of the dimension would differ from the padding of its manual parts.
     fn check_boundary(&self, boundary: &ManualBoundary, outer: &Spec) -> Result<()> {
         let extents = &self.plan.outer(boundary).extents;
         for (d, (axes, prefix)) in outer.iter().zip(&boundary.prefix).enumerate() {
@@ -254,7 +256,8 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Binds `old` to the new `value`, which must have the local type of `old`.
+    /// Binds `old` to the new `value`. The value has the sharding `spec`, and is unreduced along the axes `partial`.
+    /// Returns an error if the value does not have the local type of `old`.
     fn same(&mut self, value: ValueId, old: ValueId, spec: Spec, partial: AxisSet) -> Result<()> {
         let (want, got) = (self.local_type(old, &spec), &self.build.values[value.0 as usize]);
         if want != *got {
@@ -302,9 +305,9 @@ impl<'m> Splitter<'_, 'm> {
         }
     }
 
-    /// Chooses the axes of each factor. Prefers the axes along which the most bytes of operands and results are already
-    /// sharded, so that fewer bytes are moved. Does not choose manual axes or the axes `sums`, along which the result
-    /// is unreduced.
+    /// Chooses the axes of each factor of the op's sharding rule. Prefers the axes along which the most bytes of
+    /// operands and results are already sharded, so that fewer bytes are moved. Does not choose manual axes or the axes
+    /// `sums`, along which the result is unreduced.
     fn choose(&self, op: &Op, rule: &Rule, sums: AxisSet) -> Result<Vec<Vec<Axis>>> {
         let taken = manual_of(self.plan, op).union(sums);
         let mut candidates: Vec<(usize, Vec<Axis>, usize)> = Vec::new();
@@ -419,7 +422,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Overwrites padding, so that the op does not reduce padding along with the elements.
+    /// Overwrites the padding of the dimensions that the op reduces. Otherwise, the padding would change the result.
     fn mask(&mut self, op: &Op, rule: &Rule, cut: &[Vec<Axis>], operands: &mut [ValueId]) -> Result<()> {
         for (i, mapping) in rule.operands.iter().enumerate() {
             for (d, factors) in mapping.iter().enumerate() {
@@ -445,8 +448,8 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Combines the partial results of the partitions that differ along `axes`, by `op`. Each partition gets the
-    /// combined result, or only its part of it if the plan shards the result along `axes`.
+    /// Combines the partial results of the partitions that differ only along `axes` with the binary op `op`. Each
+    /// partition gets the combined result, or only its part of it if the plan shards the result along `axes`.
     fn reduced(&mut self, old: ValueId, form: ShardedValue, op: Binary, axes: &[Axis]) -> Result<ShardedValue> {
         let ShardedValue { value: new, spec, .. } = form;
         let (wanted, extents) = (&self.plan.state(old).dims, &self.plan.state(old).extents);
@@ -463,7 +466,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(ShardedValue::new(self.build.all_reduce(new, op, axes)?, spec))
     }
 
-    /// Adapts the attributes of an op to the extents of the parts.
+    /// Returns the kind of an op with attributes that match the extents of the parts.
     pub(super) fn localized(&self, op: &Op, operands: &[ValueId], results: &[ValueId]) -> Result<OpKind> {
         let global = |i: usize| self.func().ty(op.operands[i]).as_tensor().map_or(&[][..], |ty| &ty.shape[..]);
         Ok(match &op.kind {

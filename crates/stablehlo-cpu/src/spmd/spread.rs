@@ -86,7 +86,8 @@ impl Plan<'_> {
     }
 }
 
-/// Distributes the axes of a dimension to its factors. Returns each factor with its axes. For `sizes` and `alone`, see
+/// Distributes the axes of a dimension to its factors. Returns the index of each factor, with the axes of the factor.
+/// Omits the factors after one that is not sharded completely. For `sizes` and `alone`, see
 /// [`Rule`](super::rules::Rule).
 pub(super) fn project(
     grid: &Grid,
@@ -116,8 +117,8 @@ pub(super) fn project(
     found
 }
 
-/// Returns the axes of a dimension: the axes of its factors, up to and including the first factor that is not sharded
-/// completely. `cut` contains the axes of each factor.
+/// Returns the axes of a dimension. These are the axes of its factors, up to and including the first factor that is not
+/// sharded completely. `cut` contains the axes of each factor.
 pub(super) fn join(grid: &Grid, factors: &[usize], sizes: &[usize], cut: &[Vec<Axis>]) -> Vec<Axis> {
     let mut axes = Vec::new();
     for &factor in factors {

@@ -10,8 +10,8 @@ use stablehlo::ir::{
 use super::types::{Result, Signature, bounded, size_type};
 use crate::error::CompileError;
 
-/// The dimensions of an array in which only the first elements are valid, each with an `i32` scalar that contains the
-/// number of valid elements.
+/// The bounded dimensions of an array, and the size of each. The size is an `i32` scalar that contains the number of
+/// valid elements along the dimension. The valid elements come first.
 pub(super) type Sizes = Vec<(usize, ValueId)>;
 
 /// An extent of an array.
@@ -177,7 +177,7 @@ impl<'f> Rewrite<'f> {
         self.add(compare, &[a, b], TensorType::new(ty.shape, ElementType::Bool))
     }
 
-    /// Replaces the invalid elements of an array with a scalar.
+    /// Replaces the invalid elements of an array with the scalar `fill`.
     pub(super) fn masked(&mut self, array: ValueId, sizes: &[(usize, ValueId)], fill: ValueId) -> Result<ValueId> {
         let ty = self.tensor(array)?;
         let mut array = array;

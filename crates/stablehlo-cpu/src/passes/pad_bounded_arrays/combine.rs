@@ -48,7 +48,7 @@ impl Rewrite<'_> {
         Ok(new)
     }
 
-    /// Computes the number of windows along a dimension.
+    /// Computes the number of windows along dimension `d` with `size` valid elements.
     fn windows(&mut self, window: &Window, d: usize, size: ValueId) -> Result<ValueId> {
         let or_one = |list: &[i64]| list.get(d).copied().unwrap_or(1).max(1);
         let (low, high) = window.padding.get(d).copied().unwrap_or_default();
@@ -72,8 +72,8 @@ impl Rewrite<'_> {
             [&dimensions.lhs_batching, &dimensions.rhs_batching],
             [&dimensions.lhs_contracting, &dimensions.rhs_contracting],
         );
-        // Each pair of contracting dimensions has one size, which masks both operands. An invalid element of one
-        // operand may be infinite, and its product with zero would be NaN.
+        // Each pair of contracting dimensions has one size. Mask both operands with this size, because an invalid
+        // element of one operand may be infinite, and its product with zero would be NaN.
         for pair in contracting[0].iter().zip(contracting[1]) {
             let of = |side: usize, d: usize| sizes[side].iter().find(|(known, _)| *known == d).map(|(_, size)| *size);
             let Some(size) = of(0, *pair.0).or_else(|| of(1, *pair.1)) else { continue };
@@ -100,8 +100,7 @@ impl Rewrite<'_> {
         Ok(merged(&[new]))
     }
 
-    /// Rewrites `sort`. Sorts invalid elements behind the valid elements, by an additional operand that marks the valid
-    /// elements.
+    /// Rewrites `sort`. Adds an operand that marks the valid elements, so that invalid elements are sorted behind them.
     pub(super) fn sort(&mut self, op: &mut Op, dimension: usize, sizes: &[Sizes]) -> Result<Sizes> {
         let all = merged(sizes);
         let Some(&(_, size)) = all.iter().find(|(known, _)| *known == dimension) else { return Ok(all) };

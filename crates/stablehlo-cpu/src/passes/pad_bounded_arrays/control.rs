@@ -1,4 +1,5 @@
-//! Functions and control flow. The sizes of their arguments and results become additional arguments and results.
+//! Rewrites functions and control flow. The sizes of bounded arguments and results become additional arguments and
+//! results.
 
 use stablehlo::ir::{Op, OpKind, ValueId};
 

@@ -4,7 +4,7 @@ use stablehlo::ir::OpKind;
 
 use super::builder::Sizes;
 
-/// The names of elementwise ops of other dialects, which are also targets of custom calls.
+/// The names of elementwise ops of other dialects. Custom calls use the same names as their targets.
 const NAMED: &[&str] = &[
     "chlo.acos",
     "chlo.acosh",

@@ -58,8 +58,8 @@ fn extents(dimensions: &[usize], shape: &[i64], sizes: &Sizes) -> Vec<Extent> {
     dimensions.iter().map(extent).collect()
 }
 
-/// Returns whether the valid elements of these dimensions are the first ones in memory, which requires that only the
-/// first dimension has a size.
+/// Returns whether the valid elements of these dimensions are the first ones in memory. This is the case if no
+/// dimension other than the first has a size.
 fn are_first(dimensions: &[usize], sizes: &Sizes) -> bool {
     dimensions.iter().skip(1).all(|d| sizes.iter().all(|(known, _)| known != d))
 }
@@ -86,8 +86,8 @@ impl Rewrite<'_> {
         Ok(merged(&[new]))
     }
 
-    /// Returns the sizes of the result. In each group, one dimension may have a size, which the other extents
-    /// determine.
+    /// Returns the sizes of the result. In each group of dimensions, one dimension of the result may have a size. The
+    /// other extents of the group determine this size.
     fn reshaped_sizes(&mut self, op: &Op, sizes: &Sizes) -> Result<Sizes> {
         let (from, to) = (self.tensor(op.operands[0])?, self.tensor(op.results[0])?);
         let own: Vec<usize> = sizes.iter().map(|(dimension, _)| *dimension).collect();

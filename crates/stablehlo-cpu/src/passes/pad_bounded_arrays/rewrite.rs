@@ -212,8 +212,8 @@ impl Rewrite<'_> {
     }
 }
 
-/// Returns the sizes of batch dimensions, which are all but the last `own` dimensions. Returns an error if another
-/// dimension has a size.
+/// Returns the sizes of the batch dimensions. These are all dimensions of the type `of` except the last `own`
+/// dimensions. Returns an error if another dimension has a size.
 fn batches(op: &Op, sizes: &[Sizes], of: &TensorType, own: usize) -> Result<Sizes> {
     let all = elementwise::merged(sizes);
     let batch = of.rank().saturating_sub(own);

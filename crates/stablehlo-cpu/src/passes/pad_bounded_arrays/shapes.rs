@@ -7,7 +7,7 @@ use super::elementwise::merged;
 use super::types::{Result, bounded};
 use crate::error::CompileError;
 
-/// Returns the sizes after a transposition.
+/// Returns the sizes of the result of a transpose by `permutation`.
 pub(super) fn transposed(permutation: &[usize], sizes: &Sizes) -> Sizes {
     let place = |&(dimension, size)| Some((permutation.iter().position(|from| *from == dimension)?, size));
     sizes.iter().filter_map(place).collect()
@@ -88,7 +88,7 @@ impl Rewrite<'_> {
         Ok(new)
     }
 
-    /// Rewrites `pad`. In padded dimensions, invalid elements become padding, which follows the valid elements.
+    /// Rewrites `pad`. In a padded dimension, the invalid elements become padding after the valid elements.
     pub(super) fn pad(&mut self, op: &mut Op, sizes: &[Sizes]) -> Result<Sizes> {
         let OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } = &op.kind else {
             return Ok(Sizes::new());
@@ -181,7 +181,7 @@ impl Rewrite<'_> {
         Ok(sizes.clone())
     }
 
-    /// Creates an array of `i32` indices along one dimension.
+    /// Creates an `i32` array in which each element is its own index along `dimension`.
     pub(super) fn indices(&mut self, shape: &[i64], dimension: usize) -> Result<ValueId> {
         let ty = TensorType::new(shape, ElementType::I32);
         self.add(OpKind::Iota { iota_dimension: dimension }, &[], ty)

@@ -150,7 +150,7 @@ fn inner_constraints() {
 
 #[test]
 fn manual_computation_grid() {
-    // The grid has the device order of the mesh of the manual computation. The argument, which is on another mesh, is
+    // The grid has the device order of the mesh of the manual computation. The argument is on another mesh, so it is
     // moved.
     let text = |second: &str| {
         format!(

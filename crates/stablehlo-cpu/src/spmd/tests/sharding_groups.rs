@@ -10,8 +10,8 @@ fn group(value: &str) -> String {
     format!("\"sdy.sharding_group\"(%{value}) {{group_id = 3 : i64}} : ({MATRIX}) -> ()\n")
 }
 
-/// Returns a function of `%a`, which is sharded by `cut`, and `%b`, which is replicated. Its result `%r` has no
-/// annotation.
+/// Returns a function of `%a` and `%b`. `%a` is sharded by `cut`, and `%b` is replicated. The result `%r` of the
+/// function has no annotation.
 fn two(cut: &str, body: &str) -> String {
     function(&[(MATRIX, cut), (MATRIX, "-")], (MATRIX, "-"), body)
 }
