@@ -298,7 +298,10 @@ typedef struct PJRT_Api PJRT_Api;
 /** Check everything that the compiler checks. */
 #define DP_DEPTH_COMPILE 4
 
-/** Applying the step changes the variable. Without this flag, the variable already has the planned value. */
+/**
+ * Applying the plan changes the variable. Without this flag, the variable already has the planned value, or its
+ * existing value is kept.
+ */
 #define DP_STEP_CHANGES 1
 
 /** The variable must be set before the plugin is loaded. Without this flag, it must be set before a client is created. */
@@ -326,15 +329,15 @@ typedef struct PJRT_Api PJRT_Api;
 #define DP_ABI_VERSION 1
 
 /**
- * Settings of the search for plugins: environment variables, folders and file system. Creating or changing them does
- * not search. `dp_registry_new` performs the search.
+ * Settings of the search for plugins: environment variables, folders and file system. Creating or changing the
+ * settings does not start a search. `dp_registry_new` performs the search.
  */
 typedef struct dp_discovery dp_discovery;
 
 /**
- * The error of a function. Functions that can fail have a `dp_error**` as their last parameter, which may be NULL if
- * the caller needs only the code. On failure, the function stores an error there, which the caller frees. On success,
- * the function does not write to it.
+ * The error of a function. The last parameter of a function that can fail is a `dp_error**`. It may be NULL if the
+ * caller needs only the code. If the function fails and the pointer is not NULL, the function stores an error there,
+ * and the caller must free it. If the function succeeds, it does not write to this pointer.
  */
 typedef struct dp_error dp_error;
 
@@ -346,8 +349,8 @@ typedef struct dp_error dp_error;
 typedef struct dp_lease dp_lease;
 
 /**
- * Options as names and typed values, in order. Each name occurs once. A framework sets options for a client.
- * `dp_plugin_client_options` converts them according to the plugin's schema to the types that `PJRT_NamedValue` needs.
+ * A list of options for a client. An option has a unique name and a typed value. `dp_plugin_client_options` converts
+ * the values to the types that the plugin's schema declares.
  */
 typedef struct dp_options dp_options;
 
@@ -358,8 +361,8 @@ typedef struct dp_options dp_options;
 typedef struct dp_plan dp_plan;
 
 /**
- * A handle of a plugin in a registry, with the description of the plugin. Handles of one plugin are independent. Each
- * handle owns the strings that it returns.
+ * A handle of a plugin in a registry. The handle contains the description of the plugin, and owns the strings that its
+ * functions return. Handles of the same plugin are independent of each other.
  */
 typedef struct dp_plugin dp_plugin;
 
@@ -367,19 +370,22 @@ typedef struct dp_plugin dp_plugin;
 typedef struct dp_plugin_list dp_plugin_list;
 
 /**
- * Rules by which a framework selects a plugin: preferences in order, and whether the user's environment takes
- * precedence. A policy without preferences selects any plugin.
+ * Rules by which a framework selects a plugin. They consist of an ordered list of preferences, and of settings for the
+ * user's environment and for experimental plugins. A policy without preferences selects any plugin.
  */
 typedef struct dp_policy dp_policy;
 
 /**
- * The plugins that a program can use: plugins that the program links or registers, that its user names, or that are
- * found on the machine. Creating a registry only reads files. Only `dp_plugin_load` loads a library. The plugins are
- * shut down when all handles of the registry, all handles of its plugins and all their leases have been freed.
+ * The plugins that a program can use. The program links or registers them, its user names them, or a search finds them
+ * on the machine. Creating a registry only reads files. Only `dp_plugin_load` loads a library. The plugins are shut
+ * down when all handles of the registry, all handles of its plugins and all their leases have been freed.
  */
 typedef struct dp_registry dp_registry;
 
-/** The answer whether a plugin's devices can run a program, with the reasons for an answer other than yes. */
+/**
+ * The result of the check whether a plugin's devices can run a program. It contains the answer, and the reasons for
+ * any answer other than yes.
+ */
 typedef struct dp_support dp_support;
 
 /** The result of a function: `DP_OK`, or the code of its error. The values are those of `PJRT_Error_Code`. */
@@ -426,7 +432,7 @@ typedef struct dp_plan_step {
     dp_string variable;
     /** The value that the plan sets. */
     dp_string value;
-    /** The value of the variable when the plan was created. Absent if the variable was not set. */
+    /** The value of the variable when the plan was created. Its `data` is null if the variable was not set. */
     dp_string current;
     /** The reason why the plugin needs the variable. */
     dp_string reason;
@@ -867,7 +873,7 @@ typedef struct dp_descriptor {
 /** The plugin was disabled, replaced or removed after this handle was created. Look it up in the registry again. */
 #define DP_PLUGIN_STALE 5
 
-/** The manifest does not describe the hardware, or this system does not list such devices. */
+/** The manifest does not describe the hardware, or the operating system does not list devices of this kind. */
 #define DP_HARDWARE_UNKNOWN 0
 
 /** A device node or a PCI device of the plugin was found. */
@@ -913,20 +919,23 @@ dp_code dp_discovery_set_variable(dp_discovery *discovery,
                                   const char *value,
                                   dp_error **error);
 
-/** Sets the home folder, which contains folders such as `.config` and `.local`. */
+/** Sets the home folder of the user. The search looks for plugins in its subfolders, such as `.local/lib`. */
 dp_code dp_discovery_set_home(dp_discovery *discovery,
                               const char *home,
                               dp_error **error);
 
 /**
- * Sets whether the search includes Python environments. It reads their files and does not run Python. The default is
- * true.
+ * Sets whether the search includes Python environments. The search reads the files of the environments and does not
+ * run Python. The default is true.
  */
 dp_code dp_discovery_set_python(dp_discovery *discovery,
                                 bool read,
                                 dp_error **error);
 
-/** Sets whether the search includes conventional folders and file names. The default is true. */
+/**
+ * Sets whether the search includes conventional folders, such as `/usr/local/lib/pjrt`, and conventional file names,
+ * such as `libtpu.so`. The default is true.
+ */
 dp_code dp_discovery_set_conventional(dp_discovery *discovery,
                                       bool search,
                                       dp_error **error);
@@ -943,8 +952,8 @@ dp_code dp_discovery_set_verify_sha256(dp_discovery *discovery,
 dp_code dp_error_code(const dp_error *error);
 
 /**
- * Returns the message of an error: the name of the function, the cause and a remedy. Returns an absent string for
- * NULL.
+ * Returns the message of an error: the name of the function, the cause and, if there is one, a remedy. Returns a
+ * string with null `data` if `error` is NULL.
  */
 dp_string dp_error_message(const dp_error *error);
 
@@ -957,7 +966,7 @@ void dp_lease_free(dp_lease *lease);
 /** Creates an empty set of options. The caller frees it with `dp_options_free`. */
 dp_options *dp_options_new(void);
 
-/** Frees options. Ignores NULL. */
+/** Frees a set of options. Ignores NULL. */
 void dp_options_free(dp_options *options);
 
 /**
@@ -1026,22 +1035,22 @@ const dp_options *dp_plan_options(const dp_plan *plan);
 
 /**
  * Returns the address on which the coordinator listens, as `host:port`. If there is an address, clients need the
- * key-value callbacks of a store that all processes share. Returns an absent string if clients do not need a
- * coordinator.
+ * key-value callbacks of a store that all processes share. Returns a string with null `data` if clients do not need a
+ * coordinator, or if `plan` is NULL.
  */
 dp_string dp_plan_coordinator(const dp_plan *plan);
 
-/** Returns the plan as JSON. */
+/** Returns the plan as JSON, or a string with null `data` if `plan` is NULL. */
 dp_string dp_plan_json(const dp_plan *plan);
 
-/** Returns the plan as a table for display. */
+/** Returns the plan as a table for display, or a string with null `data` if `plan` is NULL. */
 dp_string dp_plan_to_string(const dp_plan *plan);
 
 /**
- * Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code
- * reads variables without a lock, so no other code may read or set a variable during the call. For a child process,
- * set the variables in the environment of the child instead. Returns `DP_FAILED_PRECONDITION` if the plugin is already
- * loaded, or if it was disabled, replaced or removed after the plan was created.
+ * Sets the plan's variables in this process. Call this function at the start of the program, before the program starts
+ * threads. C code reads variables without a lock, so no other code may read or set a variable during the call. For a
+ * child process, set the variables in the environment of the child instead. Returns `DP_FAILED_PRECONDITION` if the
+ * plugin is already loaded, or if it was disabled, replaced or removed after the plan was created.
  */
 dp_code dp_plan_apply(const dp_plan *plan,
                       dp_error **error);
@@ -1067,32 +1076,43 @@ dp_code dp_plugin_clone(const dp_plugin *plugin,
 /** Frees a handle that the caller owns. Ignores NULL. A loaded plugin stays loaded. */
 void dp_plugin_free(dp_plugin *plugin);
 
-/** Returns the name of the plugin. */
+/** Returns the name of the plugin, or a string with null `data` if `plugin` is NULL. */
 dp_string dp_plugin_name(const dp_plugin *plugin);
 
 /** Returns the number of aliases of the plugin, or 0 for NULL. */
 size_t dp_plugin_alias_count(const dp_plugin *plugin);
 
-/** Returns an alias of the plugin, such as `gpu`, or an absent string if `index` is too large. */
-dp_string dp_plugin_alias_at(const dp_plugin *plugin, size_t index);
+/**
+ * Returns the alias at `index`, counted from 0, such as `gpu`. Returns a string with null `data` if `index` is too
+ * large, or if `plugin` is NULL.
+ */
+dp_string dp_plugin_alias_at(const dp_plugin *plugin,
+                                    size_t index);
 
 /** Returns whether `name` is the plugin's name, an alias or a platform name, regardless of letter case. */
 bool dp_plugin_answers_to(const dp_plugin *plugin,
                           const char *name);
 
 /**
- * Returns the path of the plugin's library, with U+FFFD for bytes that are not UTF-8. Returns an absent string if the
- * plugin is linked into the program, or if its path is computed when it is loaded.
+ * Returns the path of the plugin's library, with U+FFFD for bytes that are not UTF-8. Returns a string with null
+ * `data` if the plugin is linked into the program, or if its path is not known before it is loaded. Also returns such
+ * a string if `plugin` is NULL.
  */
 dp_string dp_plugin_path(const dp_plugin *plugin);
 
-/** Returns a description of the location at which the plugin was found, for display. */
+/**
+ * Returns a description of the location at which the plugin was found, for display. Returns a string with null `data`
+ * if `plugin` is NULL.
+ */
 dp_string dp_plugin_provenance(const dp_plugin *plugin);
 
 /** Returns the number of reasons why the plugin cannot be used. Returns 0 for a usable plugin and for NULL. */
 size_t dp_plugin_refusal_count(const dp_plugin *plugin);
 
-/** Returns a reason why the plugin cannot be used, with a remedy, or an absent string if `index` is too large. */
+/**
+ * Returns the reason at `index`, counted from 0, why the plugin cannot be used, with a remedy. Returns a string with
+ * null `data` if `index` is too large, or if `plugin` is NULL.
+ */
 dp_string dp_plugin_refusal_at(const dp_plugin *plugin,
                                       size_t index);
 
@@ -1101,11 +1121,11 @@ dp_plugin_state dp_plugin_status(const dp_plugin *plugin);
 
 /**
  * Returns the priority of the plugin, or 0 for NULL. Among suitable plugins, the plugin with the highest priority is
- * preferred. JAX uses 400 for plugins.
+ * preferred. JAX registers its plugins with priority 400.
  */
 int32_t dp_plugin_priority(const dp_plugin *plugin);
 
-/** Returns whether the manifest declares the plugin experimental. */
+/** Returns whether the manifest declares the plugin experimental, or false for NULL. */
 bool dp_plugin_is_experimental(const dp_plugin *plugin);
 
 /**
@@ -1114,18 +1134,28 @@ bool dp_plugin_is_experimental(const dp_plugin *plugin);
  */
 dp_presence dp_plugin_hardware(const dp_plugin *plugin);
 
-/** Returns the evidence for the result of `dp_plugin_hardware`, for display. */
+/**
+ * Returns the evidence for the result of `dp_plugin_hardware`, for display. Returns a string with null `data` if
+ * `plugin` is NULL.
+ */
 dp_string dp_plugin_hardware_evidence(const dp_plugin *plugin);
 
-/** Returns the number of clients that the devices of the plugin support at the same time. */
+/**
+ * Returns the number of clients that the devices of the plugin support at the same time, or `DP_OWNERSHIP_SHARED` for
+ * NULL.
+ */
 dp_ownership dp_plugin_ownership(const dp_plugin *plugin);
 
-/** Returns the manifest of the plugin in the format of a `pjrt_plugin.json`. */
+/**
+ * Returns the manifest of the plugin in the format of a `pjrt_plugin.json`, or a string with null `data` if `plugin`
+ * is NULL.
+ */
 dp_string dp_plugin_manifest_json(const dp_plugin *plugin);
 
 /**
  * Returns the capabilities of the plugin's devices as JSON, in the format of the manifest's object `capabilities`.
- * Omitted fields have the values that frameworks assume for an unknown device.
+ * Omitted fields have the values that frameworks assume for an unknown device. Returns a string with null `data` if
+ * `plugin` is NULL.
  */
 dp_string dp_plugin_capabilities_json(const dp_plugin *plugin);
 
@@ -1138,9 +1168,9 @@ dp_code dp_plugin_capabilities(const dp_plugin *plugin,
                                dp_error **error);
 
 /**
- * Creates a plan for a process with this topology. The plan contains the variables, the client options and the
- * coordinator that the plugin needs. This function does not set the variables. NULL for `topology` means a single
- * process.
+ * Creates a plan for a process whose position among all processes is `topology`. The plan contains the variables, the
+ * client options and the coordinator that the plugin needs. This function does not set the variables. NULL for
+ * `topology` means a single process.
  */
 dp_code dp_plugin_configure(const dp_plugin *plugin,
                             const dp_topology *topology,
@@ -1149,9 +1179,9 @@ dp_code dp_plugin_configure(const dp_plugin *plugin,
 
 /**
  * Loads and initializes the plugin's library, unless this process has already done so. Returns the function table,
- * which is valid until the process ends. NULL for `topology` means a single process, or the topology with which the
- * plugin was loaded before. Returns `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs
- * (`dp_plan_apply`), if the plugin was loaded with another topology, or if the handle is stale.
+ * which is valid until the process ends. If the plugin is already loaded, NULL for `topology` means the topology of
+ * that load. Otherwise, it means a single process. Returns `DP_FAILED_PRECONDITION` if the process lacks variables
+ * that the plugin needs (`dp_plan_apply`), if the plugin was loaded with another topology, or if the handle is stale.
  */
 dp_code dp_plugin_load(const dp_plugin *plugin,
                        const dp_topology *topology,
@@ -1167,7 +1197,8 @@ dp_code dp_plugin_api_version(const dp_plugin *plugin,
  * Returns the options for `PJRT_Client_Create`: first the options of the plan, then the options that were found with
  * the plugin, then `given`. A later option replaces an earlier option with the same name. The options are checked
  * against the plugin's schema and converted to the schema's types. Defaults of the schema are added. If options are
- * invalid, returns `DP_INVALID_ARGUMENT`, and the error names all of them. `plan` and `given` may be NULL.
+ * invalid, returns `DP_INVALID_ARGUMENT`, and the error names all invalid options. If the plugin cannot be used,
+ * returns `DP_FAILED_PRECONDITION`. `plan` and `given` may be NULL.
  */
 dp_code dp_plugin_client_options(const dp_plugin *plugin,
                                  const dp_plan *plan,
@@ -1192,8 +1223,8 @@ dp_policy *dp_policy_new(void);
 void dp_policy_free(dp_policy *policy);
 
 /**
- * Adds a preference for a plugin with this name or kind, such as `gpu`, unless its hardware is absent. The preference
- * applies if no earlier preference selects a plugin.
+ * Adds a preference for a plugin whose name or kind, such as `gpu`, is `name`. Plugins whose hardware is absent do not
+ * match. The preference applies if no earlier preference selects a plugin.
  */
 dp_code dp_policy_prefer(dp_policy *policy,
                          const char *name,
@@ -1208,8 +1239,8 @@ dp_code dp_policy_fallback(dp_policy *policy,
                            dp_error **error);
 
 /**
- * Adds a preference for any plugin whose hardware is not absent, in the order of priority. The preference applies if
- * no earlier preference selects a plugin.
+ * Adds a preference for any plugin whose hardware is not absent. Plugins with a higher priority are preferred. The
+ * preference applies if no earlier preference selects a plugin.
  */
 dp_code dp_policy_any(dp_policy *policy,
                       dp_error **error);
@@ -1289,8 +1320,8 @@ dp_code dp_registry_plugins(const dp_registry *registry,
 
 /**
  * Returns the plugin with this name, alias or platform name, regardless of letter case. If several plugins match,
- * returns the best one. Returns `DP_NOT_FOUND` if no usable plugin matches. The error lists all plugins with the
- * reasons why they do not match.
+ * returns the one that ranks highest. Returns `DP_NOT_FOUND` if no usable plugin matches. The error lists all plugins
+ * with the reasons why they do not match.
  */
 dp_code dp_registry_find(const dp_registry *registry,
                          const char *name,
@@ -1384,7 +1415,7 @@ dp_code dp_plugin_supports(const dp_plugin *plugin,
                            dp_support **out,
                            dp_error **error);
 
-/** Frees an answer. Ignores NULL. */
+/** Frees the result of a check. Ignores NULL. */
 void dp_support_free(dp_support *support);
 
 /** Returns the answer: one of `DP_SUPPORT_*`. */
@@ -1394,8 +1425,8 @@ uint32_t dp_support_answer(const dp_support *support);
 size_t dp_support_reason_count(const dp_support *support);
 
 /**
- * Returns a reason for display: the operation, the problem, and the location in the source. Returns an absent string
- * if `index` is too large.
+ * Returns the reason at `index`, counted from 0, for display: the operation, the problem, and the location in the
+ * source. Returns a string with null `data` if `index` is too large, or if `support` is NULL.
  */
 dp_string dp_support_reason_at(const dp_support *support,
                                       size_t index);
@@ -1407,7 +1438,7 @@ dp_string dp_support_json(const dp_support *support);
  * Detects the position of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes,
  * TPU and Neuron environments set. Without such variables, the process is a single process. If variables contradict
  * each other, returns `DP_INVALID_ARGUMENT`, and the error names them. The caller frees the result with
- * `dp_topology_free`, which must not be used for a struct that the caller filled in.
+ * `dp_topology_free`. Do not call `dp_topology_free` for a struct that the caller filled in.
  */
 dp_code dp_topology_detect(dp_topology **out,
                            dp_error **error);
