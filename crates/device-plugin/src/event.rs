@@ -99,7 +99,7 @@ impl<T: Copy + 'static> Drop for Scope<T> {
 }
 
 fn call(callback: Callback, result: &Result<()>) {
-    // A panic in one callback must not prevent the calls of the other callbacks.
+    // A panic in one callback must not keep the other callbacks from being called.
     let _ = contain(|| {
         callback(result);
         Ok(())

@@ -91,8 +91,8 @@ impl ExecuteOptions {
         self.more = more.map(Arc::new);
     }
 
-    /// Returns the location in the caller's source code that runs the program, such as `train.py:12`, for messages.
-    /// Returns `None` if the framework passed no location.
+    /// Returns the location of the call in the framework user's source code, such as `train.py:12`. Use it in error
+    /// messages. Returns `None` if the framework passed no location.
     pub fn call_location(&self) -> Option<&str> {
         self.more.as_ref()?.call_location.as_deref()
     }

@@ -193,7 +193,7 @@ fn output_callbacks_end_before_event() {
     open.send(()).unwrap();
     assert_eq!(rich().wait(event), Ok(()));
     assert_eq!(came.lock().unwrap().len(), 1);
-    // The device called the callback again after the execution had ended.
+    // The device also calls the callback after the execution has ended. Wait for this call.
     while LATE.lock().unwrap().is_empty() {
         std::thread::yield_now();
     }

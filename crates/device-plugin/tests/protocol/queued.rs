@@ -207,7 +207,7 @@ fn executions_take_pending_inputs() {
     // The second execution does not wait for the first one.
     let (outputs, event) = plugin().execute(fixture.program, &[fixture.output], 1).unwrap();
     let copy = fixture.copy(0).unwrap();
-    // The third launch is deferred until the copy is ready, but its call does not wait, either.
+    // The third launch is deferred until the copy is ready, but `PJRT_LoadedExecutable_Execute` returns at once.
     let (third, third_event) = plugin().execute(fixture.program, &[copy], 1).unwrap();
     assert!(step(), "the first execution, which makes the copy");
     assert!(step(), "the second execution");

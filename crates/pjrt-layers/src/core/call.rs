@@ -249,7 +249,7 @@ impl Call {
     }
 }
 
-/// The arguments and results of a run, which is a call of `PJRT_LoadedExecutable_Execute`.
+/// The arguments and results of a call of `PJRT_LoadedExecutable_Execute`.
 pub struct Execution {
     args: pjrt_sys::PJRT_LoadedExecutable_Execute_Args,
     options: PJRT_ExecuteOptions,

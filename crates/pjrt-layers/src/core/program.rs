@@ -8,7 +8,7 @@ use super::call::Call;
 use super::memory;
 use crate::function::{Field, Kind};
 
-/// A copy of the program and the compile options in a call that compiles.
+/// A copy of the program and the compile options that the framework passed to `PJRT_Client_Compile` or `PJRT_Compile`.
 #[derive(Clone, Debug)]
 pub struct CompiledProgram {
     /// The program's bytes.

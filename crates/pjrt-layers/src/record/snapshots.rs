@@ -21,7 +21,7 @@ pub(super) struct Contents {
     pub(super) device: usize,
     /// The handle of the buffer's memory, or 0 if the plugin does not report the memory.
     pub(super) memory: usize,
-    /// The data with their layout, or the error of the download.
+    /// The data with their layout, or the error if the download failed.
     pub(super) data: Result<(Vec<u8>, MemoryLayout), Failure>,
 }
 

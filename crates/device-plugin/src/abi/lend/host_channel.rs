@@ -35,7 +35,7 @@ struct RecvCallback(PJRT_RecvCallbackInfo);
 
 // SAFETY: V4 (callbacks): callbacks may be called from any thread.
 unsafe impl Send for SendCallback {}
-// SAFETY: the reason for `Send` of this type also applies here.
+// SAFETY: V3 (arrays and text): the data does not change, so several threads may read it.
 unsafe impl Sync for SendCallback {}
 // SAFETY: the reason for `Send` of `SendCallback` also applies here.
 unsafe impl Send for RecvCallback {}

@@ -27,7 +27,7 @@ impl Kernel for Custom {
         true
     }
 
-    /// Returns false, because a handler may have any effects.
+    /// Returns false, because a handler may have side effects.
     fn is_pure(&self) -> bool {
         false
     }
