@@ -121,8 +121,8 @@ pub struct Rendezvous<'a> {
 }
 
 impl<'a> Rendezvous<'a> {
-    /// Creates a rendezvous of `size` processes, in which this process has the rank `rank`. `name` distinguishes it from
-    /// the rendezvous of other plugins in the same store.
+    /// Creates a rendezvous of `size` processes. This process has the rank `rank`. `name` distinguishes the rendezvous
+    /// from those of other plugins in the same store.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Statistics of the times of repeated work.
+//! Timing statistics of work that is repeated many times.
 
 use std::time::{Duration, Instant};
 

@@ -126,7 +126,7 @@ fn only_plugin(registry: &PluginRegistry) -> Result<PluginEntry, String> {
     }
 }
 
-/// Returns the environment variables with which frameworks load a library as their plugin.
+/// Returns the environment variables that make frameworks load a library as their plugin.
 fn framework_variables(name: &str, library: &Path) -> Vec<(&'static str, OsString)> {
     let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let mut jax = OsString::from(format!("{name}:"));

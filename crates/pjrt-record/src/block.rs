@@ -4,7 +4,7 @@
 pub(crate) const MAGIC: &[u8; 8] = b"PJRTREC\n";
 /// The version of the file format, major and minor. A reader rejects files with another major version.
 pub const VERSION: (u16, u16) = (1, 0);
-/// Number of bytes of the file header: magic, version, and four zero bytes.
+/// Number of bytes of the file header, which consists of the magic, the version and four zero bytes.
 pub(crate) const FILE_HEADER: usize = 16;
 /// Number of bytes of a block header.
 pub(crate) const BLOCK_HEADER: usize = 40;

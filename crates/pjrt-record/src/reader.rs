@@ -91,7 +91,7 @@ impl Body {
 pub enum State {
     /// More blocks may follow.
     Reading,
-    /// The recording is complete: its last block is [`Body::End`].
+    /// The recording is complete. Its last block is [`Body::End`].
     Complete,
     /// The file ends after a complete block, without the end of the recording. The process was killed, or it is still
     /// running.

@@ -26,9 +26,9 @@ use crate::unknown::UnknownFields;
 pub struct CompileOptions {
     /// Device for which the program is compiled. If it is -1, the plugin or the device assignment chooses the device.
     pub device_ordinal: i64,
-    /// Number of replicas: copies of the program that run on different data.
+    /// Number of replicas. Each replica is a copy of the program and runs on different data.
     pub num_replicas: i64,
-    /// Number of partitions: devices that run one replica together.
+    /// Number of partitions of each replica. Each partition runs on its own device.
     pub num_partitions: i64,
     /// Whether to partition the program by its sharding annotations.
     pub use_spmd_partitioning: bool,
@@ -40,11 +40,11 @@ pub struct CompileOptions {
     pub compile_portable_executable: bool,
     /// Whether the program receives all arguments as one tuple.
     pub parameter_is_tupled_arguments: bool,
-    /// Whether the compiler may choose the shardings of the outputs: one element for each output, or one for all
-    /// outputs.
+    /// Whether the compiler may choose the shardings of the outputs. The list has one element for each output, or one
+    /// for all outputs.
     pub allow_spmd_sharding_propagation_to_output: Vec<bool>,
-    /// Whether the compiler may choose the shardings of the parameters: one element for each parameter, or one for all
-    /// parameters.
+    /// Whether the compiler may choose the shardings of the parameters. The list has one element for each parameter, or
+    /// one for all parameters.
     pub allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
     /// Backend options by name, such as JAX's `compiler_options`.
     pub env_option_overrides: BTreeMap<String, OptionOverride>,
@@ -274,7 +274,7 @@ impl CompileOptions {
         self
     }
 
-    /// Sets the number of partitions: devices that run one replica together.
+    /// Sets the number of partitions of each replica. Each partition runs on its own device.
     #[must_use]
     pub fn with_num_partitions(mut self, count: i64) -> Self {
         self.num_partitions = count;
@@ -457,7 +457,7 @@ mod tests {
         assert!(CompileOptions::decode(&[0xff; 7]).is_err());
     }
 
-    /// Tests options from JAX, in which fields that only XLA uses are interleaved with fields that this crate reads.
+    /// Tests options from JAX. Fields that only XLA uses are interleaved with fields that this crate reads.
     #[test]
     fn round_trip() {
         // executable_build_options: device_ordinal -1; debug_options; 2 replicas; 3 partitions; use_spmd; the device

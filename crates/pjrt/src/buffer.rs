@@ -132,8 +132,8 @@ impl Fields<Uncounted<ClientInner>> {
         Buffer(Fields { raw, device: self.device, details: self.details })
     }
 
-    /// Converts a slice of fields that do not keep their client alive to a slice of buffers. Another value must hold
-    /// the client while the slice exists.
+    /// Reinterprets a slice of fields as a slice of buffers. The fields do not keep their client alive, so another
+    /// value must hold the client while the slice exists.
     #[inline]
     pub(crate) fn as_buffers(these: &[Self]) -> &[Buffer] {
         // SAFETY: a `Buffer` has the layout of its `Fields`, and the layouts of `Fields`, `Owned` and `Handle` depend

@@ -62,7 +62,7 @@ impl Executable {
         self.0.query::<slot::PJRT_Executable_NumReplicas>()
     }
 
-    /// Returns the number of partitions: the number of devices that run one replica together.
+    /// Returns the number of partitions of each replica. Each partition runs on its own device.
     #[doc(alias = "PJRT_Executable_NumPartitions")]
     pub fn num_partitions(&self) -> Result<usize, Error> {
         self.0.query::<slot::PJRT_Executable_NumPartitions>()

@@ -143,7 +143,8 @@ impl ExecuteOptions {
     /// Adds a callback that provides the values that the program receives on a channel from the host. Each device calls
     /// the callback with the index of the device among the devices of the run, and with a stream for the value. The
     /// callback runs on a thread of the plugin and must not wait for the run. It may keep the stream and send the value
-    /// later. If it panics, the panic is caught.
+    /// later. If it panics, the panic is caught. If the stream is dropped before the whole value was sent, the plugin
+    /// decides how the run ends.
     #[doc(alias = "recv_callbacks")]
     #[must_use]
     pub fn with_recv_callback(
@@ -157,7 +158,7 @@ impl ExecuteOptions {
 
     /// Adds a callback that receives the operands of output operations with the given `callback_id` while the program
     /// runs. Such an operation must have `num_operands` operands. The callback runs on a thread of the plugin and must
-    /// not wait for the run. If it panics, the panic is caught.
+    /// not wait for the run. If it panics, the panic is caught, and the run does not fail because of it.
     ///
     /// A run with output callbacks fails if the plugin is older than API 0.112.
     #[doc(alias = "hlo_output_callbacks")]

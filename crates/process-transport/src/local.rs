@@ -16,7 +16,7 @@ use crate::transport::{Stream, Transport};
 
 /// The first bytes of a connection. The digit is the version of the protocol.
 const MAGIC: &[u8; 8] = b"pjrtmsg1";
-/// Number of bytes of a greeting: magic, secret, rank and number of processes.
+/// Number of bytes of a greeting, which consists of the magic, the secret, the rank and the number of processes.
 const GREETING: usize = 8 + SECRET + 8;
 /// Time within which the other end of a new connection must send its greeting. Afterwards the connection is closed.
 const PATIENCE: Duration = Duration::from_secs(5);

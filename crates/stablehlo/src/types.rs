@@ -12,7 +12,7 @@ pub(crate) enum Ty {
 }
 
 impl Ty {
-    /// Converts to a [`Type`], in which the IR stores the types of values and the types in type attributes.
+    /// Converts to a [`Type`], which the IR uses for the types of values and for the types in type attributes.
     pub(crate) fn into_type(self) -> Type {
         match self {
             Self::Element(element) => Type::Other(element.name().to_owned()),

@@ -35,7 +35,7 @@ fn refused(text: &str, kind: ErrorKind) {
     assert_eq!(error.kind(), kind, "{error}\n{text}");
 }
 
-/// Returns a function that applies one op to a vector.
+/// Returns the text of a StableHLO function that applies one op to a vector.
 fn with_op(op: &str) -> String {
     format!("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n  {op}\n  return %x : tensor<4xf32>\n}}")
 }

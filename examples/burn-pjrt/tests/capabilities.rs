@@ -14,7 +14,7 @@ use plugin_manifest::{Autocast, Capabilities, Descriptor};
 use plugin_registry::PluginRegistry;
 
 /// Opens the embedded device with a description that declares `capabilities`. The device itself does not use its
-/// description, so it still works.
+/// description, so it works whichever capabilities are declared.
 fn described(name: &str, capabilities: Capabilities) -> PjrtDevice {
     with_settings(name, capabilities, Settings::default())
 }

@@ -1,4 +1,4 @@
-//! Tests events that a driver completes on its own thread, on which calls of the driver are not allowed.
+//! Tests events that a driver completes on its own thread. Calls of the driver are not allowed on this thread.
 
 use std::cell::Cell;
 use std::ffi::c_void;

@@ -166,7 +166,8 @@ fn csv(field: &str) -> String {
     if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
 }
 
-/// Returns the name of a file. Returns an error if the name is not valid on every system, or not allowed in the wheel.
+/// Returns the file name of `path`, after checking that a wheel may contain a file with this name. The name must be
+/// valid on every system, and must not be that of a Python module or of the manifest.
 pub(crate) fn file_name(path: &Path) -> Result<String, String> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');

@@ -177,7 +177,8 @@ impl Run {
 }
 
 /// Returns the signal that ended a process, or `None` if the process ended with an ordinary exit code. `words`
-/// describes how the process ended. Recognizes the exit codes that a shell uses to report the signal of its command.
+/// describes how the process ended. Also recognizes the exit codes (128 + signal) with which a shell reports that its
+/// command crashed, such as 139 for SIGSEGV.
 fn crash(words: &str) -> Option<String> {
     let Some(code) = words.strip_prefix("exit code ") else { return Some(words.to_owned()) };
     let name = match code.parse::<u32>().ok()?.checked_sub(128)? {

@@ -17,7 +17,7 @@ use crate::suite::Suite;
 /// Function that opens a plugin. Its argument is the `target` of the [`Launcher`](crate::runner::Launcher).
 pub type Opener<'a> = dyn Fn(&Value) -> Result<Opened, String> + 'a;
 
-/// The task of a worker. The worker reads it as one line from its standard input.
+/// The task of a worker. The guard passes it to the worker's standard input as one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Request {
     /// Description of the plugin, which is the argument of the [`Opener`].

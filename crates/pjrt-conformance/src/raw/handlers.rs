@@ -100,7 +100,7 @@ pub(crate) fn calls() -> usize {
 ///
 /// # Safety
 ///
-/// `frame` must be the argument with which the plugin called a handler.
+/// `frame` must be the argument that the plugin passed to a handler.
 unsafe fn execution<'a>(frame: *mut Frame) -> Option<&'a Frame> {
     // SAFETY: C11 (callbacks of an extension): the frame is valid during the call.
     let frame = unsafe { &*frame };
@@ -208,7 +208,7 @@ pub(crate) fn register_reader(ffi: &Ffi, client: &Client, target: &str, type_id:
 pub(crate) fn add_data(ffi: &Ffi, context: &ExecuteContext, type_id: i64) -> Result<usize, Stop> {
     static DATA: u64 = 7;
     let data = pointer(std::ptr::from_ref(&DATA).cast_mut().cast())?;
-    // SAFETY: the data lives as long as the process, and the handler does not write it.
+    // SAFETY: the data lives as long as the process, and the handler does not write to it.
     unsafe { ffi.add_user_data(context, type_id, data) }?;
     Ok(data.addr().get())
 }

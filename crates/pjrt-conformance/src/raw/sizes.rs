@@ -211,7 +211,8 @@ fn execute_with_options_of(objects: &Newer<'_>, size: usize) -> Result<(), Stop>
     };
     let full = pjrt_sys::PJRT_LoadedExecutable_Execute_Args::STRUCT_SIZE;
     sized::<slot::PJRT_LoadedExecutable_Execute>(&objects.client.plugin(), full, fill)?;
-    // SAFETY: C7 (runs), A2 (adopted buffers): the plugin wrote a new buffer to the element, which this function owns.
+    // SAFETY: C7 (runs), A2 (adopted buffers): the plugin wrote a new buffer to `results[0]`. This function owns the
+    // buffer.
     let output = unsafe { pjrt::raw::own_buffer(objects.client, results[0]) }?;
     Ok(output.wait()?)
 }

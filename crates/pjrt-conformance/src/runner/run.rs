@@ -44,7 +44,7 @@ pub struct Settings {
     pub options: Vec<String>,
     /// Report of an earlier run. Its results are kept, and its cases do not run again.
     pub earlier: Option<Report>,
-    /// Command that runs a single case if the id of the case is appended.
+    /// Start of the command that reproduces a single case. The report appends the id of the case.
     pub reproduce: String,
 }
 

@@ -122,7 +122,8 @@ impl Executions {
 }
 
 impl Running {
-    /// Creates an empty set. At most `max_per_device` executions of each device should be in flight.
+    /// Creates an empty set. [`Running::wait_for_room`] waits while a device has `max_per_device` or more executions in
+    /// flight.
     pub(crate) fn new(max_per_device: usize) -> Self {
         Self { executions: Mutex::default(), ended: Condvar::new(), max_per_device }
     }

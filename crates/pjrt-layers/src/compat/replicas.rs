@@ -64,8 +64,8 @@ fn options_for_one(program: &CompiledProgram) -> Option<Vec<u8>> {
 }
 
 /// Returns whether the replicas of a program may communicate. All formats contain the names of ops as plain text. The
-/// result is also `true` if any other text in the program matches one of [`COMMUNICATION`], in which case the program
-/// keeps its options.
+/// result is also `true` if any other text in the program matches one of [`COMMUNICATION`]. The program then keeps its
+/// options.
 fn communicates(code: &[u8]) -> bool {
     COMMUNICATION.iter().any(|name| code.windows(name.len()).any(|text| matches(text, name)))
 }

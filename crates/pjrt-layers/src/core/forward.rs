@@ -93,7 +93,8 @@ unsafe fn forward_in<S: ForwardedFunction>(state: &'static State, args: *mut S::
             // Objects refer to the layers only if the function table of an object has been copied. Without a copy,
             // `Quiet` is not necessary.
             let quiet = state.objects.is_found.load(Ordering::Acquire).then(Quiet::new);
-            // SAFETY: L1 (plugin) and L2 (arguments): the plugin's function receives its arguments.
+            // SAFETY: L1 (plugin): `function` is the plugin's implementation of `S`. L2 (arguments): `args` are the
+            // arguments that the framework passed, or a copy that a layer changed.
             let error = unsafe { function(args.cast()) }.into_error();
             drop(quiet);
             if !error.is_null() {

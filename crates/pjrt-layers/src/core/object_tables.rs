@@ -29,7 +29,7 @@ pub(super) const WORD: usize = size_of::<usize>();
 /// Maximum number of tables that are copied for one type of object. The number is fixed because the forwarders of each
 /// copy are compiled for the index of its table. Objects with further tables keep their own tables.
 pub(super) const TABLES: usize = 4;
-/// Number of words before a copy: the mark, and the address of the original.
+/// Number of words before a copy. They contain the mark and the address of the original.
 pub(super) const MARK_WORDS: usize = 2;
 pub(super) const MARK: usize = 0x9d5c_7a31_e8b2_46f7;
 /// Maximum number of copies between a table and its original. Each library with layers adds one copy. The limit

@@ -13,8 +13,8 @@ use crate::generated::{for_each_function, object_forwarders};
 use crate::layer::Layer;
 
 impl State {
-    /// Puts layers in front of a plugin. The first layer is next to the framework. Returns the table for the framework.
-    /// Further calls with the same instance return the same table.
+    /// Puts layers in front of a plugin. The first layer is next to the framework. Returns the table that the framework
+    /// receives. Further calls with the same instance return the same table.
     ///
     /// # Panics
     ///

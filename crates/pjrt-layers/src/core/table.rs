@@ -1,4 +1,4 @@
-//! Copies of the plugin's tables, and the tables for the framework.
+//! Copies of the plugin's tables, and the tables that the framework receives.
 
 use std::ptr::{null, null_mut, without_provenance_mut};
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ const MAX_EXTENSIONS: usize = 256;
 /// read.
 const FIRST_MINOR: u32 = 57;
 
-/// Properties of the table for the framework. Layers change them before any call.
+/// Properties of the function table that the framework receives. Layers change them before any call.
 #[derive(Debug)]
 pub struct TablePlan {
     plugin_minor: u32,

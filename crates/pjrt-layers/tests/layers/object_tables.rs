@@ -1,5 +1,5 @@
-//! Tests of the tables of objects, to which the first words of errors, memories, raw buffers, device events and
-//! promises refer.
+//! Tests of the tables of objects. The first words of errors, memories, raw buffers, device events and promises refer
+//! to these tables.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::{from_mut, from_ref, null, null_mut, with_exposed_provenance, with_exposed_provenance_mut};

@@ -174,7 +174,7 @@ mod answers {
 mod tables {
     use super::*;
 
-    /// A layer that changes the table for the framework.
+    /// A layer that changes the table that the framework receives.
     #[derive(Debug)]
     struct Shape(fn(&mut TablePlan));
 

@@ -36,9 +36,9 @@ pub(super) fn option(option: &NamedOption) -> Option<NamedValue> {
     Some(NamedValue { name: option.name.clone(), value })
 }
 
-/// Copies row-major elements to new memory, in which they have the byte strides of the framework's array. Returns this
-/// memory, and the byte offset of the first element. Returns `None` if there are no strides or no data, if the strides
-/// do not fit the shape, or if the memory would be implausibly large.
+/// Copies row-major elements to new memory with the byte strides of the framework's array. Returns this memory, and the
+/// byte offset of the first element. Returns `None` if there are no strides or no data, if the strides do not fit the
+/// shape, or if the memory would be implausibly large.
 pub(super) fn strided(data: &[u8], shape: &Shape, strides: &[i64], limit: u64) -> Option<(Vec<u8>, usize)> {
     if strides.is_empty() || strides.len() != shape.dimensions.len() || data.is_empty() {
         return None;

@@ -66,7 +66,9 @@ impl<'a> PluginLoadOptions<'a> {
         self
     }
 
-    /// Compares the variables that the plugin needs with this environment, instead of the process's environment.
+    /// Sets the environment from which the plugin's environment plan is computed. The default is the current
+    /// environment of this process. If the plan changes variables that a client needs, these variables are still
+    /// checked in the process's own environment before the client is created.
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = Some(environment);

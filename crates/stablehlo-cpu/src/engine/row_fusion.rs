@@ -63,7 +63,7 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
             joined.push(item);
             continue;
         };
-        // A scatter starts from a constant, so no item before the scatter can compute its rows.
+        // The input of a fused scatter is a constant, so no item before the scatter can compute its rows.
         let extends_back = row_reduction(&item).is_some();
         let mut run = std::collections::VecDeque::from([item]);
         while extends_back && joined.last().is_some_and(|item| over(item, rows, columns, values)) {

@@ -35,8 +35,8 @@ impl RowScatter {
         }
     }
 
-    /// Returns the scatter of a node, if it can be fused. It must start from a constant of equal elements and have a
-    /// [fast body](Body::Fast). Its array must be large, both in bytes and in comparison with the number of windows.
+    /// Returns the scatter of a node, if it can be fused. Its input must be a constant of equal elements, and its body
+    /// must be [fast](Body::Fast). Its array must be large, both in bytes and in comparison with the number of windows.
     /// Each of its windows must be contiguous and start at a multiple of its length.
     pub(crate) fn of_node(node: &Node, values: &[Value]) -> Option<Self> {
         let Op::Kernel { kernel, .. } = &node.op else { return None };

@@ -202,7 +202,7 @@ mod tests {
         let body = [
             reduce("x", "a", "add", TYPE),
             add("c", "b", "b"),
-            // This op needs the result of the first `all_reduce`, so it moves behind the joined op.
+            // This op needs the result of the first `all_reduce`, so the pass moves it after the joined op.
             add("t", "x", "c"),
             reduce("y", "c", "add", TYPE),
             reduce("z", "b", "add", TYPE),

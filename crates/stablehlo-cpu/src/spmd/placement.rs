@@ -84,8 +84,8 @@ impl Grid {
 
 impl Apart {
     fn of(annotation: &ParsedSharding, mesh: Option<&ParsedMesh>, devices: &[usize], rank: usize) -> Result<Self> {
-        // Build a separate grid for the devices of this annotation, in which each device is identified by its position
-        // in `devices`.
+        // Build a separate grid for the devices of this annotation. The grid identifies each device by its position in
+        // `devices`.
         let positions: Vec<usize> = (0..devices.len()).collect();
         let (mut annotation, mut meshes) = (annotation.clone(), HashMap::new());
         match &mut annotation {

@@ -20,9 +20,10 @@ pub(super) type Mapping = Vec<Vec<usize>>;
 pub(super) struct Rule {
     /// Extent of each factor.
     pub(super) sizes: Vec<usize>,
-    /// Whether results are reduced over each factor.
+    /// For each factor, whether the results are reduced over it.
     pub(super) reduced: Vec<bool>,
-    /// Whether each factor is the only factor in each of its dimensions.
+    /// For each factor, whether it alone covers every dimension that contains it, and whether these dimensions may be
+    /// padded.
     pub(super) alone: Vec<bool>,
     pub(super) operands: Vec<Mapping>,
     pub(super) results: Vec<Mapping>,
@@ -70,8 +71,8 @@ impl Rule {
         }
     }
 
-    /// For each dimension `d` that `fits` accepts, adds a factor for dimension `d` of all operands and results with the
-    /// rank of `sizes`.
+    /// For each dimension that `fits` accepts, adds a factor for this dimension of all operands and results whose rank
+    /// is the length of `sizes`.
     fn alike(&mut self, sizes: &[i64], fits: impl Fn(usize) -> bool) {
         let rank = sizes.len();
         for (d, &size) in sizes.iter().enumerate().filter(|(d, _)| fits(*d)) {

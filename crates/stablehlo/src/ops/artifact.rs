@@ -204,7 +204,8 @@ macro_rules! artifact_table {
         own { $($own:tt)* }
     ) => {
         /// One line for each version of an op: its name, the version and its attributes, sorted by name. The rows of
-        /// `op_table!` generate the lines of their ops.
+        /// `op_table!` that have attributes generate the lines of version 1 of their ops. The other lines are listed
+        /// here.
         const TABLE: &str = concat!(
             $( $( $name, " 1", $(" ", $attribute,)+ "\n", )? )*
             "\

@@ -268,7 +268,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Creates `array<i32: 1, 2>`, the sizes of the two segments of an operand or result list.
+/// Creates the attribute with the sizes of the two segments of an operand or result list. An example is
+/// `array<i32: 1, 2>`.
 fn segments(counts: [usize; 2]) -> Result<Attribute> {
     let mut bytes = Vec::with_capacity(8);
     for count in counts {

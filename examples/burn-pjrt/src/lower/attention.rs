@@ -10,7 +10,7 @@ use crate::dtype::extents;
 
 impl Lower<'_> {
     /// Multiplies the values by the softmax of the attention scores. A score is the scaled dot product of a query and a
-    /// key, to which the soft cap, the masks and the bias are applied if the operation has them. If all keys of a query
+    /// key. If the operation has a soft cap, masks or a bias, they are applied to this product. If all keys of a query
     /// are masked, the query's result is 0.
     pub(super) fn attention(&mut self, op: &AttentionOpIr) -> Result<()> {
         let f = self.f;

@@ -284,8 +284,9 @@ enum CLayout<'a> {
 ///
 /// # Safety
 ///
-/// V3 (arrays and text) holds for the struct with the size that the header declares. The function ignores
-/// `struct_size`, because frameworks do not initialize this field in layouts.
+/// `layout` is null or points to a `PJRT_Buffer_MemoryLayout` of the size that the C header declares. V3 (arrays and
+/// text) holds for this struct and its arrays. The function ignores `struct_size`, because frameworks do not initialize
+/// this field in layouts.
 unsafe fn read_layout<'a>(
     layout: *const PJRT_Buffer_MemoryLayout,
     may_have_tiles: bool,
@@ -332,7 +333,8 @@ unsafe fn read_layout<'a>(
 ///
 /// # Safety
 ///
-/// V3 (arrays and text) holds for the struct with the size that the header declares.
+/// `layout` is null or points to a `PJRT_Buffer_MemoryLayout` of the size that the C header declares. V3 (arrays and
+/// text) holds for this struct and its arrays.
 pub(crate) unsafe fn host_layout(
     layout: *const PJRT_Buffer_MemoryLayout,
     form: &ArrayLayout,
@@ -355,7 +357,8 @@ pub(crate) enum HostLayout {
 impl HostLayout {
     /// # Safety
     ///
-    /// V3 (arrays and text) holds for the struct with the size that the header declares.
+    /// `layout` is null or points to a `PJRT_Buffer_MemoryLayout` of the size that the C header declares. V3 (arrays
+    /// and text) holds for this struct and its arrays.
     pub(crate) unsafe fn read(layout: *const PJRT_Buffer_MemoryLayout) -> Result<Self> {
         // SAFETY: V3 (arrays and text), which the caller promises.
         Ok(match unsafe { read_layout(layout, false) }? {
@@ -380,7 +383,8 @@ impl HostLayout {
 ///
 /// # Safety
 ///
-/// V3 (arrays and text) holds for the struct with the size that the header declares.
+/// `layout` is null or points to a `PJRT_Buffer_MemoryLayout` of the size that the C header declares. V3 (arrays and
+/// text) holds for this struct and its arrays.
 pub(crate) unsafe fn device_layout(layout: *const PJRT_Buffer_MemoryLayout, shape: &Shape) -> Result<Option<Layout>> {
     // SAFETY: V3 (arrays and text), which the caller promises.
     Ok(match unsafe { read_layout(layout, true) }? {

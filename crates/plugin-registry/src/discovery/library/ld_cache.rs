@@ -9,7 +9,8 @@ use crate::discovery::{folder, glob};
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 /// Size in bytes of the header before the first entry.
 const HEADER: usize = 48;
-/// Size in bytes of an entry: flags, offset of the name, offset of the path, and 12 bytes that are not used here.
+/// Size in bytes of an entry, which consists of flags, the offset of the name, the offset of the path, and 12 bytes
+/// that are not used here.
 const ENTRY: usize = 24;
 /// Maximum size in bytes of a cache that is read.
 const LARGEST: u64 = 64 << 20;

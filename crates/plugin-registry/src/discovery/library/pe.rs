@@ -1,4 +1,4 @@
-//! Reads PE libraries, the format of Windows.
+//! Reads libraries in PE, the executable format of Windows.
 
 use object::LittleEndian as LE;
 use object::pe;

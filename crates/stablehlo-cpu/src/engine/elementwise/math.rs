@@ -42,9 +42,9 @@ fn exp_parts(x: f32) -> (f32, i32) {
 /// Returns e^x.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    // Limit `x` to the range from -104 to 89, because the result for numbers outside of this range is 0 or infinite
-    // anyway. Use comparisons rather than `clamp`, because each comparison takes one instruction and also replaces NaN
-    // by a number.
+    // Limit `x` to the range from -104 to 89, so that both factors below are normal numbers. Outside this range, the
+    // result is 0 or infinite anyway. Use comparisons rather than `clamp`, because each comparison takes one
+    // instruction and also replaces NaN by a number.
     let low = if x > -104.0 { x } else { -104.0 };
     let (p, n) = exp_parts(if low < 89.0 { low } else { 89.0 });
     // Multiply by two factors, because 2^n itself is not a normal number for the smallest results and for n = 128.

@@ -79,8 +79,8 @@ impl LoweringContext<'_, '_> {
         Some(self.factorize(routine, dtype))
     }
 
-    /// Converts the matrices `x` to double precision, in which factorizations are computed. Also returns the numbers of
-    /// rows and columns.
+    /// Converts the matrices `x` to double precision, because factorizations are computed in it. Also returns the
+    /// numbers of rows and columns.
     fn factored(&mut self, x: &TypedValue) -> Result<(TypedValue, [usize; 2])> {
         let wide = match x.ty.dtype {
             DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => DType::F64,

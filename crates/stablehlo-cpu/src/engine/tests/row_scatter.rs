@@ -3,9 +3,9 @@
 use super::{DType, program, run, tensor};
 use crate::Tensor;
 
-/// An update `p - 0.1 * scatter(start, i, u)` of an array of extents `dims`. A scatter that starts from a constant is
-/// fused, and a scatter that starts from the argument `%z` is not. If the array has one dimension, each update window
-/// is one element. Otherwise, each update window covers the innermost dimension.
+/// An update `p - 0.1 * scatter(start, i, u)` of an array of extents `dims`. If the scatter's input is a constant, the
+/// scatter is fused with the ops that follow. If its input is the argument `%z`, it is not fused. If the array has one
+/// dimension, each update window is one element. Otherwise, each update window covers the innermost dimension.
 struct Update {
     dims: Vec<usize>,
     indices: Vec<i32>,

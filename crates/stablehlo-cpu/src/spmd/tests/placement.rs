@@ -18,8 +18,8 @@ fn tiled(tiles: &[i64], partitions: &[i64], replicated_last: bool) -> OpSharding
     OpSharding::Tiled { tiles: tiles.to_vec(), partitions: partitions.to_vec(), replicated_last, unreduced_last: false }
 }
 
-/// Returns a function that negates its only argument. `from` and `to` are the sharding attributes of the argument and
-/// the result.
+/// Returns the text of a StableHLO function that negates its only argument. `from` and `to` are the sharding attributes
+/// of the argument and the result.
 fn negate(from: &str, to: &str, ty: &str) -> String {
     format!(
         "sdy.mesh @reversed = <[\"x\"=2, \"y\"=2], device_ids=[3, 2, 1, 0]>
