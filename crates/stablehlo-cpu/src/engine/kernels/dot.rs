@@ -3,7 +3,7 @@
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 
-use super::gemm::{Matrix, Operand, gemm};
+use super::gemm::{Matrix, Operand, VectorProduct, gemm};
 use super::{Context, Kernel};
 use crate::engine::dtype::{DType, Pred};
 use crate::engine::elementwise::num::{Cast, Num};
@@ -28,6 +28,8 @@ pub(crate) struct Dot {
     pub(crate) n: usize,
     pub(crate) lhs: Side,
     pub(crate) rhs: Side,
+    /// Element type of both operands.
+    pub(crate) operand: DType,
     pub(crate) run: DotFn,
 }
 
@@ -77,8 +79,17 @@ impl Dot {
             n: self.m,
             lhs: self.rhs.clone(),
             rhs: self.lhs.clone(),
+            operand: self.operand,
             run: self.run,
         })
+    }
+
+    /// Describes this product if [`Kernel::run`] computes it as a small product of a matrix and a vector of `f32` or
+    /// `f64`.
+    pub(crate) fn vector_product(&self) -> Option<VectorProduct> {
+        let fits = self.lhs.batch.len() == 1 && matches!(self.operand, DType::F32 | DType::F64) && self.k > 0;
+        let (a, b) = ((self.lhs.free, self.lhs.contract), (self.rhs.contract, self.rhs.free));
+        if fits { VectorProduct::new((self.m, self.k, self.n), a, b) } else { None }
     }
 
     fn work(&self) -> usize {

@@ -13,6 +13,7 @@ use crate::engine::elementwise::{Loop, Map};
 use crate::engine::graph::{Node, Op, ValueIndex};
 use crate::engine::kernels::Kernel;
 use crate::engine::kernels::combine::Body;
+use crate::engine::kernels::dot::Dot;
 use crate::engine::kernels::index::{Gather, Scatter, Windows};
 use crate::engine::kernels::reduce::Reduce;
 use crate::engine::kernels::shape::{Concatenate, DynamicSlice, DynamicUpdateSlice, Gathered, Start};
@@ -329,6 +330,9 @@ impl Translator<'_> {
         }
         if let Some(reduce) = any.downcast_ref::<Reduce>() {
             return self.reduce(reduce, node);
+        }
+        if let Some(dot) = any.downcast_ref::<Dot>() {
+            return self.product(dot, node);
         }
         None
     }

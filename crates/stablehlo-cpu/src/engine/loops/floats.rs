@@ -3,12 +3,14 @@
 //! The graph does not record element types, but the functions that read and compute values imply them. A value that
 //! only moves through a loop has the type of the values that it is merged with.
 
+use std::any::Any;
 use std::collections::HashMap;
 
 use super::classes::{self, Classes};
 use super::signature::signature;
 use crate::engine::elementwise::Map;
 use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
+use crate::engine::kernels::dot::Dot;
 
 /// Classes of values that may share a register. For each class, `votes` contains the number of uses of its values as
 /// floats, minus the number of uses as other types.
@@ -66,6 +68,12 @@ impl<'g> Floats<'g> {
             Op::While { .. } | Op::Case { .. } => {
                 classes::blocks(node).into_iter().for_each(|block| self.block(block));
                 classes::merged(node).into_iter().for_each(|(a, b)| self.join(a, b));
+            }
+            Op::Kernel { kernel, .. } => {
+                let any: &dyn Any = &**kernel;
+                if any.downcast_ref::<Dot>().is_some_and(|dot| dot.vector_product().is_some()) {
+                    node.ins.iter().chain(&node.outs).for_each(|&v| self.vote(v, true));
+                }
             }
             Op::Load(_) | Op::Copy => self.join(node.outs[0], node.ins[0]),
             _ => {}

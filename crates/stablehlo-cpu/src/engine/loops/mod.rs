@@ -15,6 +15,7 @@ mod functions;
 mod host;
 mod indexed;
 mod kernel;
+mod products;
 mod scalars;
 mod signature;
 mod translator;

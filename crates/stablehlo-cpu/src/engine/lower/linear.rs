@@ -71,7 +71,8 @@ impl LoweringContext<'_, '_> {
             &(batch.len()..batch.len() + free_a.len()).collect::<Vec<_>>(),
         );
         let n: usize = dims[batch.len() + free_a.len()..].iter().product();
-        let kernel = Dot { m: m.iter().product(), k: depth.iter().product(), n, lhs, rhs, run };
+        let operand = a.ty.dtype;
+        let kernel = Dot { m: m.iter().product(), k: depth.iter().product(), n, lhs, rhs, operand, run };
         let v = self.kernel(kernel, &[a.value, b.value], &[], std::slice::from_ref(&ty))[0];
         Ok(TypedValue { value: v, ty })
     }

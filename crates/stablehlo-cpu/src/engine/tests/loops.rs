@@ -1,6 +1,7 @@
 //! Compares compiled loops with interpreted loops.
 
 mod pause;
+mod products;
 mod registers;
 
 use std::thread;

@@ -11,26 +11,57 @@ const SMALL: usize = 4096;
 /// Maximum number of elements of the vector. A vector whose elements are not contiguous is copied to the stack.
 const LONGEST: usize = 1024;
 /// Number of elements that are accumulated together. The compiler keeps their sums in one or two vector registers.
-const LANES: usize = 8;
+pub(crate) const LANES: usize = 8;
 /// Number of partial sums of each element. They hide the latency of an addition.
-const SUMS: usize = 4;
+pub(crate) const SUMS: usize = 4;
 
-/// Computes a small product of a matrix and a vector. Returns false without computing it if neither operand is a
-/// vector, if the product is large, or if no stride of the matrix is 1.
+/// The strides of a small product of a matrix and a vector. All strides are in elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct VectorProduct {
+    /// Whether the matrix is the left operand. The other operand is the vector.
+    pub(crate) is_matrix_left: bool,
+    /// Number of elements of the result.
+    pub(crate) count: usize,
+    /// Stride of the matrix along the dimension of the result.
+    pub(crate) free: usize,
+    /// Stride of the matrix along the summed dimension.
+    pub(crate) contract: usize,
+    /// Stride of the vector.
+    pub(crate) step: usize,
+}
+
+impl VectorProduct {
+    /// Describes an `m x k` by `k x n` product. `a` and `b` are the strides of the operands between rows and between
+    /// columns. Returns `None` if neither operand is a vector, if the product is large, or if no stride of the matrix
+    /// is 1.
+    pub(crate) fn new((m, k, n): (usize, usize, usize), a: (usize, usize), b: (usize, usize)) -> Option<Self> {
+        let product = match (m, n) {
+            (_, 1) => Self { is_matrix_left: true, count: m, free: a.0, contract: a.1, step: b.0 },
+            (1, _) => Self { is_matrix_left: false, count: n, free: b.1, contract: b.0, step: a.1 },
+            _ => return None,
+        };
+        let is_small = k <= LONGEST && product.count.saturating_mul(k) <= SMALL;
+        (is_small && (product.free == 1 || product.contract == 1)).then_some(product)
+    }
+
+    /// Returns whether each element is the dot product of the vector and a contiguous row of the matrix. The elements
+    /// of such a product are summed in [`LANES`] partial sums, and those of other products in [`SUMS`].
+    pub(crate) fn has_contiguous_rows(&self) -> bool {
+        self.contract == 1
+    }
+}
+
+/// Computes a small product of a matrix and a vector. Returns false without computing it if [`VectorProduct::new`]
+/// returns `None`.
 pub(super) fn product<W: Wide>(
     (m, k, n): (usize, usize, usize),
     a: &Matrix<'_, W>,
     b: &Matrix<'_, W>,
     out: &mut [W],
 ) -> bool {
-    let (count, matrix, free, contract, vector, step) = match (m, n) {
-        (_, 1) => (m, a, a.row, a.column, b, b.row),
-        (1, _) => (n, b, b.column, b.row, a, a.column),
-        _ => return false,
-    };
-    if k > LONGEST || count.saturating_mul(k) > SMALL || (free != 1 && contract != 1) {
-        return false;
-    }
+    let Some(product) = VectorProduct::new((m, k, n), (a.row, a.column), (b.row, b.column)) else { return false };
+    let VectorProduct { is_matrix_left, count, free, contract, step } = product;
+    let (matrix, vector) = if is_matrix_left { (a, b) } else { (b, a) };
     let from = &vector.data[vector.offset..];
     let mut room;
     let x = if step == 1 {
@@ -43,7 +74,7 @@ pub(super) fn product<W: Wide>(
         &room[..k]
     };
     let (data, out) = (&matrix.data[matrix.offset..], &mut out[..count]);
-    if contract == 1 {
+    if product.has_contiguous_rows() {
         vectorized(Rows { data, stride: free, x, out });
     } else {
         vectorized(Columns { data, stride: contract, x, out });
