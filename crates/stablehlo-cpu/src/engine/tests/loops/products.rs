@@ -11,11 +11,12 @@ fn numbers(count: usize) -> Vec<f64> {
 
 /// Compares a product in a loop with that of the interpreter. `a` and `b` are the extents of the operands, which are
 /// contracted along the dimensions `contracting`.
-fn check(a: &[i64], b: &[i64], contracting: (usize, usize)) {
+#[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
+fn check(a: &[usize], b: &[usize], contracting: (usize, usize)) {
     for dtype in [DType::F32, DType::F64] {
         let name = if dtype == DType::F32 { "f32" } else { "f64" };
-        let ty = |dims: &[i64]| format!("tensor<{}{name}>", dims.iter().map(|d| format!("{d}x")).collect::<String>());
-        let without = |dims: &[i64], at: usize| [&dims[..at], &dims[at + 1..]].concat();
+        let ty = |dims: &[usize]| format!("tensor<{}{name}>", dims.iter().map(|d| format!("{d}x")).collect::<String>());
+        let without = |dims: &[usize], at: usize| [&dims[..at], &dims[at + 1..]].concat();
         let out = [without(a, contracting.0), without(b, contracting.1)].concat();
         let (ta, tb, to) = (ty(a), ty(b), ty(&out));
         // The operands change in each iteration, and the sum of all products is carried.
@@ -27,12 +28,11 @@ fn check(a: &[i64], b: &[i64], contracting: (usize, usize)) {
             contracting.0, contracting.1
         );
         let text = counted(&[&ta, &tb, &to], &body);
-        let count = |dims: &[i64]| usize::try_from(dims.iter().product::<i64>()).unwrap();
-        let array = |dims: &[i64]| {
-            let (values, dims) = (numbers(count(dims)), dims.iter().map(|&d| d as usize).collect::<Vec<_>>());
+        let array = |dims: &[usize]| {
+            let values = numbers(dims.iter().product());
             match dtype {
-                DType::F32 => tensor(dtype, &dims, &values.iter().map(|&x| x as f32).collect::<Vec<_>>()),
-                _ => tensor(dtype, &dims, &values),
+                DType::F32 => tensor(dtype, dims, &values.iter().map(|&x| x as f32).collect::<Vec<_>>()),
+                _ => tensor(dtype, dims, &values),
             }
         };
         both(&text, &[times(5), array(a), array(b), array(&out)]);
