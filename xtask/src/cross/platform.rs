@@ -49,11 +49,10 @@ const NO_SYSTEM_LIBRARIES: &str =
     "it looks for the C library in the system's folders, where that of the emulator is not";
 const NO_CHILDREN: &str = "it starts itself again, and an emulated process cannot start another one";
 
-/// The caller's and the vendor's packages, and the kernels of the CPU device.
+/// The caller's and the vendor's packages.
 const PACKAGES: &[&str] = &[
     "pjrt-types",
     "stablehlo-rs",
-    "stablehlo-cpu",
     "plugin-manifest",
     "device-plugin",
     "device-plugin-testing",
@@ -61,7 +60,25 @@ const PACKAGES: &[&str] = &[
     "plugin-registry",
 ];
 
-const TESTS: &[&str] = &[
+/// [`PACKAGES`] and the kernels of the CPU device.
+const PACKAGES_AND_KERNELS: &[&str] = &[
+    "pjrt-types",
+    "stablehlo-rs",
+    KERNELS,
+    "plugin-manifest",
+    "device-plugin",
+    "device-plugin-testing",
+    "pjrt-rs",
+    "plugin-registry",
+];
+
+const KERNELS: &str = "stablehlo-cpu";
+
+const TESTS: &[&str] =
+    &["golden", "malformed", "printed", "protocol", "caller", "discovery", "registry", "process_environment"];
+
+/// [`TESTS`] and that of the kernels.
+const TESTS_AND_KERNELS: &[&str] = &[
     "golden",
     "malformed",
     "printed",
@@ -87,8 +104,8 @@ const AARCH64: Platform = Platform {
         Need { file: "/usr/aarch64-linux-gnu/lib/crt1.o", package: "libc6-dev-arm64-cross" },
         Need { file: "/usr/bin/qemu-aarch64", package: "qemu-user" },
     ],
-    packages: PACKAGES,
-    tests: TESTS,
+    packages: PACKAGES_AND_KERNELS,
+    tests: TESTS_AND_KERNELS,
     libraries: LIBRARIES,
     command: "pjrt",
     plugin: "libpjrt_plugin_cpu.so",
@@ -125,13 +142,14 @@ const WINDOWS: Platform = Platform {
         Need { file: "/usr/bin/wine", package: "wine" },
         Need { file: "/usr/lib/wine/wine64", package: "wine64" },
     ],
+    // Not the kernels. Without vector instructions, they call the C library's `fmaf`, and that of MinGW is not exact.
     packages: PACKAGES,
     tests: TESTS,
     libraries: LIBRARIES,
     command: "pjrt.exe",
     plugin: "pjrt_plugin_cpu.dll",
     programs: programs::WINDOWS,
-    skipped: &[("elementwise::math::tests::edges", "without vector instructions, MinGW's `fmaf` is not exact")],
+    skipped: &[],
 };
 
 pub(super) const PLATFORMS: &[Platform] = &[AARCH64, WINDOWS];
@@ -184,9 +202,10 @@ impl Platform {
             // dependencies.
             cargo.args(["-Z", "build-std=std,panic_unwind,test"]);
         }
-        // Without optimization, the tests of this package take minutes in an emulator, and they call the C library's `fmaf`
-        // instead of the processor's instruction.
-        cargo.args(["--config", "profile.dev.package.stablehlo-cpu.opt-level=1"]);
+        if self.packages.contains(&KERNELS) {
+            // Without optimization, the tests of the kernels take minutes in an emulator.
+            cargo.arg("--config").arg(format!("profile.dev.package.{KERNELS}.opt-level=1"));
+        }
         cargo.env(self.variable("RUNNER"), self.emulator_words().join(" "));
         cargo
     }
