@@ -879,7 +879,7 @@ typedef struct dp_descriptor {
 /** A device node or a PCI device of the plugin was found. */
 #define DP_HARDWARE_PRESENT 1
 
-/** Discovery found none of the devices that the manifest lists. */
+/** The manifest lists devices, and discovery found no such device on this machine. */
 #define DP_HARDWARE_ABSENT 2
 
 /** Any number of clients in any number of processes. */

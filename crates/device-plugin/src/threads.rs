@@ -183,7 +183,7 @@ impl Threads {
 }
 
 fn run(job: Job) {
-    // The job has reported its own errors, and there is no caller that could receive a panic.
+    // The job reports its own errors. A panic is discarded, because no caller waits for the job on this thread.
     let _ = contain(|| {
         job();
         Ok(())

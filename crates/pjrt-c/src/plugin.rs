@@ -297,7 +297,7 @@ pub type dp_presence = u32;
 pub const DP_HARDWARE_UNKNOWN: dp_presence = 0;
 /// A device node or a PCI device of the plugin was found.
 pub const DP_HARDWARE_PRESENT: dp_presence = 1;
-/// Discovery found none of the devices that the manifest lists.
+/// The manifest lists devices, and discovery found no such device on this machine.
 pub const DP_HARDWARE_ABSENT: dp_presence = 2;
 
 /// Returns whether the plugin's hardware was found in the machine, according to device nodes and PCI devices. Does not

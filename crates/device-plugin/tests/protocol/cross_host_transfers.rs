@@ -176,7 +176,7 @@ fn errors_of_sends_are_those_of_their_events() {
     let codes: Vec<_> = events.iter().map(|event| post().wait(*event).map_err(|fault| fault.code)).collect();
     assert_eq!(codes, [Err(ErrorCode::DATA_LOSS), Err(ErrorCode::INTERNAL), Ok(())]);
     assert_eq!(sent().len(), 1);
-    // If one transfer of a call is rejected, none of the call's transfers begins.
+    // If the plugin rejects one transfer of a call, it begins no transfer of this call.
     let deleted = put(client, [3, 4]);
     post().delete(deleted);
     let other = post().client(&[]).unwrap();

@@ -154,7 +154,7 @@ fn foreign_release_calls_plugin() {
     });
     toy().destroy(&[view.unwrap().buffer]);
     assert_eq!(last.calls.load(Ordering::SeqCst), 1);
-    // An event reports that lent memory is no longer used. The callback of this event destroys the client.
+    // The callback of the event that ends the loan of host memory destroys the client.
     let (buffer, done) = toy().put_as(client, &crate::framework::pair(), data.as_ptr().cast(), None, 2, 2).unwrap();
     let (to, came) = channel();
     when_ready(done, move |answer| {

@@ -93,8 +93,8 @@ impl Space {
 }
 
 impl Plane {
-    /// Returns the stats of the first event with the name `event`, or `None` if there is no such event. Searches only
-    /// lines with the name `line`, or all lines if it is `None`.
+    /// Returns the stats of the first event with the name `event`, or `None` if no event has this name. Searches only
+    /// lines with the name `line`, or all lines if `line` is `None`.
     pub fn stats(&self, line: Option<&str>, event: &str) -> Option<HashMap<String, String>> {
         let (_, found) = self.find(line, event)?;
         let stat = |stat: &Stat| {

@@ -112,7 +112,7 @@ impl<T> Drop for Memory<T> {
     #[inline(always)]
     fn drop(&mut self) {
         let block = self.0.cast::<u8>();
-        // SAFETY: values of a pooled type are stored in blocks, and this value is no longer used.
+        // SAFETY: V7 (counting): the value is not used after this drop, and values of a pooled type are stored in blocks.
         if is_pooled::<T>() && FREE.try_with(|free| unsafe { free.push(block) }) == Ok(true) {
             return;
         }

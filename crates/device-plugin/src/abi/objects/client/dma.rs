@@ -45,7 +45,7 @@ impl Mappings {
     }
 
     /// Marks the range that begins at `address` as being unmapped, so that only one call unmaps it. Returns an error if
-    /// there is no such range, or if another call is mapping or unmapping it.
+    /// no mapped range begins at `address`, or if another call is mapping or unmapping this range.
     fn begin_unmap(&self, address: usize) -> Result<()> {
         let mut known = self.lock();
         let Some(mapping) = known.iter_mut().find(|mapping| mapping.address == address) else {

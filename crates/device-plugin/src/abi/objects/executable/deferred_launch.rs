@@ -251,7 +251,7 @@ impl<B: Backend> DeferredLaunches<B> {
     }
 
     /// Fails the earliest deferred launch with this id on the device, together with the launches of the same call on
-    /// other devices. Returns `false` if there is no such launch.
+    /// other devices. Returns `false` if no deferred launch on the device has this id.
     pub(crate) fn poison(&self, device: usize, launch_id: i32, error: &Error) -> bool {
         let found = {
             let entries = lock(&self.0);
