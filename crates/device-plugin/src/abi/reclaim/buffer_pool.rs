@@ -112,7 +112,7 @@ impl<T> Drop for Memory<T> {
     #[inline(always)]
     fn drop(&mut self) {
         let block = self.0.cast::<u8>();
-        // SAFETY: V7 (counting): the value is not used after this drop, and values of a pooled type are stored in blocks.
+        // SAFETY: V7 (counting): nothing uses the value after this drop, and values of a pooled type are in blocks.
         if is_pooled::<T>() && FREE.try_with(|free| unsafe { free.push(block) }) == Ok(true) {
             return;
         }
