@@ -11,7 +11,6 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{Linkage, Module, default_libcall_names};
-use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::ir::{Host, HostStep, Part, Program};
@@ -20,6 +19,10 @@ use crate::verify::verify;
 
 /// The generated function. See [`signature`].
 type Entry = unsafe extern "C" fn(*const *mut u8, *const u8, *mut Context<'_, '_>, u64) -> i32;
+
+/// Numbers of parts of a step for whose lists no memory is allocated.
+const FEW_READS: usize = 8;
+const FEW_WRITES: usize = 4;
 
 /// A compiled program.
 pub struct Code {
@@ -192,11 +195,33 @@ extern "C" fn call_host(context: *mut Context<'_, '_>, step: u32) -> i32 {
     let read = |part: &Part| unsafe { std::slice::from_raw_parts(start(part).cast_const(), part.bytes) };
     // SAFETY: J2 (host steps): the part lies in a writable array, and no other part of the step overlaps it.
     let write = |part: &Part| unsafe { std::slice::from_raw_parts_mut(start(part), part.bytes) };
-    let reads: SmallVec<[&[u8]; 8]> = step_of.reads.iter().map(read).collect();
-    let mut writes: SmallVec<[&mut [u8]; 4]> = step_of.writes.iter().map(write).collect();
+    // Most steps have few parts. Lists of a fixed length are filled faster than a `SmallVec`.
+    let (mut few, mut many): ([&[u8]; FEW_READS], Vec<&[u8]>) = ([&[]; FEW_READS], Vec::new());
+    let reads: &[&[u8]] = match few.get_mut(..step_of.reads.len()) {
+        Some(few) => {
+            few.iter_mut().zip(&step_of.reads).for_each(|(to, part)| *to = read(part));
+            few
+        }
+        None => {
+            many.extend(step_of.reads.iter().map(read));
+            &many
+        }
+    };
+    let (mut few, mut many): ([&mut [u8]; FEW_WRITES], Vec<&mut [u8]>) =
+        ([(); FEW_WRITES].map(|()| &mut [][..]), Vec::new());
+    let writes: &mut [&mut [u8]] = match few.get_mut(..step_of.writes.len()) {
+        Some(few) => {
+            few.iter_mut().zip(&step_of.writes).for_each(|(to, part)| *to = write(part));
+            few
+        }
+        None => {
+            many.extend(step_of.writes.iter().map(write));
+            &mut many
+        }
+    };
     let host = &mut *context.host;
     // A panic must not unwind through generated code.
-    match catch_unwind(AssertUnwindSafe(|| host.call(step, &reads, &mut writes))) {
+    match catch_unwind(AssertUnwindSafe(|| host.call(step, reads, writes))) {
         Ok(true) => 0,
         Ok(false) => 1,
         Err(panic) => {

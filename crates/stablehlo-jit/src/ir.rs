@@ -202,6 +202,8 @@ pub enum Expression {
     Unary(Unary, Value),
     /// An op of two operands of one type. See [`has_binary`].
     Binary(Binary, Value, Value),
+    /// The product of the first two operands plus the third operand, of one float type. It is rounded once.
+    FusedMultiplyAdd(Value, Value, Value),
     /// A comparison. See [`has_compare`].
     Compare(ComparisonDirection, ComparisonType, Value, Value),
     /// The second operand if the first operand, a `Bool`, is not 0. Otherwise the third operand.

@@ -295,6 +295,10 @@ impl<'p, 'f> Translator<'p, 'f> {
                 let (a, b) = (self.get(*a)?, self.get(*b)?);
                 self.ops().binary(*op, made, a, b).ok_or_else(unknown)?
             }
+            Expression::FusedMultiplyAdd(a, b, c) => {
+                let (a, b, c) = (self.get(*a)?, self.get(*b)?, self.get(*c)?);
+                self.builder.ins().fma(a, b, c)
+            }
             Expression::Compare(direction, kind, a, b) => {
                 let (element, a, b) = (self.program.element(*a), self.get(*a)?, self.get(*b)?);
                 self.ops().compare(*direction, *kind, element, a, b)

@@ -184,6 +184,15 @@ impl Verifier<'_> {
                 }
                 element
             }
+            Expression::FusedMultiplyAdd(a, b, c) => {
+                let element = self.element(*a)?;
+                self.has(*b, element)?;
+                self.has(*c, element)?;
+                if !element.is_float() {
+                    return invalid(format!("a fused multiply-add of {element:?}"));
+                }
+                element
+            }
             Expression::Compare(_, kind, a, b) => {
                 let element = self.element(*a)?;
                 self.has(*b, element)?;

@@ -143,6 +143,8 @@ fn types_must_match() {
         Expression::Unary(Unary::Sine, a),
         Expression::Binary(Binary::Power, a, a),
         Expression::Select(a, a, a),
+        Expression::FusedMultiplyAdd(a, a, a),
+        Expression::FusedMultiplyAdd(b, b, a),
         Expression::Compare(ComparisonDirection::Eq, ComparisonType::Signed, a, a),
         Expression::Digit { of: a, step: 1, extent: 1 },
         Expression::Load(access(program.clone().array(4, false), 0, &[])),
@@ -208,6 +210,9 @@ fn every_listed_op_is_compiled() {
         }
         for to in Element::ALL {
             check(element, to, &Expression::Convert);
+        }
+        if element.is_float() {
+            check(element, element, &|a| Expression::FusedMultiplyAdd(a, a, a));
         }
     }
     assert!(compiled > 400, "{compiled}");
@@ -325,4 +330,28 @@ fn paused_loop_continues_from_its_state() {
     };
     assert_eq!([run(0), run(1), run(4)], [(false, 3), (false, 6), (false, 96)]);
     assert_eq!([run(4), run(0), run(1), run(u64::MAX)], [(false, 1536), (false, 1536), (true, 1536), (true, 1536)]);
+}
+
+#[test]
+fn fused_multiply_add_is_rounded_once() {
+    let mut program = Program::new();
+    let (from, to) = (program.array(12, false), program.array(4, true));
+    let [a, b, c, sum] = [(); 4].map(|()| program.value(Element::F32));
+    let load = |at: usize| Expression::Load(access(from, at, &[]));
+    program.body.statements = vec![
+        set(a, load(0)),
+        set(b, load(4)),
+        set(c, load(8)),
+        set(sum, Expression::FusedMultiplyAdd(a, b, c)),
+        Statement::Store { to: access(to, 0, &[]), value: sum },
+    ];
+    let code = Code::compile(&program).unwrap();
+    // The product of the first two numbers is 1 - 2^-46, which an `f32` cannot hold.
+    let small = 2f32.powi(-23);
+    for [a, b, c] in [[1.0 + small, 1.0 - small, -1.0], [2.0, 3.0, 4.0], [f32::MAX, 2.0, f32::NEG_INFINITY]] {
+        let inputs = [a, b, c].map(f32::to_ne_bytes).concat();
+        let mut result = [0; 4];
+        code.run(&[&inputs], &mut [&mut result], None, &mut Adder::default()).unwrap();
+        assert_eq!(f32::from_ne_bytes(result).to_bits(), a.mul_add(b, c).to_bits());
+    }
 }

@@ -16,6 +16,7 @@ use super::dump::dump;
 use super::job::{Job, Span};
 use super::layouts::Layouts;
 use super::memory::KINDS;
+use super::recent_runs::RecentRuns;
 
 /// Maximum work of a program that finishes before another thread could start to run it, in scalar operations plus bytes
 /// accessed.
@@ -41,6 +42,7 @@ pub struct CpuExecutable {
     calls_handlers: bool,
     has_side_effects: bool,
     span: Option<Arc<Span>>,
+    recent_runs: RecentRuns,
 }
 
 impl CpuExecutable {
@@ -63,6 +65,19 @@ impl CpuExecutable {
     #[inline]
     pub(crate) fn has_first_part(&self) -> bool {
         self.has_first_part
+    }
+
+    /// Returns the durations of the latest runs of the whole program on one device.
+    #[inline]
+    pub(crate) fn recent_runs(&self) -> &RecentRuns {
+        &self.recent_runs
+    }
+
+    /// Returns whether the next run on one device is expected to be faster than handing the run to another thread. The
+    /// latest runs were short and called no handlers.
+    #[inline]
+    pub(crate) fn was_quick(&self) -> bool {
+        self.recent_runs.are_short() && !self.has_side_effects && self.span.is_none()
     }
 
     /// Returns whether a run may call a handler of a custom call. A handler may depend on the thread that it runs on.
@@ -211,6 +226,7 @@ pub(crate) fn compile_module<B: Backend>(module: &Module, options: &CompileOptio
         calls_handlers: compiled.calls_handlers(),
         has_side_effects: compiled.has_side_effects(),
         span: None,
+        recent_runs: RecentRuns::default(),
         program: compiled,
     };
     let info = info(&executable.program, entry, &parameters, &outputs)?;

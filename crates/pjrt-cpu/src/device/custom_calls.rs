@@ -1,6 +1,6 @@
 //! Finds and calls the handlers of custom calls that the embedding program or the framework registered.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use device_plugin::ffi::{Call, ExecuteContext, Handler, Operand, Registry, ResultBuffer};
@@ -18,6 +18,13 @@ const PLATFORMS: [&str; 3] = [NAME, "cpu", "host"];
 thread_local! {
     /// The context of the execution that runs on this thread.
     static CONTEXT: RefCell<Option<ExecuteContext>> = const { RefCell::new(None) };
+    /// Number of calls of handlers on this thread.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns the number of handlers that were called on this thread.
+pub(crate) fn calls_on_this_thread() -> u64 {
+    CALLS.get()
 }
 
 /// Runs a program with this context for its custom calls. All steps of a program run on the thread of its execution.
@@ -50,6 +57,7 @@ pub(crate) fn find<B: Backend>(target: &str) -> Option<Arc<custom_calls::Handler
 
 /// Calls a handler with the operands, results and attributes of a call, converted from the engine's types to the SDK's.
 fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [&mut [u8]]) -> Result<()> {
+    CALLS.set(CALLS.get() + 1);
     let shapes = |all: &[_]| all.iter().map(types::shape).collect::<Result<Vec<Shape>>>();
     let (of_operands, of_results) = (shapes(&call.operands)?, shapes(&call.results)?);
     let attributes = config_attributes(&call.backend_config, &call.attributes);

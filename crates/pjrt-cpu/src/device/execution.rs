@@ -105,39 +105,24 @@ impl State {
             let outputs = match is_quick {
                 true => self.compute_here(executable, launch, member.as_ref(), None)?,
                 // A program that may never end must be stoppable, even though the caller waits for it here.
-                false => {
-                    let target = Target { is_awaited: true, ..target(executable, launch, member.as_ref()) };
-                    let (event, ticket) = self.running.add(target)?;
-                    let mut outputs = Vec::new();
-                    ticket.run(|stop| {
-                        outputs = self.compute_here(executable, launch, member.as_ref(), Some(stop))?;
-                        Ok(())
-                    });
-                    event.wait()?;
-                    outputs
-                }
+                false => self.compute_stoppable(executable, launch, member.as_ref())?,
             };
             for output in outputs {
                 launch.outputs.push(output.into())?;
             }
             return Ok(Started { event: Event::ready(), is_awaited: false });
         }
+        if executable.was_quick() && !executable.has_first_part() && member.is_none() && is_ready(launch) {
+            let outputs = self.compute_stoppable(executable, launch, None);
+            return Self::started_here(executable, launch, outputs);
+        }
         let is_awaited = self.is_awaited(executable) && is_ready(launch);
         let mut paused = None;
         if executable.has_first_part() && member.is_none() && is_ready(launch) {
             match self.first_part(executable, launch) {
-                Ok(FirstPart::Ended(outputs)) => {
-                    for output in outputs {
-                        launch.outputs.push(output.into())?;
-                    }
-                    return Ok(Started { event: Event::ready(), is_awaited: false });
-                }
                 Ok(FirstPart::Paused(run)) => paused = Some(run),
-                Err(error) => {
-                    let event = Event::failed(error);
-                    promises(executable, launch, &event)?;
-                    return Ok(Started { event, is_awaited: false });
-                }
+                Ok(FirstPart::Ended(outputs)) => return Self::started_here(executable, launch, Ok(outputs)),
+                Err(error) => return Self::started_here(executable, launch, Err(error)),
             }
         }
         if !is_awaited {
@@ -151,6 +136,28 @@ impl State {
         let (workers, job) = (Arc::clone(&self.workers), execution.job(ticket));
         when_ready(inputs, move || workers.submit(job));
         Ok(Started { event, is_awaited })
+    }
+
+    /// Sets the outputs of a launch whose program ran on the caller's thread.
+    fn started_here<B: Backend<Buffer = CpuBuffer>>(
+        executable: &CpuExecutable,
+        launch: &mut Launch<'_, B>,
+        outputs: Result<Vec<Tensor>>,
+    ) -> Result<Started> {
+        let event = match outputs {
+            Ok(outputs) => {
+                for output in outputs {
+                    launch.outputs.push(output.into())?;
+                }
+                Event::ready()
+            }
+            Err(error) => {
+                let event = Event::failed(error);
+                promises(executable, launch, &event)?;
+                event
+            }
+        };
+        Ok(Started { event, is_awaited: false })
     }
 
     /// Runs a program on several devices at once. `launches` follow the device assignment, with the replica as the
@@ -323,6 +330,25 @@ impl State {
         custom_calls::within(launch.options.context(), compute)
     }
 
+    /// Runs a program to completion on the caller's thread. Other threads can stop it.
+    fn compute_stoppable<B: Backend<Buffer = CpuBuffer>>(
+        &self,
+        executable: &CpuExecutable,
+        launch: &mut Launch<'_, B>,
+        member: Option<&Member>,
+    ) -> Result<Vec<Tensor>> {
+        let target = Target { is_awaited: true, ..target(executable, launch, member) };
+        let (event, ticket) = self.running.add(target)?;
+        let mut outputs = Vec::new();
+        ticket.run(|stop| {
+            let run = || self.compute_here(executable, launch, member, Some(stop));
+            outputs = executable.recent_runs().measure(run)?;
+            Ok(())
+        });
+        event.wait()?;
+        Ok(outputs)
+    }
+
     /// Runs a program to completion.
     #[inline]
     fn compute(
@@ -391,7 +417,7 @@ impl Execution {
                     }
                 })?;
                 let compute = || state.compute(&executable, device, inputs, (member.as_ref(), Some(stop)), on_host);
-                custom_calls::within(context.as_ref(), compute)?
+                executable.recent_runs().measure(|| custom_calls::within(context.as_ref(), compute))?
             }
         };
         for (promise, output) in outputs.into_iter().zip(made) {

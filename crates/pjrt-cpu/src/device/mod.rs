@@ -20,6 +20,7 @@ mod job;
 mod layouts;
 mod memory;
 mod plugin;
+mod recent_runs;
 mod running;
 mod state;
 mod support;

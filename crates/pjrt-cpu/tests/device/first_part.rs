@@ -122,3 +122,53 @@ fn errors_of_the_first_part_reach_outputs() {
     assert_eq!(execution.done.wait().unwrap_err().code(), ErrorCode::RESOURCE_EXHAUSTED);
     assert_eq!(execution.outputs[0].to_host::<f32>().unwrap_err().code(), ErrorCode::RESOURCE_EXHAUSTED);
 }
+
+/// A loop of `n` iterations that contains another loop. Such a loop cannot pause.
+const NESTED: &str = "
+func.func @main(%x: tensor<f32>, %n: tensor<i32>) -> (tensor<f32>, tensor<i32>) {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %unit = stablehlo.constant dense<1.0> : tensor<f32>
+  %r:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<f32>
+    cond { %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+           stablehlo.return %p : tensor<i1> }
+    do { %s:2 = stablehlo.while(%j = %zero, %b = %a) : tensor<i32>, tensor<f32>
+           cond { %q = stablehlo.compare LT, %j, %i : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                  stablehlo.return %q : tensor<i1> }
+           do { %c = stablehlo.add %b, %unit : tensor<f32>
+                %k = stablehlo.add %j, %one : tensor<i32>
+                stablehlo.return %k, %c : tensor<i32>, tensor<f32> }
+         %m = stablehlo.add %i, %one : tensor<i32>
+         stablehlo.return %m, %s#1 : tensor<i32>, tensor<f32> }
+  return %r#1, %r#0 : tensor<f32>, tensor<i32>
+}";
+
+/// Runs [`NESTED`]. Returns whether the run had ended when the call returned.
+fn nested_ends_at_once(program: &pjrt::LoadedExecutable, n: i32) -> bool {
+    let client = program.client();
+    let (x, count) = (client.buffer_from_host(&[0f32], &[]).unwrap(), client.buffer_from_host(&[n], &[]).unwrap());
+    let inputs: Vec<Input<'_>> = vec![x.into(), count.into()];
+    let execution = program.execute_with(inputs, &Default::default()).unwrap();
+    let has_ended = execution.done.is_ready().unwrap();
+    let (_, sum) = (0..n).fold((0f32, 0f32), |(i, sum), _| (i + 1.0, sum + i));
+    assert_eq!(execution.outputs[0].to_host::<f32>().unwrap(), [sum]);
+    assert_eq!(execution.outputs[1].to_host::<i32>().unwrap(), [n]);
+    has_ended
+}
+
+#[test]
+fn caller_runs_program_after_several_short_runs() {
+    let client = client(1);
+    let program = compile(&client, NESTED);
+    // On a busy machine, a short run may take long, so count runs until one ends within the call.
+    let short = |program: &pjrt::LoadedExecutable| (0..10_000).any(|_| nested_ends_at_once(program, 2));
+    assert!(short(&program));
+    // A long run on the caller's thread sends the following runs to another thread.
+    nested_ends_at_once(&program, 3000);
+    let (x, count) = (client.buffer_from_host(&[0f32], &[]).unwrap(), client.buffer_from_host(&[3000], &[]).unwrap());
+    let inputs: Vec<Input<'_>> = vec![x.into(), count.into()];
+    let execution = program.execute_with(inputs, &Default::default()).unwrap();
+    assert!(!execution.done.is_ready().unwrap());
+    execution.done.wait().unwrap();
+    assert!(short(&program));
+}

@@ -15,7 +15,7 @@
 //! functions must not access the stack either.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use pulp::{Simd, WithSimd};
+use pulp::{Arch, Simd, WithSimd};
 
 use super::map::arch;
 use super::math;
@@ -109,12 +109,25 @@ pub(crate) enum Operand<'a> {
 
 /// Runs the chain of `links` for each element of `out`. The initial value is the first of `operands`.
 pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
-    if out.len() >= SHORT {
-        return arch().dispatch(Run { links, operands, out });
+    if out.len() >= LONG {
+        arch().dispatch(Run { links, operands, out });
+    } else if out.len() >= SHORT {
+        narrow().dispatch(Run { links, operands, out });
+    } else {
+        // Fill no more memory than the operands need.
+        match operands.len() {
+            ..=2 => run_padded::<2>(links, operands, out),
+            3..=4 => run_padded::<4>(links, operands, out),
+            _ => run_padded::<MAX_READS>(links, operands, out),
+        }
     }
-    // Pad inputs that are shorter than a block, because the chain processes whole blocks.
-    let mut room = [[0f32; SHORT]; MAX_READS];
-    let mut padded = [Operand::One(0.0); MAX_READS];
+}
+
+/// Runs a chain of at most `READS` operands for fewer elements than a block has. The chain processes whole blocks, so
+/// this function pads the operands.
+fn run_padded<const READS: usize>(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
+    let mut room = [[0f32; SHORT]; READS];
+    let mut padded = [Operand::One(0.0); READS];
     for ((padded, room), operand) in padded.iter_mut().zip(&mut room).zip(operands) {
         *padded = match operand {
             Operand::One(one) => Operand::One(*one),
@@ -125,15 +138,27 @@ pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
         };
     }
     let mut result = [0f32; SHORT];
-    arch().dispatch(Run { links, operands: &padded, out: &mut result });
+    narrow().dispatch(Run { links, operands: &padded, out: &mut result });
     out.copy_from_slice(&result[..out.len()]);
+}
+
+/// Returns the vector instructions of the current machine with vectors of at most 256 bits. Elements have the same bits
+/// as with longer vectors.
+fn narrow() -> Arch {
+    match arch() {
+        #[cfg(target_arch = "x86_64")]
+        Arch::V4(long) => Arch::V3(*long),
+        arch => arch,
+    }
 }
 
 /// Number of vectors per block. Eight independent additions hide the latency of an addition, and eight vectors fit in
 /// 16 registers together with their operands.
 const BLOCK: usize = 8;
 /// Number of elements of a block with the longest vectors, which have 512 bits.
-const SHORT: usize = BLOCK * 16;
+const LONG: usize = BLOCK * 16;
+/// Number of elements of a block with vectors of 256 bits.
+const SHORT: usize = BLOCK * 8;
 /// Maximum number of operands of a chain.
 pub(crate) const MAX_READS: usize = 12;
 

@@ -43,9 +43,8 @@ impl Translator<'_> {
         let mut sums = vec![zero; if is_contiguous { LANES } else { SUMS }.min(row.len())];
         let lanes = sums.len();
         for (p, (&y, &x)) in row.iter().zip(x).enumerate() {
-            let product = self.define(element, Expression::Binary(Binary::Multiply, y, x));
             let sum = &mut sums[p % lanes];
-            *sum = self.define(element, Expression::Binary(Binary::Add, *sum, product));
+            *sum = self.define(element, Expression::FusedMultiplyAdd(y, x, *sum));
         }
         if is_contiguous {
             let mut width = LANES / 2;

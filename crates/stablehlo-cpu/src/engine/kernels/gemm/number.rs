@@ -65,6 +65,8 @@ pub(crate) trait Wide:
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
     fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
+    /// Returns `self * b + c`, rounded once.
+    fn fused(self, b: Self, c: Self) -> Self;
     fn vectors<S: Simd>(slice: &[Self]) -> &[Self::Vector<S>];
     fn vectors_mut<S: Simd>(slice: &mut [Self]) -> &mut [Self::Vector<S>];
     /// Computes `out[p * width + i] = lines[i][p]`, for each `p` that fits into `out`.
@@ -90,6 +92,10 @@ macro_rules! wide {
             #[inline(always)]
             fn mul_add<S: Simd>(simd: S, a: S::$v, b: S::$v, c: S::$v) -> S::$v {
                 simd.$mul_add(a, b, c)
+            }
+            #[inline(always)]
+            fn fused(self, b: Self, c: Self) -> Self {
+                self.mul_add(b, c)
             }
             #[inline(always)]
             fn vectors<S: Simd>(slice: &[Self]) -> &[S::$v] {

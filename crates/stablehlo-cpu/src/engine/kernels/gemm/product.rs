@@ -42,6 +42,9 @@ pub(crate) fn gemm<T: Operand>(
     if let (Some(x), Some(y)) = (T::as_wide(a.data), T::as_wide(b.data)) {
         let a = Matrix { data: x, offset: a.offset, row: a.row, column: a.column };
         let b = Matrix { data: y, offset: b.offset, row: b.row, column: b.column };
+        if k == 1 && vector::outer((m, n), &a, &b, out) {
+            return;
+        }
         if vector::product((m, k, n), &a, &b, out) || dense::product(m, k, n, &a, &b, out, stop) {
             return;
         }

@@ -1,4 +1,5 @@
-//! Small products of a matrix and a vector. For these, the setup of the general method costs more than the product.
+//! Small products of a matrix and a vector, or of two vectors. For these, the setup of the general method costs more
+//! than the product.
 
 use pulp::NullaryFnOnce;
 
@@ -62,16 +63,13 @@ pub(super) fn product<W: Wide>(
     let Some(product) = VectorProduct::new((m, k, n), (a.row, a.column), (b.row, b.column)) else { return false };
     let VectorProduct { is_matrix_left, count, free, contract, step } = product;
     let (matrix, vector) = if is_matrix_left { (a, b) } else { (b, a) };
-    let from = &vector.data[vector.offset..];
     let mut room;
-    let x = if step == 1 {
-        &from[..k]
-    } else {
-        room = [W::default(); LONGEST];
-        for (x, &y) in room[..k].iter_mut().zip(from.iter().step_by(step.max(1))) {
-            *x = y;
+    let x = match contiguous(vector, step, k) {
+        Some(x) => x,
+        None => {
+            room = [W::default(); LONGEST];
+            gathered(vector, step, &mut room[..k])
         }
-        &room[..k]
     };
     let (data, out) = (&matrix.data[matrix.offset..], &mut out[..count]);
     if product.has_contiguous_rows() {
@@ -80,6 +78,62 @@ pub(super) fn product<W: Wide>(
         vectorized(Columns { data, stride: contract, x, out });
     }
     true
+}
+
+/// Returns the first `count` elements of `from`, which have this stride. Returns `None` if they are not contiguous.
+fn contiguous<'a, W>(from: &Matrix<'a, W>, stride: usize, count: usize) -> Option<&'a [W]> {
+    (stride == 1 || count == 1).then(|| &from.data[from.offset..][..count])
+}
+
+/// Copies elements of `from`, which have this stride, to `to`.
+fn gathered<'t, W: Copy>(from: &Matrix<'_, W>, stride: usize, to: &'t mut [W]) -> &'t [W] {
+    for (x, &y) in to.iter_mut().zip(from.data[from.offset..].iter().step_by(stride.max(1))) {
+        *x = y;
+    }
+    to
+}
+
+/// Computes the small product of a column `a` and a row `b`, which is an `m x n` matrix. Returns false without computing
+/// it if the matrix is large.
+pub(super) fn outer<W: Wide>((m, n): (usize, usize), a: &Matrix<'_, W>, b: &Matrix<'_, W>, out: &mut [W]) -> bool {
+    if n > LONGEST || m.saturating_mul(n) > SMALL {
+        return false;
+    }
+    let mut room;
+    let row = match contiguous(b, b.column, n) {
+        Some(row) => row,
+        None => {
+            room = [W::default(); LONGEST];
+            gathered(b, b.column, &mut room[..n])
+        }
+    };
+    vectorized(Outer { column: &a.data[a.offset..], stride: a.row, row, out: &mut out[..m * n] });
+    true
+}
+
+/// The product of a column and a row.
+struct Outer<'a, W> {
+    column: &'a [W],
+    stride: usize,
+    row: &'a [W],
+    out: &'a mut [W],
+}
+
+impl<W: Wide> NullaryFnOnce for Outer<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let column = self.column.iter().step_by(self.stride.max(1));
+        for (&a, out) in column.zip(self.out.chunks_exact_mut(self.row.len())) {
+            for (o, &b) in out.iter_mut().zip(self.row) {
+                // Like all other products, start with a sum of 0, so that the result is never -0.
+                let mut sum = W::default();
+                sum += a * b;
+                *o = sum;
+            }
+        }
+    }
 }
 
 /// A product whose elements are the dot products of the vector and each contiguous row of the matrix.
@@ -101,11 +155,11 @@ impl<W: Wide> NullaryFnOnce for Rows<'_, W> {
             let mut lanes = [W::default(); LANES];
             for (a, x) in row.iter().zip(xs) {
                 for l in 0..LANES {
-                    lanes[l] += a[l] * x[l];
+                    lanes[l] = a[l].fused(x[l], lanes[l]);
                 }
             }
             for ((lane, &a), &x) in lanes.iter_mut().zip(rest).zip(rest_of_x) {
-                *lane += a * x;
+                *lane = a.fused(x, *lane);
             }
             let mut width = LANES / 2;
             while width > 0 {
@@ -143,14 +197,14 @@ impl<W: Wide> NullaryFnOnce for Columns<'_, W> {
                 for s in 0..SUMS {
                     let column = &data[(p * SUMS + s) * stride..][..LANES];
                     for l in 0..LANES {
-                        sums[s][l] += column[l] * x[s];
+                        sums[s][l] = column[l].fused(x[s], sums[s][l]);
                     }
                 }
             }
             for (s, &x) in last.iter().enumerate() {
                 let column = &data[(xs.len() * SUMS + s) * stride..][..LANES];
                 for l in 0..LANES {
-                    sums[s][l] += column[l] * x;
+                    sums[s][l] = column[l].fused(x, sums[s][l]);
                 }
             }
             for l in 0..LANES {
@@ -164,7 +218,8 @@ impl<W: Wide> NullaryFnOnce for Columns<'_, W> {
         for (i, o) in rest.iter_mut().enumerate() {
             let mut sums = [W::default(); SUMS];
             for (p, &x) in x.iter().enumerate() {
-                sums[p % SUMS] += data[p * stride + done + i] * x;
+                let sum = &mut sums[p % SUMS];
+                *sum = data[p * stride + done + i].fused(x, *sum);
             }
             let [mut front, second, mut back, fourth] = sums;
             front += second;

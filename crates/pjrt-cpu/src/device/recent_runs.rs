@@ -1,0 +1,69 @@
+//! Durations of a program's latest runs.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::custom_calls::calls_on_this_thread;
+
+/// Maximum duration of a short run. Handing a run to another thread takes a considerable part of this time, in
+/// particular if the cores are busy.
+const SHORT: Duration = Duration::from_micros(100);
+/// Number of consecutive short runs after which the next run is expected to be short.
+const ENOUGH: u32 = 4;
+
+/// The number of consecutive short runs of a program.
+///
+/// The duration of a program with loops cannot be computed in advance, but most programs take about the same time in
+/// each run.
+#[derive(Debug, Default)]
+pub(crate) struct RecentRuns(AtomicU32);
+
+impl RecentRuns {
+    /// Returns whether the latest runs were short.
+    #[inline]
+    pub(crate) fn are_short(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= ENOUGH
+    }
+
+    /// Runs the program, and records whether the run was short. A run that calls a handler of a custom call does not
+    /// count as short, because handlers may take any time. A failed run is not recorded.
+    pub(crate) fn measure<T, E>(&self, run: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let (start, calls) = (Instant::now(), calls_on_this_thread());
+        let result = run()?;
+        if start.elapsed() > SHORT || calls_on_this_thread() != calls {
+            self.0.store(0, Ordering::Relaxed);
+        } else if !self.are_short() {
+            // Concurrent runs may store the same number. The program then needs another short run.
+            self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        Ok(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(runs: &RecentRuns, duration: Duration) {
+        runs.measure(|| Ok::<_, ()>(std::thread::sleep(duration))).unwrap();
+    }
+
+    #[test]
+    fn one_long_run_ends_a_sequence_of_short_runs() {
+        let runs = RecentRuns::default();
+        assert!(!runs.are_short());
+        // The operating system may interrupt a short run.
+        while !runs.are_short() {
+            run(&runs, Duration::ZERO);
+        }
+        run(&runs, 2 * SHORT);
+        assert!(!runs.are_short());
+    }
+
+    #[test]
+    fn failed_runs_do_not_count() {
+        let runs = RecentRuns::default();
+        (0..2 * ENOUGH).for_each(|_| runs.measure(|| Err::<(), _>(())).unwrap_err());
+        assert!(!runs.are_short());
+    }
+}
