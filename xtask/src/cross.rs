@@ -80,7 +80,7 @@ impl Emulated {
     /// of the tests enable the same features of dependencies, so that cargo builds each dependency only once.
     fn packages(&self, task: &str) -> Command {
         let mut cargo = self.cargo(task);
-        self.platform.packages.iter().for_each(|package| _ = cargo.args(["-p", package]));
+        self.platform.packages().for_each(|package| _ = cargo.args(["-p", package]));
         cargo.arg("--lib");
         cargo.args(["-p", "pjrt-cli", "--no-default-features", "--features", FEATURES]);
         cargo
@@ -90,7 +90,7 @@ impl Emulated {
     fn build(&self) -> Result<(), Error> {
         let mut build = self.packages("build");
         build.args(["-p", "pjrt-cpu-plugin", "--bin", "pjrt"]);
-        self.platform.libraries.iter().for_each(|library| _ = build.args(["--example", library]));
+        platform::LIBRARIES.iter().for_each(|library| _ = build.args(["--example", library]));
         sh::shown(&mut build)
     }
 
@@ -100,7 +100,7 @@ impl Emulated {
         let tests = || {
             let mut tests = self.packages("test");
             tests.arg("--no-fail-fast");
-            self.platform.tests.iter().for_each(|test| _ = tests.args(["--test", test]));
+            self.platform.tests().for_each(|test| _ = tests.args(["--test", test]));
             tests
         };
         if let Err(error) = timed("building the tests", || sh::shown(tests().arg("--no-run"))) {

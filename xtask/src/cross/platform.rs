@@ -19,12 +19,8 @@ pub(super) struct Platform {
     emulator: &'static [&'static str],
     /// The files that the linker and the emulator need.
     needs: &'static [Need],
-    /// The packages whose libraries are tested.
-    pub(super) packages: &'static [&'static str],
-    /// The integration tests of `packages` that run, in addition to the tests within each library.
-    pub(super) tests: &'static [&'static str],
-    /// The plugin libraries that the tests load. A test cannot build them in an emulator.
-    pub(super) libraries: &'static [&'static str],
+    /// Whether the kernels of the CPU device are tested, in addition to [`PACKAGES`].
+    has_kernel_tests: bool,
     /// File name of the command `pjrt`.
     pub(super) command: &'static str,
     /// File name of the CPU plugin.
@@ -49,7 +45,7 @@ const NO_SYSTEM_LIBRARIES: &str =
     "it looks for the C library in the system's folders, where that of the emulator is not";
 const NO_CHILDREN: &str = "it starts itself again, and an emulated process cannot start another one";
 
-/// The caller's and the vendor's packages.
+/// The caller's and the vendor's packages. Their libraries are tested.
 const PACKAGES: &[&str] = &[
     "pjrt-types",
     "stablehlo-rs",
@@ -60,37 +56,17 @@ const PACKAGES: &[&str] = &[
     "plugin-registry",
 ];
 
-/// [`PACKAGES`] and the kernels of the CPU device.
-const PACKAGES_AND_KERNELS: &[&str] = &[
-    "pjrt-types",
-    "stablehlo-rs",
-    KERNELS,
-    "plugin-manifest",
-    "device-plugin",
-    "device-plugin-testing",
-    "pjrt-rs",
-    "plugin-registry",
-];
-
+/// The package with the kernels of the CPU device, and its integration test that runs.
 const KERNELS: &str = "stablehlo-cpu";
+const KERNEL_TEST: &str = "expected";
 
+/// The integration tests of [`PACKAGES`] that run, in addition to the tests within each library.
 const TESTS: &[&str] =
     &["golden", "malformed", "printed", "protocol", "caller", "discovery", "registry", "process_environment"];
 
-/// [`TESTS`] and that of the kernels.
-const TESTS_AND_KERNELS: &[&str] = &[
-    "golden",
-    "malformed",
-    "printed",
-    "expected",
-    "protocol",
-    "caller",
-    "discovery",
-    "registry",
-    "process_environment",
-];
-
-const LIBRARIES: &[&str] = &["closing_plugin", "dlpack_exchange", "echo_plugin", "rendezvous_plugin", "witness_plugin"];
+/// The plugin libraries that the tests load. A test cannot build them in an emulator.
+pub(super) const LIBRARIES: &[&str] =
+    &["closing_plugin", "dlpack_exchange", "echo_plugin", "rendezvous_plugin", "witness_plugin"];
 
 const AARCH64: Platform = Platform {
     name: "aarch64",
@@ -104,9 +80,7 @@ const AARCH64: Platform = Platform {
         Need { file: "/usr/aarch64-linux-gnu/lib/crt1.o", package: "libc6-dev-arm64-cross" },
         Need { file: "/usr/bin/qemu-aarch64", package: "qemu-user" },
     ],
-    packages: PACKAGES_AND_KERNELS,
-    tests: TESTS_AND_KERNELS,
-    libraries: LIBRARIES,
+    has_kernel_tests: true,
     command: "pjrt",
     plugin: "libpjrt_plugin_cpu.so",
     programs: programs::AARCH64,
@@ -142,10 +116,8 @@ const WINDOWS: Platform = Platform {
         Need { file: "/usr/bin/wine", package: "wine" },
         Need { file: "/usr/lib/wine/wine64", package: "wine64" },
     ],
-    // Not the kernels. Without vector instructions, they call the C library's `fmaf`, and that of MinGW is not exact.
-    packages: PACKAGES,
-    tests: TESTS,
-    libraries: LIBRARIES,
+    // Without vector instructions, the kernels call the C library's `fmaf`, and that of MinGW is not exact.
+    has_kernel_tests: false,
     command: "pjrt.exe",
     plugin: "pjrt_plugin_cpu.dll",
     programs: programs::WINDOWS,
@@ -188,6 +160,16 @@ impl Platform {
         if self.emulator == WINDOWS.emulator { Wine::prepare(&target(), self.linker).map(Some) } else { Ok(None) }
     }
 
+    /// Returns the packages whose libraries are tested.
+    pub(super) fn packages(&self) -> impl Iterator<Item = &'static str> {
+        PACKAGES.iter().copied().chain(self.has_kernel_tests.then_some(KERNELS))
+    }
+
+    /// Returns the integration tests of [`Self::packages`] that run.
+    pub(super) fn tests(&self) -> impl Iterator<Item = &'static str> {
+        TESTS.iter().copied().chain(self.has_kernel_tests.then_some(KERNEL_TEST))
+    }
+
     /// Returns a cargo command that builds for this platform.
     pub(super) fn cargo(&self, toolchain: &Toolchain, task: &str) -> Command {
         let mut cargo = sh::cargo();
@@ -202,7 +184,7 @@ impl Platform {
             // dependencies.
             cargo.args(["-Z", "build-std=std,panic_unwind,test"]);
         }
-        if self.packages.contains(&KERNELS) {
+        if self.has_kernel_tests {
             // Without optimization, the tests of the kernels take minutes in an emulator.
             cargo.arg("--config").arg(format!("profile.dev.package.{KERNELS}.opt-level=1"));
         }
