@@ -21,6 +21,8 @@ const CHUNK: usize = 16 << 20;
 const BUSY: Duration = Duration::from_millis(1);
 /// How long the thread sleeps between two polls after [`BUSY`] has passed. A message to be sent ends the sleep.
 const PAUSE: Duration = Duration::from_micros(100);
+/// Maximum number of nested calls of [`Progress::send`].
+const DEPTH: usize = 16;
 /// Maximum time that a dropped transport waits for the other processes to drop their transports.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -42,10 +44,11 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(crate) fn new(to: usize, header: Header, parts: &[&[u8]]) -> Self {
+    pub(crate) fn new(to: usize, header: Header, parts: &[&[u8]], inbox: &Inbox) -> Self {
         let len = parts.iter().map(|part| part.len()).sum();
         let mut first = header.encode(len).to_vec();
-        let mut rest = Vec::new();
+        let mut rest = if len <= SMALL { Vec::new() } else { inbox.memory(len).unwrap_or_default() };
+        rest.clear();
         let body = if len <= SMALL { &mut first } else { &mut rest };
         body.reserve_exact(len);
         parts.iter().for_each(|part| body.extend_from_slice(part));
@@ -158,6 +161,7 @@ pub(crate) fn run(started: &Sender<Result<(usize, usize), Error>>, tasks: &Recei
         partial: (0..size).map(|_| None).collect(),
         has_left: (0..size).map(|rank| rank == number(world.rank())).collect(),
         latest: Instant::now(),
+        depth: 0,
     };
     let all_left = progress.run();
     if all_left {
@@ -203,6 +207,8 @@ struct Progress {
     has_left: Vec<bool>,
     /// Time at which the latest message was sent or received.
     latest: Instant,
+    /// Number of calls of [`Progress::send`] in which the thread starts to send further messages.
+    depth: usize,
 }
 
 struct Partial {
@@ -218,7 +224,7 @@ impl Progress {
             let (outgoing, ended) = self.queue.take();
             if !outgoing.is_empty() {
                 self.latest = Instant::now();
-                self.send(&outgoing);
+                self.send(outgoing);
             } else if ended.is_some() && self.has_left.iter().all(|has_left| *has_left) {
                 return true;
             } else if ended.is_some_and(|ended| ended.elapsed() > FAREWELL || self.misses_a_process()) {
@@ -250,10 +256,10 @@ impl Progress {
         }
     }
 
-    /// Sends messages, and receives messages meanwhile. A process that does not read its messages counts as lost. MPI
+    /// Sends messages. Meanwhile receives messages, and starts to send further messages of the queue. A process that does not read its messages counts as lost. MPI
     /// may still read the memory of the unread messages, so this method then does the remaining work of the thread and
     /// never returns.
-    fn send(&mut self, outgoing: &[Outgoing]) {
+    fn send(&mut self, outgoing: Vec<Outgoing>) {
         // The requests borrow the communicator only while they start, and the messages until the requests have ended.
         request::scope(|scope| {
             let mut requests = VecDeque::new();
@@ -281,6 +287,15 @@ impl Progress {
                 } else {
                     std::thread::yield_now();
                 }
+                if self.depth < DEPTH {
+                    let (more, _) = self.queue.take();
+                    if !more.is_empty() {
+                        self.depth += 1;
+                        self.send(more);
+                        self.depth -= 1;
+                        start = Instant::now();
+                    }
+                }
                 let ended = lock(&self.queue.state).ended;
                 let stall = if ended.is_some() { self.stall.min(FAREWELL) } else { self.stall };
                 if start.elapsed() > stall {
@@ -296,6 +311,7 @@ impl Progress {
                 }
             }
         });
+        outgoing.into_iter().for_each(|message| self.inbox.recycle(message.rest));
     }
 
     /// Receives one MPI message, if one has arrived. Returns whether a message had arrived.
@@ -331,11 +347,11 @@ impl Progress {
             self.deliver(from, header, bytes);
             return true;
         }
-        let mut body = Vec::new();
-        if body.try_reserve_exact(size).is_err() {
+        let Ok(mut body) = self.inbox.memory(size) else {
             self.inbox.lose(from, "there is no memory for its message");
             return true;
-        }
+        };
+        // In reused memory, this does not write the bytes that an earlier message has initialized.
         body.resize(size, 0);
         *place = Some(Partial { header, body, filled: 0 });
         true

@@ -129,7 +129,8 @@ impl Transport for MpiTransport {
             return Err(Error::Invalid(format!("process {to} has no connection to itself")));
         }
         self.inbox.expect_present(to)?;
-        self.queue.push([Outgoing::new(to, Header { kind: Kind::Message, stream, tag }, parts)]);
+        let header = Header { kind: Kind::Message, stream, tag };
+        self.queue.push([Outgoing::new(to, header, parts, &self.inbox)]);
         Ok(())
     }
 
@@ -137,11 +138,15 @@ impl Transport for MpiTransport {
         self.inbox.receive(from, stream, tag, deadline)
     }
 
+    fn recycle(&self, message: Vec<u8>) {
+        self.inbox.recycle(message);
+    }
+
     fn fail(&self, stream: Stream, peers: &[usize], why: &str) {
         self.inbox.fail(stream, Error::Stopped(why.to_owned()));
         let header = Header { kind: Kind::Failure, stream, tag: 0 };
         let others = peers.iter().filter(|peer| **peer != self.rank && **peer < self.size);
-        self.queue.push(others.map(|peer| Outgoing::new(*peer, header, &[why.as_bytes()])));
+        self.queue.push(others.map(|peer| Outgoing::new(*peer, header, &[why.as_bytes()], &self.inbox)));
     }
 
     fn close(&self, stream: Stream) {
@@ -157,7 +162,7 @@ impl Drop for MpiTransport {
     fn drop(&mut self) {
         let goodbye = Header { kind: Kind::Goodbye, stream: Stream::default(), tag: 0 };
         let others = (0..self.size).filter(|rank| *rank != self.rank);
-        self.queue.push(others.map(|rank| Outgoing::new(rank, goodbye, &[])));
+        self.queue.push(others.map(|rank| Outgoing::new(rank, goodbye, &[], &self.inbox)));
         self.queue.end();
         // An MPI call may wait for a process that has ended. After the deadline, leave the thread running.
         let deadline = Instant::now() + FAREWELL + Duration::from_secs(2);

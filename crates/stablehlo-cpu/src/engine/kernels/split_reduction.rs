@@ -94,8 +94,8 @@ impl<'a> SplitReduction<'a> {
         let message = |process: &GroupProcess| Message { to: process.number, parts: reduced.clone() };
         let messages: Vec<Message<'_>> = self.others().map(|(_, process)| message(process)).collect();
         let arrived = self.member.exchange(self.id, self.group, &messages)?;
-        for ((at, process), bytes) in self.others().zip(arrived) {
-            Member::expect_size(process, &bytes, parts[at].iter().map(Part::len).sum())?;
+        for ((at, process), bytes) in self.others().zip(&arrived) {
+            Member::expect_size(process, bytes, parts[at].iter().map(Part::len).sum())?;
             let mut left = &bytes[..];
             for part in &parts[at] {
                 for range in &part.ranges {
@@ -105,6 +105,7 @@ impl<'a> SplitReduction<'a> {
                 }
             }
         }
+        self.member.recycle(arrived);
         Ok(outs)
     }
 
@@ -202,6 +203,9 @@ impl<'a> SplitReduction<'a> {
             let ins: Vec<&[u8]> = members.iter().map(|member| member[at].bytes()).collect();
             reduce(part, &ins, &captured)?;
         }
+        drop(captured);
+        drop(members);
+        self.member.recycle(arrived);
         Ok(())
     }
 
