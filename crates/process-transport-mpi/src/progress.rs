@@ -15,8 +15,11 @@ use process_transport::{Error, Header, Inbox};
 
 /// A message of at most this number of bytes is sent together with its header.
 const SMALL: usize = 64 << 10;
-/// Maximum number of bytes of one MPI message. MPI counts bytes in 31 bits.
-const CHUNK: usize = 16 << 20;
+/// Maximum number of bytes of a larger message in one MPI message. A copy of this size stays in the cache until the
+/// receiver reads it, and one part is copied while the previous one is sent.
+pub(crate) const CHUNK: usize = 512 << 10;
+/// Number of unsent bytes for a process from which on the chunks of further messages to it wait.
+const WINDOW: usize = 2 << 20;
 /// How long the thread polls for messages without sleeping after the latest message.
 const BUSY: Duration = Duration::from_millis(1);
 /// How long the thread sleeps between two polls after [`BUSY`] has passed. A message to be sent ends the sleep.
@@ -34,46 +37,112 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A message to be sent.
+/// An MPI message to be sent.
 pub(crate) struct Outgoing {
     pub(crate) to: usize,
-    /// The header, and the bytes of a small message.
-    first: Vec<u8>,
-    /// The bytes of a large message.
-    rest: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
-impl Outgoing {
-    pub(crate) fn new(to: usize, header: Header, parts: &[&[u8]], inbox: &Inbox) -> Self {
-        let len = parts.iter().map(|part| part.len()).sum();
-        let mut first = header.encode(len).to_vec();
-        let mut rest = if len <= SMALL { Vec::new() } else { inbox.memory(len).unwrap_or_default() };
-        rest.clear();
-        let body = if len <= SMALL { &mut first } else { &mut rest };
-        body.reserve_exact(len);
-        parts.iter().for_each(|part| body.extend_from_slice(part));
-        Self { to, first, rest }
+/// The bytes of several parts, one after the other.
+struct Parts<'a> {
+    /// The part that contains the next byte, from this byte on.
+    now: &'a [u8],
+    next: std::slice::Iter<'a, &'a [u8]>,
+}
+
+impl Parts<'_> {
+    /// Appends bytes to `bytes` until it contains `len` bytes, or until the end of the last part.
+    fn fill(&mut self, bytes: &mut Vec<u8>, len: usize) {
+        loop {
+            let (first, rest) = self.now.split_at(self.now.len().min(len.saturating_sub(bytes.len())));
+            bytes.extend_from_slice(first);
+            self.now = rest;
+            if bytes.len() >= len {
+                return;
+            }
+            let Some(next) = self.next.next() else { return };
+            self.now = next;
+        }
     }
 }
 
 /// Requests from the callers to the MPI thread.
-#[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<Requests>,
+    /// Wakes the MPI thread.
     changed: Condvar,
+    /// Wakes the threads that wait because of [`WINDOW`].
+    sent: Condvar,
+    /// For each process, a lock that a thread holds while it adds the MPI messages of one message.
+    senders: Vec<Mutex<()>>,
 }
 
-#[derive(Default)]
 struct Requests {
     outgoing: Vec<Outgoing>,
+    /// For each process, the number of bytes in `outgoing` and in the requests of MPI that have not ended.
+    unsent: Vec<usize>,
     /// Time at which the transport was dropped.
     ended: Option<Instant>,
 }
 
 impl Queue {
-    pub(crate) fn push(&self, messages: impl IntoIterator<Item = Outgoing>) {
-        lock(&self.state).outgoing.extend(messages);
+    /// Creates the queue of one process of a group of `size` processes.
+    pub(crate) fn new(size: usize) -> Self {
+        let state = Requests { outgoing: Vec::new(), unsent: vec![0; size], ended: None };
+        let senders = (0..size).map(|_| Mutex::new(())).collect();
+        Self { state: Mutex::new(state), changed: Condvar::new(), sent: Condvar::new(), senders }
+    }
+
+    /// Adds a message. If many bytes for the process are unsent, a large message waits until the process has read some of
+    /// them, or counts as lost.
+    pub(crate) fn send(&self, to: usize, header: Header, parts: &[&[u8]], inbox: &Inbox) {
+        let Some(sender) = self.senders.get(to) else { return };
+        let len = parts.iter().map(|part| part.len()).sum();
+        let mut bytes = header.encode(len).to_vec();
+        let mut parts = Parts { now: &[], next: parts.iter() };
+        let _sender = lock(sender);
+        if len <= SMALL {
+            parts.fill(&mut bytes, Header::SIZE + len);
+        }
+        self.push(Outgoing { to, bytes });
+        if len <= SMALL {
+            return;
+        }
+        let mut left = len;
+        while left > 0 {
+            let size = left.min(CHUNK);
+            let mut bytes = inbox.memory(CHUNK).unwrap_or_default();
+            bytes.clear();
+            parts.fill(&mut bytes, size);
+            self.wait(to);
+            self.push(Outgoing { to, bytes });
+            left -= size;
+        }
+    }
+
+    /// Waits until less than [`WINDOW`] bytes for the process are unsent. The MPI thread ensures that this happens.
+    fn wait(&self, to: usize) {
+        let mut state = lock(&self.state);
+        while state.unsent.get(to).is_some_and(|unsent| *unsent >= WINDOW) {
+            state = self.sent.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn push(&self, message: Outgoing) {
+        let mut state = lock(&self.state);
+        if let Some(unsent) = state.unsent.get_mut(message.to) {
+            *unsent += message.bytes.len();
+        }
+        state.outgoing.push(message);
         self.changed.notify_all();
+    }
+
+    /// Records that MPI no longer needs `bytes` bytes for a process, or never will.
+    fn release(&self, to: usize, bytes: usize) {
+        if let Some(unsent) = lock(&self.state).unsent.get_mut(to) {
+            *unsent = unsent.saturating_sub(bytes);
+        }
+        self.sent.notify_all();
     }
 
     pub(crate) fn end(&self) {
@@ -263,20 +332,23 @@ impl Progress {
         // The requests borrow the communicator only while they start, and the messages until the requests have ended.
         request::scope(|scope| {
             let mut requests = VecDeque::new();
-            for message in outgoing.iter().filter(|message| self.reads(message.to)) {
-                let Ok(rank) = i32::try_from(message.to) else { continue };
-                let process = self.communicator.process_at_rank(rank);
-                for bytes in std::iter::once(&message.first[..]).chain(message.rest.chunks(CHUNK)) {
-                    requests.push_back((message.to, process.immediate_send(scope, bytes)));
+            for message in &outgoing {
+                match i32::try_from(message.to) {
+                    Ok(rank) if self.reads(message.to) => {
+                        let process = self.communicator.process_at_rank(rank);
+                        requests.push_back((message, process.immediate_send(scope, &message.bytes[..])));
+                    }
+                    _ => self.queue.release(message.to, message.bytes.len()),
                 }
             }
             let mut start = Instant::now();
             while !requests.is_empty() {
                 let before = requests.len();
                 for _ in 0..before {
-                    let Some((to, request)) = requests.pop_front() else { break };
-                    if let Err(request) = request.test() {
-                        requests.push_back((to, request));
+                    let Some((message, request)) = requests.pop_front() else { break };
+                    match request.test() {
+                        Ok(_) => self.queue.release(message.to, message.bytes.len()),
+                        Err(request) => requests.push_back((message, request)),
                     }
                 }
                 if requests.len() < before {
@@ -299,8 +371,9 @@ impl Progress {
                 let ended = lock(&self.queue.state).ended;
                 let stall = if ended.is_some() { self.stall.min(FAREWELL) } else { self.stall };
                 if start.elapsed() > stall {
-                    for (to, _) in &requests {
-                        self.inbox.lose(*to, "it does not read its messages");
+                    for (message, _) in &requests {
+                        self.inbox.lose(message.to, "it does not read its messages");
+                        self.queue.release(message.to, message.bytes.len());
                     }
                     self.run();
                     // The memory of the messages must stay valid until MPI has ended the requests, which may never
@@ -311,7 +384,7 @@ impl Progress {
                 }
             }
         });
-        outgoing.into_iter().for_each(|message| self.inbox.recycle(message.rest));
+        outgoing.into_iter().for_each(|message| self.inbox.recycle(message.bytes));
     }
 
     /// Receives one MPI message, if one has arrived. Returns whether a message had arrived.

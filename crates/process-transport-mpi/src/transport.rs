@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use process_transport::{Error, Header, Inbox, Kind, Stream, Transport};
 
-use crate::progress::{self, FAREWELL, Outgoing, Queue, Task};
+use crate::progress::{self, FAREWELL, Queue, Task};
 
 /// Default for the maximum time that a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
@@ -82,7 +82,7 @@ impl MpiProcess {
                 address(other, size)
             )));
         }
-        let (inbox, queue) = (Arc::new(Inbox::new(size)), Arc::new(Queue::default()));
+        let (inbox, queue) = (Arc::new(Inbox::new(size)), Arc::new(Queue::new(size)));
         let (ready, wait) = channel();
         let task = Task { inbox: Arc::clone(&inbox), queue: Arc::clone(&queue), stall: self.stall, ready };
         let ended = || Error::System("the thread for MPI has ended".to_owned());
@@ -130,8 +130,8 @@ impl Transport for MpiTransport {
         }
         self.inbox.expect_present(to)?;
         let header = Header { kind: Kind::Message, stream, tag };
-        self.queue.push([Outgoing::new(to, header, parts, &self.inbox)]);
-        Ok(())
+        self.queue.send(to, header, parts, &self.inbox);
+        self.inbox.expect_present(to)
     }
 
     fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error> {
@@ -146,7 +146,7 @@ impl Transport for MpiTransport {
         self.inbox.fail(stream, Error::Stopped(why.to_owned()));
         let header = Header { kind: Kind::Failure, stream, tag: 0 };
         let others = peers.iter().filter(|peer| **peer != self.rank && **peer < self.size);
-        self.queue.push(others.map(|peer| Outgoing::new(*peer, header, &[why.as_bytes()], &self.inbox)));
+        others.for_each(|peer| self.queue.send(*peer, header, &[why.as_bytes()], &self.inbox));
     }
 
     fn close(&self, stream: Stream) {
@@ -162,7 +162,7 @@ impl Drop for MpiTransport {
     fn drop(&mut self) {
         let goodbye = Header { kind: Kind::Goodbye, stream: Stream::default(), tag: 0 };
         let others = (0..self.size).filter(|rank| *rank != self.rank);
-        self.queue.push(others.map(|rank| Outgoing::new(rank, goodbye, &[], &self.inbox)));
+        others.for_each(|rank| self.queue.send(rank, goodbye, &[], &self.inbox));
         self.queue.end();
         // An MPI call may wait for a process that has ended. After the deadline, leave the thread running.
         let deadline = Instant::now() + FAREWELL + Duration::from_secs(2);
