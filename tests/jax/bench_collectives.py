@@ -4,7 +4,7 @@
 and in 4 processes with one device each. It runs alternately with the plugin, with an older build of it if there is one,
 with jaxlib's own CPU device and gloo, and with copies through shared memory. It prints ratios of medians.
 
-With `--mpi`, it also runs the plugins in processes that `mpirun` of Open MPI starts, with the option `transport:mpi`.
+With `--mpi`, it also runs the plugins in processes that `mpirun` of Open MPI starts, with the option `transport=mpi`.
 The plugins must be built with the feature `mpi`.
 
 The copies are a lower bound: all processes copy 2 (n - 1) / n of the data to shared memory at the same time, and then
@@ -17,6 +17,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from multiprocessing import shared_memory
 
@@ -132,9 +133,14 @@ class Side:
         )
         self.name, self.mpi = name, mpi
         if mpi:
+            # JAX drops the options in JAX_PJRT_CLIENT_CREATE_OPTIONS if the plugin is registered without options.
+            self.configuration = tempfile.NamedTemporaryFile("w", suffix=".json")
+            json.dump({"library_path": plugin, "create_options": {"transport": "mpi"}}, self.configuration)
+            self.configuration.flush()
+            environment["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"pjrt_cpu:{self.configuration.name}"
             root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
             mpirun = ["mpirun", "-n", str(world), "--oversubscribe", "--bind-to", "none", *root]
-            self.processes = [start([*mpirun, *command], JAX_PJRT_CLIENT_CREATE_OPTIONS="transport:mpi")]
+            self.processes = [start([*mpirun, *command])]
         else:
             self.processes = [start(command, BENCH_RANK=str(rank)) for rank in range(world)]
         try:
