@@ -15,13 +15,14 @@ use process_transport::{Error, Header, Inbox};
 
 /// A message of at most this number of bytes is sent together with its header.
 const SMALL: usize = 64 << 10;
-/// Maximum number of bytes of a larger message in one MPI message. A copy of this size stays in the cache until the
-/// receiver reads it, and one part is copied while the previous one is sent.
-pub(crate) const CHUNK: usize = 512 << 10;
+/// Maximum number of bytes of a larger message in one MPI message. MPI counts bytes in 31 bits. Smaller chunks would
+/// overlap the copy of one chunk with the transfer of the previous one, but if all cores are busy, all-reduces take
+/// longer with chunks of 512 KiB to 8 MiB than with this size.
+const CHUNK: usize = 32 << 20;
 /// Number of unsent bytes for a process from which on the chunks of further messages to it wait.
-const WINDOW: usize = 2 << 20;
+const WINDOW: usize = 64 << 20;
 /// How long the thread polls for messages without sleeping after the latest message.
-const BUSY: Duration = Duration::from_millis(1);
+const BUSY: Duration = Duration::from_micros(300);
 /// How long the thread sleeps between two polls after [`BUSY`] has passed. A message to be sent ends the sleep.
 const PAUSE: Duration = Duration::from_micros(100);
 /// Maximum number of nested calls of [`Progress::send`].
@@ -81,6 +82,8 @@ struct Requests {
     outgoing: Vec<Outgoing>,
     /// For each process, the number of bytes in `outgoing` and in the requests of MPI that have not ended.
     unsent: Vec<usize>,
+    /// Whether a process does not read its messages. `unsent` may then contain messages that MPI has sent.
+    has_stalled: bool,
     /// Time at which the transport was dropped.
     ended: Option<Instant>,
 }
@@ -88,7 +91,7 @@ struct Requests {
 impl Queue {
     /// Creates the queue of one process of a group of `size` processes.
     pub(crate) fn new(size: usize) -> Self {
-        let state = Requests { outgoing: Vec::new(), unsent: vec![0; size], ended: None };
+        let state = Requests { outgoing: Vec::new(), unsent: vec![0; size], has_stalled: false, ended: None };
         let senders = (0..size).map(|_| Mutex::new(())).collect();
         Self { state: Mutex::new(state), changed: Condvar::new(), sent: Condvar::new(), senders }
     }
@@ -111,7 +114,7 @@ impl Queue {
         let mut left = len;
         while left > 0 {
             let size = left.min(CHUNK);
-            let mut bytes = inbox.memory(CHUNK).unwrap_or_default();
+            let mut bytes = inbox.memory(size).unwrap_or_default();
             bytes.clear();
             parts.fill(&mut bytes, size);
             self.wait(to);
@@ -120,10 +123,10 @@ impl Queue {
         }
     }
 
-    /// Waits until less than [`WINDOW`] bytes for the process are unsent. The MPI thread ensures that this happens.
+    /// Waits until less than [`WINDOW`] bytes for the process are unsent. The MPI thread ensures that the wait ends.
     fn wait(&self, to: usize) {
         let mut state = lock(&self.state);
-        while state.unsent.get(to).is_some_and(|unsent| *unsent >= WINDOW) {
+        while !state.has_stalled && state.unsent.get(to).is_some_and(|unsent| *unsent >= WINDOW) {
             state = self.sent.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -137,11 +140,17 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Records that MPI no longer needs `bytes` bytes for a process, or never will.
+    /// Records that MPI does not need `bytes` bytes for a process any more.
     fn release(&self, to: usize, bytes: usize) {
         if let Some(unsent) = lock(&self.state).unsent.get_mut(to) {
             *unsent = unsent.saturating_sub(bytes);
         }
+        self.sent.notify_all();
+    }
+
+    /// Ends all waits because of [`WINDOW`], now and later.
+    fn stall(&self) {
+        lock(&self.state).has_stalled = true;
         self.sent.notify_all();
     }
 
@@ -318,7 +327,14 @@ impl Progress {
     fn look(&mut self) {
         if self.receive() {
             self.latest = Instant::now();
-        } else if self.latest.elapsed() < BUSY {
+        } else {
+            self.rest(self.latest);
+        }
+    }
+
+    /// Yields to other threads or sleeps. `latest` is the time of the latest progress.
+    fn rest(&self, latest: Instant) {
+        if latest.elapsed() < BUSY {
             std::thread::yield_now();
         } else {
             self.queue.pause();
@@ -357,7 +373,7 @@ impl Progress {
                 if self.receive() {
                     start = Instant::now();
                 } else {
-                    std::thread::yield_now();
+                    self.rest(start);
                 }
                 if self.depth < DEPTH {
                     let (more, _) = self.queue.take();
@@ -373,8 +389,8 @@ impl Progress {
                 if start.elapsed() > stall {
                     for (message, _) in &requests {
                         self.inbox.lose(message.to, "it does not read its messages");
-                        self.queue.release(message.to, message.bytes.len());
                     }
+                    self.queue.stall();
                     self.run();
                     // The memory of the messages must stay valid until MPI has ended the requests, which may never
                     // happen.

@@ -72,16 +72,17 @@ mod tests {
 
     #[test]
     fn large_blocks_are_reused() {
+        const SIZE: usize = 4 * LARGE;
         let memory = Memory::default();
-        let mut block = memory.take(LARGE).unwrap();
-        block.resize(LARGE, 5);
+        let mut block = memory.take(SIZE).unwrap();
+        block.resize(SIZE, 5);
         let place = block.as_ptr();
         memory.put(block);
-        assert!(memory.take(2 * LARGE + 1).unwrap().is_empty(), "it is too small");
-        assert!(memory.take(LARGE / 2 - 1).unwrap().is_empty(), "it is too large");
-        let block = memory.take(LARGE - 1).unwrap();
-        assert_eq!((block.as_ptr(), block.len()), (place, LARGE));
-        assert!(memory.take(LARGE).unwrap().is_empty(), "it is in use");
+        assert!(memory.take(SIZE + 1).unwrap().is_empty(), "the block is too small");
+        assert!(memory.take(SIZE / 2 - 1).unwrap().is_empty(), "the block is too large");
+        let block = memory.take(SIZE - 1).unwrap();
+        assert_eq!((block.as_ptr(), block.len()), (place, SIZE));
+        assert!(memory.take(SIZE).unwrap().is_empty(), "the block is in use");
     }
 
     #[test]
