@@ -42,7 +42,7 @@ pub(crate) struct CollectiveOutcome {
     pub(crate) result: Vec<Buffer>,
     /// The results of the members of this process, by position in the group, if the results differ between members and
     /// were computed together.
-    pub(crate) parts: Vec<Option<Buffer>>,
+    pub(crate) parts: Vec<Option<Vec<Buffer>>>,
 }
 
 /// A process with members in a group.
