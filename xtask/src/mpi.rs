@@ -40,16 +40,10 @@ fn jax() -> Result<(), Error> {
             return Ok(());
         }
     };
-    // The features of `pjrt-cpu` are those of its tests, so that cargo does not compile it again.
-    sh::run(sh::cargo().args([
-        "build",
-        "-p",
-        "pjrt-cpu-plugin",
-        "-p",
-        "pjrt-cpu",
-        "--features",
-        "pjrt-cpu-plugin/mpi",
-    ]))?;
+    // The selection contains a test, so that cargo enables the features of dependencies that the tests need. Otherwise,
+    // it would compile these dependencies again.
+    let selection = ["-p", "pjrt-cpu-plugin", "-p", "pjrt-cpu", "--lib", "--test", "mpi"];
+    sh::run(sh::cargo().arg("build").args(selection).args(["--features", "pjrt-cpu-plugin/mpi,pjrt-cpu/mpi"]))?;
     let library = sh::target().join("debug").join(format!("{DLL_PREFIX}pjrt_plugin_cpu{DLL_SUFFIX}"));
     let mut pytest = Command::new(python);
     pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]).arg(sh::root().join(JAX_TESTS));
