@@ -13,6 +13,8 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, Destination as _, Equivalence as _, Source as _};
 use process_transport::{Error, Header, Inbox};
 
+use crate::block::{Block, Blocks};
+
 /// A message of at most this number of bytes is sent together with its header.
 const SMALL: usize = 64 << 10;
 /// Maximum number of bytes of a larger message in one MPI message. MPI counts bytes in 31 bits. Smaller chunks would
@@ -41,7 +43,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// An MPI message to be sent.
 pub(crate) struct Outgoing {
     pub(crate) to: usize,
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Block,
 }
 
 /// The bytes of several parts, one after the other.
@@ -52,17 +54,18 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Appends bytes to `bytes` until it contains `len` bytes, or until the end of the last part.
-    fn fill(&mut self, bytes: &mut Vec<u8>, len: usize) {
-        loop {
-            let (first, rest) = self.now.split_at(self.now.len().min(len.saturating_sub(bytes.len())));
-            bytes.extend_from_slice(first);
-            self.now = rest;
-            if bytes.len() >= len {
-                return;
+    /// Copies the next bytes to `to`.
+    fn copy_to(&mut self, mut to: &mut [u8]) {
+        while !to.is_empty() {
+            let count = self.now.len().min(to.len());
+            let (first, rest) = self.now.split_at(count);
+            let (place, left) = to.split_at_mut(count);
+            place.copy_from_slice(first);
+            (self.now, to) = (rest, left);
+            if self.now.is_empty() {
+                let Some(next) = self.next.next() else { return };
+                self.now = next;
             }
-            let Some(next) = self.next.next() else { return };
-            self.now = next;
         }
     }
 }
@@ -76,6 +79,7 @@ pub(crate) struct Queue {
     sent: Condvar,
     /// For each process, a lock that a thread holds while it adds the MPI messages of one message.
     senders: Vec<Mutex<()>>,
+    blocks: Blocks,
 }
 
 struct Requests {
@@ -93,30 +97,35 @@ impl Queue {
     pub(crate) fn new(size: usize) -> Self {
         let state = Requests { outgoing: Vec::new(), unsent: vec![0; size], has_stalled: false, ended: None };
         let senders = (0..size).map(|_| Mutex::new(())).collect();
-        Self { state: Mutex::new(state), changed: Condvar::new(), sent: Condvar::new(), senders }
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            sent: Condvar::new(),
+            senders,
+            blocks: Blocks::default(),
+        }
     }
 
     /// Adds a message. If many bytes for the process are unsent, a large message waits until the process has read some of
     /// them, or counts as lost.
-    pub(crate) fn send(&self, to: usize, header: Header, parts: &[&[u8]], inbox: &Inbox) {
+    pub(crate) fn send(&self, to: usize, header: Header, parts: &[&[u8]]) {
         let Some(sender) = self.senders.get(to) else { return };
         let len = parts.iter().map(|part| part.len()).sum();
         let mut bytes = header.encode(len).to_vec();
         let mut parts = Parts { now: &[], next: parts.iter() };
         let _sender = lock(sender);
         if len <= SMALL {
-            parts.fill(&mut bytes, Header::SIZE + len);
+            bytes.resize(Header::SIZE + len, 0);
+            parts.copy_to(bytes.get_mut(Header::SIZE..).unwrap_or_default());
         }
-        self.push(Outgoing { to, bytes });
+        self.push(Outgoing { to, bytes: Block::Small(bytes) });
         if len <= SMALL {
             return;
         }
         let mut left = len;
         while left > 0 {
             let size = left.min(CHUNK);
-            let mut bytes = inbox.memory(size).unwrap_or_default();
-            bytes.clear();
-            parts.fill(&mut bytes, size);
+            let bytes = self.blocks.filled(size, |bytes| parts.copy_to(bytes));
             self.wait(to);
             self.push(Outgoing { to, bytes });
             left -= size;
@@ -400,7 +409,7 @@ impl Progress {
                 }
             }
         });
-        outgoing.into_iter().for_each(|message| self.inbox.recycle(message.bytes));
+        outgoing.into_iter().for_each(|message| self.queue.blocks.put(message.bytes));
     }
 
     /// Receives one MPI message, if one has arrived. Returns whether a message had arrived.

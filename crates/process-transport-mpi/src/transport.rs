@@ -130,7 +130,7 @@ impl Transport for MpiTransport {
         }
         self.inbox.expect_present(to)?;
         let header = Header { kind: Kind::Message, stream, tag };
-        self.queue.send(to, header, parts, &self.inbox);
+        self.queue.send(to, header, parts);
         self.inbox.expect_present(to)
     }
 
@@ -146,7 +146,7 @@ impl Transport for MpiTransport {
         self.inbox.fail(stream, Error::Stopped(why.to_owned()));
         let header = Header { kind: Kind::Failure, stream, tag: 0 };
         let others = peers.iter().filter(|peer| **peer != self.rank && **peer < self.size);
-        others.for_each(|peer| self.queue.send(*peer, header, &[why.as_bytes()], &self.inbox));
+        others.for_each(|peer| self.queue.send(*peer, header, &[why.as_bytes()]));
     }
 
     fn close(&self, stream: Stream) {
@@ -162,7 +162,7 @@ impl Drop for MpiTransport {
     fn drop(&mut self) {
         let goodbye = Header { kind: Kind::Goodbye, stream: Stream::default(), tag: 0 };
         let others = (0..self.size).filter(|rank| *rank != self.rank);
-        others.for_each(|rank| self.queue.send(rank, goodbye, &[], &self.inbox));
+        others.for_each(|rank| self.queue.send(rank, goodbye, &[]));
         self.queue.end();
         // An MPI call may wait for a process that has ended. After the deadline, leave the thread running.
         let deadline = Instant::now() + FAREWELL + Duration::from_secs(2);
