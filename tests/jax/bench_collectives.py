@@ -1,8 +1,11 @@
 """Measures all-reduces between processes of one machine.
 
-`python tests/jax/bench_collectives.py PLUGIN [OLDER_PLUGIN]` runs JAX's `psum` of 64 MiB and of 4 bytes in 2 and in 4
-processes with one device each. It runs alternately with the plugin, with an older build of it if there is one, with
-jaxlib's own CPU device and gloo, and with copies through shared memory. It prints ratios of medians.
+`python tests/jax/bench_collectives.py [--mpi] PLUGIN [OLDER_PLUGIN]` runs JAX's `psum` of 64 MiB and of 4 bytes in 2
+and in 4 processes with one device each. It runs alternately with the plugin, with an older build of it if there is one,
+with jaxlib's own CPU device and gloo, and with copies through shared memory. It prints ratios of medians.
+
+With `--mpi`, it also runs the plugins in processes that `mpirun` of Open MPI starts, with the option `transport=mpi`.
+The plugins must be built with the feature `mpi`.
 
 The copies are a lower bound: all processes copy 2 (n - 1) / n of the data to shared memory at the same time, and then
 the same amount from it. This is what an all-reduce in two phases must move between n processes.
@@ -14,6 +17,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from multiprocessing import shared_memory
 
@@ -21,8 +25,8 @@ SIZES = {"64 MiB": 64 << 20, "4 B": 4}
 ROUNDS = {"64 MiB": 9, "4 B": 15}
 #: Operations of one measurement.
 REPEATS = {"64 MiB": 1, "4 B": 20}
-#: Begins the lines of a process. gloo also prints.
-ANSWER = "BENCH "
+#: How long the benchmark waits for an answer of a process, in seconds.
+TIMEOUT = 300
 
 
 def copier(rank, world):
@@ -86,17 +90,21 @@ def reducer(rank, world):
 
 
 def work():
-    """Runs one process: measures the operations that its standard input names, and prints their seconds."""
-    rank, world = int(os.environ["BENCH_RANK"]), int(os.environ["BENCH_WORLD"])
+    """Runs one process: measures the operations that the parent process names, and answers with their seconds."""
+    rank, world = int(os.environ.get("BENCH_RANK") or os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["BENCH_WORLD"])
+    # `mpirun` passes its standard input to one process only, so all processes use sockets.
+    parent = socket.create_connection(("127.0.0.1", int(os.environ["BENCH_PORT"])), timeout=TIMEOUT)
+    parent.settimeout(None)
+    lines = parent.makefile("rw")
     make = (copier if os.environ["BENCH_SIDE"] == "copy" else reducer)(rank, world)
     operations = {name: make(size) for name, size in SIZES.items()}
-    print(f"{ANSWER}ready", flush=True)
-    for line in sys.stdin:
+    print(rank, file=lines, flush=True)
+    for line in lines:
         name = line.strip()
         start = time.perf_counter()
         for _ in range(REPEATS[name]):
             operations[name]()
-        print(f"{ANSWER}{(time.perf_counter() - start) / REPEATS[name]}", flush=True)
+        print((time.perf_counter() - start) / REPEATS[name], file=lines, flush=True)
 
 
 def free_port():
@@ -108,50 +116,76 @@ def free_port():
 class Side:
     """The processes of one implementation."""
 
-    def __init__(self, name, plugin, world, names):
+    def __init__(self, name, plugin, world, names, mpi=False):
+        server = socket.create_server(("127.0.0.1", 0))
+        server.settimeout(TIMEOUT)
         environment = {**os.environ, "BENCH_WORLD": str(world), "BENCH_SIDE": name, "BENCH_SHARED": json.dumps(names)}
         environment["BENCH_COORDINATOR"] = f"127.0.0.1:{free_port()}"
+        environment["BENCH_PORT"] = str(server.getsockname()[1])
         environment["JAX_PLATFORMS"] = "cpu"
         environment.pop("XLA_FLAGS", None)
         if plugin:
             environment["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"pjrt_cpu:{plugin}"
             environment["JAX_PLATFORMS"] = "pjrt_cpu"
         command = [sys.executable, __file__, "--worker"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        start = lambda rank: subprocess.Popen(command, env={**environment, "BENCH_RANK": str(rank)}, **pipes)
-        self.name, self.processes = name, [start(rank) for rank in range(world)]
+        start = lambda command, **variables: subprocess.Popen(
+            command, env={**environment, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        self.name, self.mpi = name, mpi
+        if mpi:
+            # JAX drops the options in JAX_PJRT_CLIENT_CREATE_OPTIONS if the plugin is registered without options.
+            self.configuration = tempfile.NamedTemporaryFile("w", suffix=".json")
+            json.dump({"library_path": plugin, "create_options": {"transport": "mpi"}}, self.configuration)
+            self.configuration.flush()
+            environment["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"pjrt_cpu:{self.configuration.name}"
+            root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+            mpirun = ["mpirun", "-n", str(world), "--oversubscribe", "--bind-to", "none", *root]
+            self.processes = [start([*mpirun, *command])]
+        else:
+            self.processes = [start(command, BENCH_RANK=str(rank)) for rank in range(world)]
+        try:
+            with server:
+                self.lines = [self.accept(server) for _ in range(world)]
+            # Wait until each process is ready.
+            self.answers()
+        except BaseException:
+            self.end()
+            raise
+
+    def accept(self, server):
+        connection, _ = server.accept()
+        connection.settimeout(TIMEOUT)
+        return connection.makefile("rw")
 
     def answers(self):
-        return [self.answer(process) for process in self.processes]
-
-    def answer(self, process):
-        for line in process.stdout:
-            if line.startswith(ANSWER):
-                return line.removeprefix(ANSWER).strip()
-        raise SystemExit(f"a process of {self.name} failed")
+        answers = [lines.readline() for lines in self.lines]
+        if not all(answers):
+            raise SystemExit(f"a process of {self.name} failed")
+        return answers
 
     def measure(self, name):
         """The seconds of the slowest process."""
-        for process in self.processes:
-            process.stdin.write(name + "\n")
-            process.stdin.flush()
+        for lines in self.lines:
+            print(name, file=lines, flush=True)
         return max(map(float, self.answers()))
 
     def end(self):
         for process in self.processes:
-            process.kill()
+            # `mpirun` ends its processes only if it can handle the signal.
+            process.terminate() if self.mpi else process.kill()
         for process in self.processes:
             process.wait()
 
 
-def compare(plugins, world):
+def compare(plugins, world, mpi):
     memories = [shared_memory.SharedMemory(create=True, size=2 * SIZES["64 MiB"]) for _ in range(world)]
     sides = []
     try:
         names = [memory.name for memory in memories]
         for name, plugin in [("copy", None), ("gloo", None), *plugins.items()]:
             sides.append(Side(name, plugin, world, names))
-            sides[-1].answers()
+        if mpi:
+            sides += [Side(f"{name} over MPI", plugin, world, names, mpi=True) for name, plugin in plugins.items()]
         for size in SIZES:
             times = {side.name: [] for side in sides}
             for _ in range(ROUNDS[size] + 1):
@@ -159,7 +193,7 @@ def compare(plugins, world):
                     times[side.name].append(side.measure(size))
             # The first round warms up.
             medians = {name: statistics.median(values[1:]) for name, values in times.items()}
-            for name in plugins:
+            for name in list(medians)[2:]:
                 bound = f"{medians[name] / medians['copy']:.2f} times the copy, " if size != "4 B" else ""
                 print(
                     f"{world} processes, {size}, {name}: {bound}{medians[name] / medians['gloo']:.2f} times gloo"
@@ -177,11 +211,12 @@ def compare(plugins, world):
 def main():
     if "--worker" in sys.argv:
         return work()
-    if len(sys.argv) < 2:
-        raise SystemExit("give the library of the plugin: bench_collectives.py PLUGIN [OLDER_PLUGIN]")
-    plugins = {f"pjrt_cpu{' (older)' * at}": plugin for at, plugin in enumerate(sys.argv[1:3])}
+    libraries = [argument for argument in sys.argv[1:] if argument != "--mpi"]
+    if not libraries:
+        raise SystemExit("give the library of the plugin: bench_collectives.py [--mpi] PLUGIN [OLDER_PLUGIN]")
+    plugins = {f"pjrt_cpu{' (older)' * at}": plugin for at, plugin in enumerate(libraries[:2])}
     for world in (2, 4):
-        compare(plugins, world)
+        compare(plugins, world, "--mpi" in sys.argv)
 
 
 if __name__ == "__main__":

@@ -104,11 +104,11 @@ def run(code, world, devices):
     return finish([popen(script(code), devices, {**variables, "RANK": str(rank)}) for rank in range(world)])
 
 
-def run_with_mpirun(code, world, devices, folder):
+def run_with_mpirun(code, world, devices, folder, **variables):
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     # Without binding, the processes of several tests do not share one core.
     command = ["mpirun", "-n", str(world), "--oversubscribe", "--bind-to", "none", *root, *script(code, JOIN_MPI)]
-    finish([popen(command, devices, {"OUTPUT": str(folder)})])
+    finish([popen(command, devices, {"OUTPUT": str(folder), **variables})])
     return sorted(line for rank in range(world) for line in (folder / str(rank)).read_text().splitlines())
 
 

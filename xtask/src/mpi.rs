@@ -1,14 +1,19 @@
 //! `cargo xtask mpi`: builds the transport over MPI and runs its tests. Other builds omit this transport, because it
 //! needs an installed MPI and libclang.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::process::{Command, Stdio};
 
+use crate::python::{JAX, Jax, MAIN};
 use crate::{Error, sh};
 
 /// Arguments of `cargo test` that select the packages with a transport over MPI, and their tests of this transport.
 const TESTS: &[&[&str]] = &[&["-p", "process-transport-mpi"], &["-p", "pjrt-cpu", "--test", "mpi"]];
 
-/// Builds and tests the packages with the feature `mpi`.
+/// Tests in which JAX uses the transport.
+const JAX_TESTS: &str = "tests/jax/processes_over_mpi.py";
+
+/// Builds and tests the packages with the feature `mpi`, and runs JAX over MPI.
 pub(crate) fn run() -> Result<(), Error> {
     for program in ["mpicc", "mpirun"] {
         let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -22,5 +27,26 @@ pub(crate) fn run() -> Result<(), Error> {
     for arguments in TESTS {
         sh::run(sh::cargo().arg("test").args(*arguments).args(["--features", "mpi"]))?;
     }
-    Ok(())
+    jax()
+}
+
+/// Runs programs of JAX whose processes exchange their messages through MPI.
+fn jax() -> Result<(), Error> {
+    let python = JAX.iter().find(|jax| jax.version == MAIN).ok_or("no version of JAX").map_err(Error::from);
+    let python = match python.and_then(Jax::python) {
+        Ok(python) => python,
+        Err(error) => {
+            println!("SKIPPED mpi: the tests with JAX {MAIN} need its Python environment: {}", sh::reason(&error));
+            return Ok(());
+        }
+    };
+    // The selection contains a test, so that cargo enables the features of dependencies that the tests need. Otherwise,
+    // it would compile these dependencies again.
+    let selection = ["-p", "pjrt-cpu-plugin", "-p", "pjrt-cpu", "--lib", "--test", "mpi"];
+    sh::run(sh::cargo().arg("build").args(selection).args(["--features", "pjrt-cpu-plugin/mpi,pjrt-cpu/mpi"]))?;
+    let library = sh::target().join("debug").join(format!("{DLL_PREFIX}pjrt_plugin_cpu{DLL_SUFFIX}"));
+    let mut pytest = Command::new(python);
+    pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]).arg(sh::root().join(JAX_TESTS));
+    pytest.env("PJRT_CPU_PLUGIN", library).env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PJRT_CPU_PACKAGE");
+    sh::run(&mut pytest)
 }

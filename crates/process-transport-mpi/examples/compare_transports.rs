@@ -21,9 +21,11 @@ fn exchange(own: &dyn Transport, body: &[u8], count: u32) -> Result<Duration, pr
     for _ in 0..count {
         if own.rank() == 0 {
             own.send(peer, stream, 0, &[body])?;
-            receive()?;
+            own.recycle(receive()?);
         } else {
-            own.send(peer, stream, 0, &[&receive()?])?;
+            let message = receive()?;
+            own.send(peer, stream, 0, &[&message])?;
+            own.recycle(message);
         }
     }
     Ok(start.elapsed() / count / 2)

@@ -10,6 +10,8 @@
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "mpi")]
+mod block;
+#[cfg(feature = "mpi")]
 mod progress;
 #[cfg(feature = "mpi")]
 mod transport;

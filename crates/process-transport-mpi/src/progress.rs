@@ -13,14 +13,22 @@ use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator as _, Destination as _, Equivalence as _, Source as _};
 use process_transport::{Error, Header, Inbox};
 
+use crate::block::{Block, Blocks};
+
 /// A message of at most this number of bytes is sent together with its header.
 const SMALL: usize = 64 << 10;
-/// Maximum number of bytes of one MPI message. MPI counts bytes in 31 bits.
-const CHUNK: usize = 16 << 20;
+/// Maximum number of bytes of a larger message in one MPI message. MPI counts bytes in 31 bits. Smaller chunks would
+/// overlap the copy of one chunk with the transfer of the previous one, but if all cores are busy, all-reduces take
+/// longer with chunks of 512 KiB to 8 MiB than with this size.
+const CHUNK: usize = 32 << 20;
+/// Number of unsent bytes for a process from which on the chunks of further messages to it wait.
+const WINDOW: usize = 64 << 20;
 /// How long the thread polls for messages without sleeping after the latest message.
-const BUSY: Duration = Duration::from_millis(1);
+const BUSY: Duration = Duration::from_micros(300);
 /// How long the thread sleeps between two polls after [`BUSY`] has passed. A message to be sent ends the sleep.
 const PAUSE: Duration = Duration::from_micros(100);
+/// Maximum number of nested calls of [`Progress::send`].
+const DEPTH: usize = 16;
 /// Maximum time that a dropped transport waits for the other processes to drop their transports.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -32,45 +40,127 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A message to be sent.
+/// An MPI message to be sent.
 pub(crate) struct Outgoing {
     pub(crate) to: usize,
-    /// The header, and the bytes of a small message.
-    first: Vec<u8>,
-    /// The bytes of a large message.
-    rest: Vec<u8>,
+    pub(crate) bytes: Block,
 }
 
-impl Outgoing {
-    pub(crate) fn new(to: usize, header: Header, parts: &[&[u8]]) -> Self {
-        let len = parts.iter().map(|part| part.len()).sum();
-        let mut first = header.encode(len).to_vec();
-        let mut rest = Vec::new();
-        let body = if len <= SMALL { &mut first } else { &mut rest };
-        body.reserve_exact(len);
-        parts.iter().for_each(|part| body.extend_from_slice(part));
-        Self { to, first, rest }
+/// The bytes of several parts, one after the other.
+struct Parts<'a> {
+    /// The part that contains the next byte, from this byte on.
+    now: &'a [u8],
+    next: std::slice::Iter<'a, &'a [u8]>,
+}
+
+impl Parts<'_> {
+    /// Copies the next bytes to `to`.
+    fn copy_to(&mut self, mut to: &mut [u8]) {
+        while !to.is_empty() {
+            let count = self.now.len().min(to.len());
+            let (first, rest) = self.now.split_at(count);
+            let (place, left) = to.split_at_mut(count);
+            place.copy_from_slice(first);
+            (self.now, to) = (rest, left);
+            if self.now.is_empty() {
+                let Some(next) = self.next.next() else { return };
+                self.now = next;
+            }
+        }
     }
 }
 
 /// Requests from the callers to the MPI thread.
-#[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<Requests>,
+    /// Wakes the MPI thread.
     changed: Condvar,
+    /// Wakes the threads that wait because of [`WINDOW`].
+    sent: Condvar,
+    /// For each process, a lock that a thread holds while it adds the MPI messages of one message.
+    senders: Vec<Mutex<()>>,
+    blocks: Blocks,
 }
 
-#[derive(Default)]
 struct Requests {
     outgoing: Vec<Outgoing>,
+    /// For each process, the number of bytes in `outgoing` and in the requests of MPI that have not ended.
+    unsent: Vec<usize>,
+    /// Whether a process does not read its messages. `unsent` may then contain messages that MPI has sent.
+    has_stalled: bool,
     /// Time at which the transport was dropped.
     ended: Option<Instant>,
 }
 
 impl Queue {
-    pub(crate) fn push(&self, messages: impl IntoIterator<Item = Outgoing>) {
-        lock(&self.state).outgoing.extend(messages);
+    /// Creates the queue of one process of a group of `size` processes.
+    pub(crate) fn new(size: usize) -> Self {
+        let state = Requests { outgoing: Vec::new(), unsent: vec![0; size], has_stalled: false, ended: None };
+        let senders = (0..size).map(|_| Mutex::new(())).collect();
+        Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            sent: Condvar::new(),
+            senders,
+            blocks: Blocks::default(),
+        }
+    }
+
+    /// Adds a message. If many bytes for the process are unsent, a large message waits until the process has read some of
+    /// them, or counts as lost.
+    pub(crate) fn send(&self, to: usize, header: Header, parts: &[&[u8]]) {
+        let Some(sender) = self.senders.get(to) else { return };
+        let len = parts.iter().map(|part| part.len()).sum();
+        let mut bytes = header.encode(len).to_vec();
+        let mut parts = Parts { now: &[], next: parts.iter() };
+        let _sender = lock(sender);
+        if len <= SMALL {
+            bytes.resize(Header::SIZE + len, 0);
+            parts.copy_to(bytes.get_mut(Header::SIZE..).unwrap_or_default());
+        }
+        self.push(Outgoing { to, bytes: Block::Small(bytes) });
+        if len <= SMALL {
+            return;
+        }
+        let mut left = len;
+        while left > 0 {
+            let size = left.min(CHUNK);
+            let bytes = self.blocks.filled(size, |bytes| parts.copy_to(bytes));
+            self.wait(to);
+            self.push(Outgoing { to, bytes });
+            left -= size;
+        }
+    }
+
+    /// Waits until less than [`WINDOW`] bytes for the process are unsent. The MPI thread ensures that the wait ends.
+    fn wait(&self, to: usize) {
+        let mut state = lock(&self.state);
+        while !state.has_stalled && state.unsent.get(to).is_some_and(|unsent| *unsent >= WINDOW) {
+            state = self.sent.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn push(&self, message: Outgoing) {
+        let mut state = lock(&self.state);
+        if let Some(unsent) = state.unsent.get_mut(message.to) {
+            *unsent += message.bytes.len();
+        }
+        state.outgoing.push(message);
         self.changed.notify_all();
+    }
+
+    /// Records that MPI does not need `bytes` bytes for a process any more.
+    fn release(&self, to: usize, bytes: usize) {
+        if let Some(unsent) = lock(&self.state).unsent.get_mut(to) {
+            *unsent = unsent.saturating_sub(bytes);
+        }
+        self.sent.notify_all();
+    }
+
+    /// Ends all waits because of [`WINDOW`], now and later.
+    fn stall(&self) {
+        lock(&self.state).has_stalled = true;
+        self.sent.notify_all();
     }
 
     pub(crate) fn end(&self) {
@@ -158,6 +248,7 @@ pub(crate) fn run(started: &Sender<Result<(usize, usize), Error>>, tasks: &Recei
         partial: (0..size).map(|_| None).collect(),
         has_left: (0..size).map(|rank| rank == number(world.rank())).collect(),
         latest: Instant::now(),
+        depth: 0,
     };
     let all_left = progress.run();
     if all_left {
@@ -203,6 +294,8 @@ struct Progress {
     has_left: Vec<bool>,
     /// Time at which the latest message was sent or received.
     latest: Instant,
+    /// Number of calls of [`Progress::send`] in which the thread starts to send further messages.
+    depth: usize,
 }
 
 struct Partial {
@@ -218,7 +311,7 @@ impl Progress {
             let (outgoing, ended) = self.queue.take();
             if !outgoing.is_empty() {
                 self.latest = Instant::now();
-                self.send(&outgoing);
+                self.send(outgoing);
             } else if ended.is_some() && self.has_left.iter().all(|has_left| *has_left) {
                 return true;
             } else if ended.is_some_and(|ended| ended.elapsed() > FAREWELL || self.misses_a_process()) {
@@ -243,34 +336,44 @@ impl Progress {
     fn look(&mut self) {
         if self.receive() {
             self.latest = Instant::now();
-        } else if self.latest.elapsed() < BUSY {
+        } else {
+            self.rest(self.latest);
+        }
+    }
+
+    /// Yields to other threads or sleeps. `latest` is the time of the latest progress.
+    fn rest(&self, latest: Instant) {
+        if latest.elapsed() < BUSY {
             std::thread::yield_now();
         } else {
             self.queue.pause();
         }
     }
 
-    /// Sends messages, and receives messages meanwhile. A process that does not read its messages counts as lost. MPI
+    /// Sends messages. Meanwhile receives messages, and starts to send further messages of the queue. A process that does not read its messages counts as lost. MPI
     /// may still read the memory of the unread messages, so this method then does the remaining work of the thread and
     /// never returns.
-    fn send(&mut self, outgoing: &[Outgoing]) {
+    fn send(&mut self, outgoing: Vec<Outgoing>) {
         // The requests borrow the communicator only while they start, and the messages until the requests have ended.
         request::scope(|scope| {
             let mut requests = VecDeque::new();
-            for message in outgoing.iter().filter(|message| self.reads(message.to)) {
-                let Ok(rank) = i32::try_from(message.to) else { continue };
-                let process = self.communicator.process_at_rank(rank);
-                for bytes in std::iter::once(&message.first[..]).chain(message.rest.chunks(CHUNK)) {
-                    requests.push_back((message.to, process.immediate_send(scope, bytes)));
+            for message in &outgoing {
+                match i32::try_from(message.to) {
+                    Ok(rank) if self.reads(message.to) => {
+                        let process = self.communicator.process_at_rank(rank);
+                        requests.push_back((message, process.immediate_send(scope, &message.bytes[..])));
+                    }
+                    _ => self.queue.release(message.to, message.bytes.len()),
                 }
             }
             let mut start = Instant::now();
             while !requests.is_empty() {
                 let before = requests.len();
                 for _ in 0..before {
-                    let Some((to, request)) = requests.pop_front() else { break };
-                    if let Err(request) = request.test() {
-                        requests.push_back((to, request));
+                    let Some((message, request)) = requests.pop_front() else { break };
+                    match request.test() {
+                        Ok(_) => self.queue.release(message.to, message.bytes.len()),
+                        Err(request) => requests.push_back((message, request)),
                     }
                 }
                 if requests.len() < before {
@@ -279,14 +382,24 @@ impl Progress {
                 if self.receive() {
                     start = Instant::now();
                 } else {
-                    std::thread::yield_now();
+                    self.rest(start);
+                }
+                if self.depth < DEPTH {
+                    let (more, _) = self.queue.take();
+                    if !more.is_empty() {
+                        self.depth += 1;
+                        self.send(more);
+                        self.depth -= 1;
+                        start = Instant::now();
+                    }
                 }
                 let ended = lock(&self.queue.state).ended;
                 let stall = if ended.is_some() { self.stall.min(FAREWELL) } else { self.stall };
                 if start.elapsed() > stall {
-                    for (to, _) in &requests {
-                        self.inbox.lose(*to, "it does not read its messages");
+                    for (message, _) in &requests {
+                        self.inbox.lose(message.to, "it does not read its messages");
                     }
+                    self.queue.stall();
                     self.run();
                     // The memory of the messages must stay valid until MPI has ended the requests, which may never
                     // happen.
@@ -296,6 +409,7 @@ impl Progress {
                 }
             }
         });
+        outgoing.into_iter().for_each(|message| self.queue.blocks.put(message.bytes));
     }
 
     /// Receives one MPI message, if one has arrived. Returns whether a message had arrived.
@@ -331,11 +445,11 @@ impl Progress {
             self.deliver(from, header, bytes);
             return true;
         }
-        let mut body = Vec::new();
-        if body.try_reserve_exact(size).is_err() {
+        let Ok(mut body) = self.inbox.memory(size) else {
             self.inbox.lose(from, "there is no memory for its message");
             return true;
-        }
+        };
+        // In reused memory, this does not write the bytes that an earlier message has initialized.
         body.resize(size, 0);
         *place = Some(Partial { header, body, filled: 0 });
         true

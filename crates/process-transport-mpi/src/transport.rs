@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use process_transport::{Error, Header, Inbox, Kind, Stream, Transport};
 
-use crate::progress::{self, FAREWELL, Outgoing, Queue, Task};
+use crate::progress::{self, FAREWELL, Queue, Task};
 
 /// Default for the maximum time that a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
@@ -82,7 +82,7 @@ impl MpiProcess {
                 address(other, size)
             )));
         }
-        let (inbox, queue) = (Arc::new(Inbox::new(size)), Arc::new(Queue::default()));
+        let (inbox, queue) = (Arc::new(Inbox::new(size)), Arc::new(Queue::new(size)));
         let (ready, wait) = channel();
         let task = Task { inbox: Arc::clone(&inbox), queue: Arc::clone(&queue), stall: self.stall, ready };
         let ended = || Error::System("the thread for MPI has ended".to_owned());
@@ -129,19 +129,24 @@ impl Transport for MpiTransport {
             return Err(Error::Invalid(format!("process {to} has no connection to itself")));
         }
         self.inbox.expect_present(to)?;
-        self.queue.push([Outgoing::new(to, Header { kind: Kind::Message, stream, tag }, parts)]);
-        Ok(())
+        let header = Header { kind: Kind::Message, stream, tag };
+        self.queue.send(to, header, parts);
+        self.inbox.expect_present(to)
     }
 
     fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error> {
         self.inbox.receive(from, stream, tag, deadline)
     }
 
+    fn recycle(&self, message: Vec<u8>) {
+        self.inbox.recycle(message);
+    }
+
     fn fail(&self, stream: Stream, peers: &[usize], why: &str) {
         self.inbox.fail(stream, Error::Stopped(why.to_owned()));
         let header = Header { kind: Kind::Failure, stream, tag: 0 };
         let others = peers.iter().filter(|peer| **peer != self.rank && **peer < self.size);
-        self.queue.push(others.map(|peer| Outgoing::new(*peer, header, &[why.as_bytes()])));
+        others.for_each(|peer| self.queue.send(*peer, header, &[why.as_bytes()]));
     }
 
     fn close(&self, stream: Stream) {
@@ -157,7 +162,7 @@ impl Drop for MpiTransport {
     fn drop(&mut self) {
         let goodbye = Header { kind: Kind::Goodbye, stream: Stream::default(), tag: 0 };
         let others = (0..self.size).filter(|rank| *rank != self.rank);
-        self.queue.push(others.map(|rank| Outgoing::new(rank, goodbye, &[])));
+        others.for_each(|rank| self.queue.send(rank, goodbye, &[]));
         self.queue.end();
         // An MPI call may wait for a process that has ended. After the deadline, leave the thread running.
         let deadline = Instant::now() + FAREWELL + Duration::from_secs(2);

@@ -130,14 +130,19 @@ fn other_ranks_are_rejected() {
 #[test]
 fn killed_process_delays_the_end_only_briefly() {
     if in_processes("killed_process_delays_the_end_only_briefly", 2, 0..1, RECOVERY) {
-        let own = connect();
-        if own.rank() == 1 {
+        let (rank, size) = position();
+        let process = MpiProcess::start().unwrap().with_stall_timeout(Duration::from_secs(2));
+        let own = process.connect(rank, &addresses(size), TIMEOUT).unwrap();
+        if rank == 1 {
             std::process::abort();
         }
         let late = own.receive(1, Stream::default(), 0, Instant::now() + Duration::from_secs(1));
         assert!(matches!(late, Err(Error::Timeout { rank: 1, .. })), "{late:?}");
-        // This message is larger than MPI's buffers.
+        // MPI does not buffer this message.
         own.send(1, Stream::default(), 0, &[&vec![0; 64 << 20]]).unwrap();
+        // This message waits for the previous one.
+        let lost = own.send(1, Stream::default(), 0, &[&vec![0; 64 << 20]]);
+        assert!(matches!(lost, Err(Error::Lost { rank: 1, .. })), "{lost:?}");
         let start = Instant::now();
         drop(own);
         assert!(start.elapsed() < Duration::from_secs(20));

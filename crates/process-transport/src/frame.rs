@@ -1,6 +1,7 @@
 //! The frames that transports exchange. A frame consists of a header of five 64-bit words, and the bytes of the
 //! message.
 
+use std::collections::TryReserveError;
 use std::io::{self, BufWriter, Read, Write};
 
 use crate::transport::Stream;
@@ -85,8 +86,12 @@ impl Header {
         to.flush()
     }
 
-    /// Reads a frame. Returns `None` at the end of the connection.
-    pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<(Self, Vec<u8>)>> {
+    /// Reads a frame. `memory` returns memory for the message, given its size. Returns `None` at the end of the
+    /// connection.
+    pub(crate) fn read(
+        from: &mut impl Read,
+        memory: impl FnOnce(usize) -> Result<Vec<u8>, TryReserveError>,
+    ) -> io::Result<Option<(Self, Vec<u8>)>> {
         let mut bytes = [0; Self::SIZE];
         loop {
             match from.read(&mut bytes[..1]) {
@@ -99,8 +104,8 @@ impl Header {
         }
         from.read_exact(&mut bytes[1..])?;
         let (header, len) = Self::decode(&bytes).ok_or_else(|| io::Error::other(Self::UNKNOWN))?;
-        let mut body = Vec::new();
-        body.try_reserve_exact(len).map_err(io::Error::other)?;
+        let mut body = memory(len).map_err(io::Error::other)?;
+        body.clear();
         if from.take(len as u64).read_to_end(&mut body)? != len {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -111,6 +116,11 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Inbox;
+
+    fn read(from: &mut impl Read) -> io::Result<Option<(Header, Vec<u8>)>> {
+        Header::read(from, |len| Ok(Vec::with_capacity(len)))
+    }
 
     /// A reader in which every second read fails with `Interrupted`.
     struct Interrupted<'b>(&'b [u8], bool);
@@ -128,8 +138,8 @@ mod tests {
         let mut bytes = Vec::new();
         header.write(&mut bytes, &[b"abc"]).unwrap();
         let mut connection = Interrupted(&bytes, false);
-        assert_eq!(Header::read(&mut connection).unwrap(), Some((header, b"abc".to_vec())));
-        assert_eq!(Header::read(&mut connection).unwrap(), None);
+        assert_eq!(read(&mut connection).unwrap(), Some((header, b"abc".to_vec())));
+        assert_eq!(read(&mut connection).unwrap(), None);
     }
 
     /// A writer that counts the calls of `write`.
@@ -154,7 +164,7 @@ mod tests {
         let mut written = Counted::default();
         header.write(&mut written, &parts).unwrap();
         assert!(written.0 <= 5, "{} writes", written.0);
-        assert_eq!(Header::read(&mut &written.1[..]).unwrap(), Some((header, parts.concat())));
+        assert_eq!(read(&mut &written.1[..]).unwrap(), Some((header, parts.concat())));
     }
 
     #[test]
@@ -164,14 +174,17 @@ mod tests {
             let mut bytes = Vec::new();
             let (first, second) = body.split_at(body.len() / 2);
             header.write(&mut bytes, &[first, second]).unwrap();
-            assert_eq!(Header::read(&mut &bytes[..]).unwrap(), Some((header, body.to_vec())));
-            assert!(Header::read(&mut &bytes[..bytes.len() - 1]).is_err());
+            assert_eq!(read(&mut &bytes[..]).unwrap(), Some((header, body.to_vec())));
+            assert!(read(&mut &bytes[..bytes.len() - 1]).is_err());
         }
-        assert_eq!(Header::read(&mut &b""[..]).unwrap(), None);
-        assert!(Header::read(&mut &[9; Header::SIZE][..]).is_err(), "unknown kind");
+        assert_eq!(read(&mut &b""[..]).unwrap(), None);
+        assert!(read(&mut &[9; Header::SIZE][..]).is_err(), "unknown kind");
         let mut huge = Vec::new();
         header.write(&mut huge, &[]).unwrap();
         huge[Header::SIZE - 8..].fill(0xff);
-        assert!(Header::read(&mut &huge[..]).is_err(), "the size exceeds the address space");
+        assert!(
+            Header::read(&mut &huge[..], |len| Inbox::new(1).memory(len)).is_err(),
+            "the size exceeds the address space"
+        );
     }
 }

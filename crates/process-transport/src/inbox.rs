@@ -1,12 +1,13 @@
 //! Messages that have arrived, and the state of the other processes.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, TryReserveError, VecDeque};
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::Error;
 use crate::frame::{Header, Kind};
+use crate::memory::Memory;
 use crate::transport::Stream;
 
 /// Messages that have arrived, for implementations of [`Transport`](crate::Transport).
@@ -15,6 +16,7 @@ use crate::transport::Stream;
 pub struct Inbox {
     state: Mutex<State>,
     changed: Condvar,
+    memory: Memory,
 }
 
 struct State {
@@ -68,12 +70,27 @@ impl Inbox {
     /// Creates the inbox of one process of a group of `size` processes.
     pub fn new(size: usize) -> Self {
         let state = State { streams: HashMap::new(), closed: HashMap::new(), lost: vec![None; size] };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        Self { state: Mutex::new(state), changed: Condvar::new(), memory: Memory::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // The lock is never poisoned, because no code here panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns memory for a message of `len` bytes. The memory has at least this capacity, and its length and its content
+    /// are arbitrary.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is not enough memory.
+    pub fn memory(&self, len: usize) -> Result<Vec<u8>, TryReserveError> {
+        self.memory.take(len)
+    }
+
+    /// Keeps the memory of a large message for later calls of [`memory`](Self::memory). Keeps at most 256 MiB.
+    pub fn recycle(&self, message: Vec<u8>) {
+        self.memory.put(message);
     }
 
     /// Handles a frame of another process. Returns whether more frames may follow.

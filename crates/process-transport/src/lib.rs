@@ -14,6 +14,7 @@ mod error;
 mod frame;
 mod inbox;
 mod local;
+mod memory;
 mod transport;
 
 pub use error::Error;

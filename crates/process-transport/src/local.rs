@@ -281,7 +281,7 @@ impl LocalTransport {
 /// Delivers all messages of a connection to the inbox until the connection ends.
 fn read_all(socket: &mut TcpStream, from: usize, inbox: &Inbox) {
     let why = loop {
-        match Header::read(socket) {
+        match Header::read(socket, |len| inbox.memory(len)) {
             Ok(Some((header, body))) => {
                 if !inbox.accept(from, header, body) {
                     return;
@@ -319,6 +319,10 @@ impl Transport for LocalTransport {
 
     fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error> {
         self.inbox.receive(from, stream, tag, deadline)
+    }
+
+    fn recycle(&self, message: Vec<u8>) {
+        self.inbox.recycle(message);
     }
 
     fn fail(&self, stream: Stream, peers: &[usize], why: &str) {

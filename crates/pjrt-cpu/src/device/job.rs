@@ -315,6 +315,10 @@ impl RemoteMembers for RemoteLaunch {
         messages.iter().map(receive).collect()
     }
 
+    fn recycle(&self, message: Vec<u8>) {
+        self.transport.recycle(message);
+    }
+
     fn fail(&self, why: &str) {
         self.transport.fail(self.stream, &self.span.peers, why);
     }

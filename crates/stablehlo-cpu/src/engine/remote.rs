@@ -35,6 +35,11 @@ pub trait RemoteMembers: Send + Sync + fmt::Debug {
     /// Returns an error if the exchange fails. The error is a message that names the process at fault.
     fn exchange(&self, collective: u32, group: &[usize], messages: &[Message<'_>]) -> Result<Vec<Vec<u8>>, String>;
 
+    /// Takes back the memory of a message that [`exchange`](Self::exchange) returned, so that later messages can use it.
+    fn recycle(&self, message: Vec<u8>) {
+        drop(message);
+    }
+
     /// Reports that the launch cannot continue in this process. Waiting calls of [`RemoteMembers::exchange`], in this
     /// process and in the other processes, then return an error. The engine calls this method at most once, possibly
     /// while a call waits.

@@ -42,7 +42,7 @@ pub(crate) struct CollectiveOutcome {
     pub(crate) result: Vec<Buffer>,
     /// The results of the members of this process, by position in the group, if the results differ between members and
     /// were computed together.
-    pub(crate) parts: Vec<Option<Buffer>>,
+    pub(crate) parts: Vec<Option<Vec<Buffer>>>,
 }
 
 /// A process with members in a group.
@@ -330,6 +330,13 @@ impl Member {
         }
     }
 
+    /// Passes on the memory of messages that [`exchange`](Self::exchange) returned, so that later messages can use it.
+    pub(crate) fn recycle(&self, messages: Vec<Vec<u8>>) {
+        if let Some(remote) = &self.communicator.remote {
+            messages.into_iter().for_each(|message| remote.recycle(message));
+        }
+    }
+
     /// Returns an error if a message from a process does not have the size that the program requires.
     pub(crate) fn expect_size(process: &GroupProcess, message: &[u8], size: usize) -> Result<(), RunError> {
         if message.len() == size {
@@ -361,8 +368,8 @@ impl Member {
             let first = contributions.iter().flatten().next();
             let sizes: Vec<usize> = first.into_iter().flatten().map(|buffer| buffer.bytes().len()).collect();
             let size: usize = sizes.iter().sum();
-            for (process, bytes) in remote.into_iter().zip(arrived) {
-                Self::expect_size(process, &bytes, size * process.places.len())?;
+            for (process, bytes) in remote.into_iter().zip(&arrived) {
+                Self::expect_size(process, bytes, size * process.places.len())?;
                 let mut left = &bytes[..];
                 for &at in &process.places {
                     let cut = |size: &usize| {
@@ -373,6 +380,7 @@ impl Member {
                     contributions[at] = Some(sizes.iter().map(cut).collect::<Result<_, _>>()?);
                 }
             }
+            self.recycle(arrived);
         }
         Ok(contributions.into_iter().flatten().collect())
     }

@@ -13,7 +13,7 @@ use super::combine::Body;
 use super::member_reduction::{ReduceScatter, reduce};
 use super::ragged_exchange::RaggedAllToAll;
 use super::shape::Concatenate;
-use super::split_reduction::{self, SplitReduction};
+use super::split_reduction::{self, SplitCollective};
 use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
 use crate::engine::pool::{Buffer, Pool};
@@ -121,7 +121,7 @@ impl Collective {
     }
 
     /// Exchanges the contributions of this process's members with the other processes. Then computes the results that
-    /// are the same for all members, or the results of this process's members if the processes split a reduce-scatter.
+    /// are the same for all members. If the processes split the collective, computes the results of this process's members.
     fn outcome(
         &self,
         contributions: Vec<Option<Vec<Buffer>>>,
@@ -132,8 +132,14 @@ impl Collective {
     ) -> Result<CollectiveOutcome, RunError> {
         let processes = member.processes(group)?;
         if processes.len() > 1 {
-            let split =
-                SplitReduction { id: self.id, group, processes: &processes, contributions: &contributions, cx, member };
+            let split = SplitCollective {
+                id: self.id,
+                group,
+                processes: &processes,
+                contributions: &contributions,
+                cx,
+                member,
+            };
             match &self.kind {
                 Kind::AllReduce { sizes, body } if split_reduction::is_worthwhile(bytes) => {
                     let result = split.all_reduce(sizes, bytes, body)?;
@@ -141,6 +147,11 @@ impl Collective {
                 }
                 Kind::ReduceScatter(scatter) if scatter.chunk > 0 && bytes[0] > 0 => {
                     let parts = split.reduce_scatter(scatter, bytes[0])?;
+                    let parts = parts.into_iter().map(|part| part.map(|part| vec![part])).collect();
+                    return Ok(CollectiveOutcome { parts, ..CollectiveOutcome::default() });
+                }
+                Kind::AllToAll(arrays) => {
+                    let parts = split.all_to_all(arrays, bytes)?;
                     return Ok(CollectiveOutcome { parts, ..CollectiveOutcome::default() });
                 }
                 _ => {}
@@ -210,11 +221,11 @@ impl Exchange<'_> {
     /// Computes the results of this member.
     fn results(&self, kind: &Kind) -> Result<Vec<Buffer>, RunError> {
         let (contributions, place) = (&self.outcome.contributions, self.place);
+        if let Some(results) = self.outcome.parts.get(place).cloned().flatten() {
+            return Ok(results);
+        }
         match kind {
             Kind::ReduceScatter(scatter) => {
-                if let Some(part) = self.outcome.parts.get(place).cloned().flatten() {
-                    return Ok(vec![part]);
-                }
                 let mut out = self.cx.pool.alloc(self.bytes[0])?;
                 scatter.run(contributions, place, out.write()?, self.cx)?;
                 Ok(vec![out])
@@ -291,18 +302,39 @@ fn bytes_of(buffers: &[Buffer]) -> Vec<&[u8]> {
 }
 
 impl AllToAll {
-    fn run(&self, src: &[u8], place: usize, sender: usize, out: &mut [u8], pool: &Pool) -> Result<(), RunError> {
+    /// Returns the size of a part in bytes.
+    pub(super) fn part_bytes(&self) -> usize {
+        self.from.len() * self.size
+    }
+
+    /// Copies the part for the member at position `place` of the group from a sender's tensor to `part`.
+    pub(super) fn read_part(&self, src: &[u8], place: usize, part: &mut [u8]) {
         let from = self.from.shifted(place * self.from_step);
-        let to = self.to.shifted(sender * self.to_step);
-        if from.len() == 0 {
-            return Ok(());
+        if from.len() > 0 {
+            with_size!(self.size, T => from.read_all::<T>(cast_slice(src), cast_slice_mut(part)));
         }
-        let mut part = pool.alloc(from.len() * self.size)?;
-        let part = part.write()?;
-        with_size!(self.size, T => {
-            from.read_all::<T>(cast_slice(src), cast_slice_mut(part));
-            to.write::<T>(cast_slice(part), cast_slice_mut(out));
-        });
+    }
+
+    /// Copies the part of the member at position `sender` of the group to the result.
+    pub(super) fn write_part(&self, part: &[u8], sender: usize, out: &mut [u8]) {
+        let to = self.to.shifted(sender * self.to_step);
+        if to.len() > 0 {
+            with_size!(self.size, T => to.write::<T>(cast_slice(part), cast_slice_mut(out)));
+        }
+    }
+
+    /// Copies the part of the member `sender` for the member `place` from the sender's tensor to the result.
+    pub(super) fn run(
+        &self,
+        src: &[u8],
+        place: usize,
+        sender: usize,
+        out: &mut [u8],
+        pool: &Pool,
+    ) -> Result<(), RunError> {
+        let mut part = pool.alloc(self.part_bytes())?;
+        self.read_part(src, place, part.write()?);
+        self.write_part(part.bytes(), sender, out);
         Ok(())
     }
 }

@@ -25,6 +25,7 @@ mod reflections;
 pub(crate) mod rng;
 pub(crate) mod shape;
 pub(crate) mod sort;
+mod split_exchange;
 mod split_reduction;
 pub(crate) mod triangular_solve;
 pub(crate) mod window;

@@ -27,14 +27,14 @@ pub(super) fn is_worthwhile(bytes: &[usize]) -> bool {
     bytes.iter().fold(0, |sum: usize, bytes| sum.saturating_add(*bytes)) >= WORTHWHILE
 }
 
-/// A reduction of a group with members in several processes.
-pub(super) struct SplitReduction<'a> {
+/// A collective of a group with members in several processes.
+pub(super) struct SplitCollective<'a> {
     /// ID of the collective, unique in the program.
     pub(super) id: u32,
     pub(super) group: &'a [usize],
     pub(super) processes: &'a [GroupProcess],
     /// The contributions of the members of this process, by position in the group. A contribution consists of the
-    /// arrays to reduce and the scalars that the body captures. It is `None` for a member of another process.
+    /// arrays to exchange and the scalars that the body captures. It is `None` for a member of another process.
     pub(super) contributions: &'a [Option<Vec<Buffer>>],
     pub(super) member: &'a Member,
     pub(super) cx: &'a Context<'a>,
@@ -55,13 +55,13 @@ impl Part {
 }
 
 /// Bytes of an array, aligned for the array's elements.
-enum Aligned<'a> {
+pub(super) enum Aligned<'a> {
     Borrowed(&'a [u8]),
     Copied(Buffer),
 }
 
 impl Aligned<'_> {
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Borrowed(bytes) => bytes,
             Self::Copied(buffer) => buffer.bytes(),
@@ -69,7 +69,7 @@ impl Aligned<'_> {
     }
 }
 
-impl<'a> SplitReduction<'a> {
+impl<'a> SplitCollective<'a> {
     /// Returns the reduced arrays. `sizes` are the sizes of their elements, and `bytes` are the sizes of the arrays, in
     /// bytes.
     pub(super) fn all_reduce(&self, sizes: &[usize], bytes: &[usize], body: &Body) -> Result<Vec<Buffer>, RunError> {
@@ -94,8 +94,8 @@ impl<'a> SplitReduction<'a> {
         let message = |process: &GroupProcess| Message { to: process.number, parts: reduced.clone() };
         let messages: Vec<Message<'_>> = self.others().map(|(_, process)| message(process)).collect();
         let arrived = self.member.exchange(self.id, self.group, &messages)?;
-        for ((at, process), bytes) in self.others().zip(arrived) {
-            Member::expect_size(process, &bytes, parts[at].iter().map(Part::len).sum())?;
+        for ((at, process), bytes) in self.others().zip(&arrived) {
+            Member::expect_size(process, bytes, parts[at].iter().map(Part::len).sum())?;
             let mut left = &bytes[..];
             for part in &parts[at] {
                 for range in &part.ranges {
@@ -105,6 +105,7 @@ impl<'a> SplitReduction<'a> {
                 }
             }
         }
+        self.member.recycle(arrived);
         Ok(outs)
     }
 
@@ -137,12 +138,12 @@ impl<'a> SplitReduction<'a> {
     }
 
     /// Returns the index of this process in `processes`.
-    fn own(&self) -> usize {
+    pub(super) fn own(&self) -> usize {
         self.processes.iter().position(|process| process.is_own).unwrap_or_default()
     }
 
     /// Returns the other processes of the group, with their indices in `processes`.
-    fn others(&self) -> impl Iterator<Item = (usize, &'a GroupProcess)> {
+    pub(super) fn others(&self) -> impl Iterator<Item = (usize, &'a GroupProcess)> {
         self.processes.iter().enumerate().filter(|(_, process)| !process.is_own)
     }
 
@@ -202,12 +203,15 @@ impl<'a> SplitReduction<'a> {
             let ins: Vec<&[u8]> = members.iter().map(|member| member[at].bytes()).collect();
             reduce(part, &ins, &captured)?;
         }
+        drop(captured);
+        drop(members);
+        self.member.recycle(arrived);
         Ok(())
     }
 
     /// Returns the bytes, or a copy if they are not aligned for elements of `size` bytes. If `size` is `None`, always
     /// returns a copy, because the element size of a captured scalar is unknown.
-    fn aligned<'b>(&self, bytes: &'b [u8], size: Option<usize>) -> Result<Aligned<'b>, RunError> {
+    pub(super) fn aligned<'b>(&self, bytes: &'b [u8], size: Option<usize>) -> Result<Aligned<'b>, RunError> {
         if size.is_some_and(|size| bytes.as_ptr().addr().is_multiple_of(size)) {
             return Ok(Aligned::Borrowed(bytes));
         }

@@ -2,10 +2,11 @@
 //! process.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use super::collectives::{all_reduce, groups, program};
+use super::collectives::{self, all_reduce, groups, program};
 use super::tensor;
 use crate::{Communicator, DType, Message, Pool, Program, RemoteMembers, RunError, Tensor};
 
@@ -18,6 +19,8 @@ struct Mail {
     messages: Mutex<HashMap<Address, Vec<Vec<u8>>>>,
     failure: Mutex<Option<String>>,
     changed: Condvar,
+    /// Number of bytes in all messages.
+    bytes: AtomicUsize,
 }
 
 /// A process with two members.
@@ -43,6 +46,7 @@ impl RemoteMembers for Process {
         for Message { to, parts } in sent {
             let mut bytes = parts.concat();
             bytes.truncate(bytes.len() - self.cut);
+            self.mail.bytes.fetch_add(bytes.len(), Ordering::Relaxed);
             messages.entry((*to, self.rank, collective, group[0])).or_default().push(bytes);
         }
         self.mail.changed.notify_all();
@@ -72,6 +76,15 @@ impl RemoteMembers for Process {
 
 /// Runs a program for four members in two processes. `cut` bytes are missing in messages of the second process.
 fn launch(program: &Program, cut: usize, input: fn(usize) -> Tensor) -> Vec<Result<Vec<Tensor>, RunError>> {
+    launch_counted(program, cut, input).0
+}
+
+/// Runs a program as [`launch`] does. Also returns the number of bytes in all messages.
+fn launch_counted(
+    program: &Program,
+    cut: usize,
+    input: fn(usize) -> Tensor,
+) -> (Vec<Result<Vec<Tensor>, RunError>>, usize) {
     let mail = Arc::new(Mail::default());
     let mut members = Vec::new();
     for rank in 0..2 {
@@ -79,13 +92,14 @@ fn launch(program: &Program, cut: usize, input: fn(usize) -> Tensor) -> Vec<Resu
         let communicator = Communicator::across(4, 1, Arc::new(process));
         members.extend([2 * rank, 2 * rank + 1].map(|id| communicator.member(id, 0)));
     }
-    thread::scope(|scope| {
+    let outputs = thread::scope(|scope| {
         let run = |(id, member): (usize, crate::Member)| {
             scope.spawn(move || program.run_in(vec![input(id)], Pool::global(), Some(&member), None))
         };
         let threads: Vec<_> = members.into_iter().enumerate().map(run).collect();
         threads.into_iter().map(|thread| thread.join().expect("no member panics")).collect()
-    })
+    });
+    (outputs, mail.bytes.load(Ordering::Relaxed))
 }
 
 fn power(id: usize) -> Tensor {
@@ -135,5 +149,40 @@ fn members_of_one_process_in_different_collectives() {
     let program = program(4, 1, "%x: tensor<i32>", "tensor<i32>", &body);
     for got in launch(&program, 0, number) {
         assert!(matches!(got, Err(RunError::Launch(_))), "{got:?}");
+    }
+}
+
+/// Returns a matrix whose elements differ from those of all other members.
+fn matrix(id: usize) -> Tensor {
+    let values: Vec<i32> = (0..24).map(|at| i32::try_from(100 * id + at).unwrap()).collect();
+    tensor(DType::I32, &[4, 6], &values)
+}
+
+#[test]
+fn all_to_all_sends_only_the_needed_parts() {
+    // Two arrays with elements of different sizes are exchanged together.
+    for (list, members) in [("[[0, 1, 2, 3]]", 4), ("[[2, 0, 3, 1]]", 4), ("[[0, 2], [3, 1]]", 2)] {
+        let (small, large) = (4 / members, 6 * members);
+        let body = format!(
+            "%h = stablehlo.convert %x : (tensor<4x6xi32>) -> tensor<4x6xi16>
+            %0:2 = \"stablehlo.all_to_all\"(%x, %h) <{{split_dimension = 0 : i64, concat_dimension = 1 : i64,
+              split_count = {members} : i64, {}}}>
+              : (tensor<4x6xi32>, tensor<4x6xi16>) -> (tensor<{small}x{large}xi32>, tensor<{small}x{large}xi16>)
+            return %0#0, %0#1 : tensor<{small}x{large}xi32>, tensor<{small}x{large}xi16>",
+            groups(list, false, false)
+        );
+        let results = format!("tensor<{small}x{large}xi32>, tensor<{small}x{large}xi16>");
+        let program = program(4, 1, "%x: tensor<4x6xi32>", &results, &body);
+        let expected = collectives::launch(&program, |id| vec![matrix(id)]);
+        let (got, bytes) = launch_counted(&program, 0, matrix);
+        for (got, expected) in got.into_iter().zip(expected) {
+            let (got, expected) = (got.unwrap(), expected.unwrap());
+            assert_eq!(got.len(), 2);
+            assert!(got.iter().zip(&expected).all(|(got, expected)| got.bytes() == expected.bytes()), "{list}");
+        }
+        // Each of the four members sends half of its elements, with 4 and 2 bytes, to the other process.
+        assert_eq!(bytes, 4 * 12 * (4 + 2), "{list}");
+        let failed = launch(&program, 1, matrix);
+        assert!(failed.into_iter().take(2).all(|got| matches!(got, Err(RunError::Launch(_)))), "{list}");
     }
 }

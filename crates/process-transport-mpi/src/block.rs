@@ -1,0 +1,105 @@
+//! Memory of messages that are sent.
+//!
+//! On one machine, Open MPI copies large messages directly from the memory of the sender to that of the receiver. If
+//! the sender's memory consists of large pages, this copy takes less than half the time.
+
+use std::ops::Deref;
+use std::sync::{Mutex, PoisonError};
+
+use memmap2::MmapMut;
+
+/// Sizes of large blocks are multiples of this size, which is the size of a large page on most systems.
+const PAGE: usize = 2 << 20;
+/// Maximum number of bytes in the large blocks that are kept for later messages.
+const KEPT: usize = 256 << 20;
+
+/// The bytes of a message.
+pub(crate) enum Block {
+    Small(Vec<u8>),
+    /// Memory that starts with `len` bytes of a message.
+    Large {
+        map: MmapMut,
+        len: usize,
+    },
+}
+
+impl Deref for Block {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Small(bytes) => bytes,
+            Self::Large { map, len } => map.get(..*len).unwrap_or_default(),
+        }
+    }
+}
+
+/// Free large blocks, in the order in which they became free.
+#[derive(Default)]
+pub(crate) struct Blocks(Mutex<Vec<MmapMut>>);
+
+impl Blocks {
+    /// Returns a block of `len` bytes, which `fill` writes.
+    pub(crate) fn filled(&self, len: usize, fill: impl FnOnce(&mut [u8])) -> Block {
+        if len >= PAGE
+            && let Some(mut map) = self.take(len.next_multiple_of(PAGE))
+        {
+            fill(map.get_mut(..len).unwrap_or_default());
+            return Block::Large { map, len };
+        }
+        let mut bytes = vec![0; len];
+        fill(&mut bytes);
+        Block::Small(bytes)
+    }
+
+    /// Returns memory of at least `size` bytes, or `None` if the system has no memory left.
+    fn take(&self, size: usize) -> Option<MmapMut> {
+        let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |map: &MmapMut| map.len() >= size && map.len() / 2 <= size;
+        let fitting = free.iter().enumerate().filter(|(_, map)| fits(map));
+        if let Some(best) = fitting.min_by_key(|(_, map)| map.len()).map(|(at, _)| at) {
+            return Some(free.remove(best));
+        }
+        drop(free);
+        let map = MmapMut::map_anon(size).ok()?;
+        // Ignore a failure, because small pages also work.
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(memmap2::Advice::HugePage);
+        Some(map)
+    }
+
+    /// Keeps the memory of a block for later messages. Frees the oldest memory if there is too much.
+    pub(crate) fn put(&self, block: Block) {
+        let Block::Large { map, .. } = block else { return };
+        let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        free.push(map);
+        let mut held: usize = free.iter().map(|map| map.len()).sum();
+        while held > KEPT {
+            held -= free.remove(0).len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_reused_and_freed() {
+        let blocks = Blocks::default();
+        let small = blocks.filled(5, |bytes| bytes.fill(1));
+        assert_eq!(small[..], [1; 5]);
+        blocks.put(small);
+        assert!(blocks.0.lock().unwrap().is_empty());
+        let large = blocks.filled(PAGE + 1, |bytes| bytes.fill(2));
+        assert_eq!(large[..], [2; PAGE + 1]);
+        blocks.put(large);
+        let other = blocks.filled(2 * PAGE, |_| {});
+        assert_eq!((other.len(), other[PAGE]), (2 * PAGE, 2));
+        assert!(blocks.0.lock().unwrap().is_empty());
+        (0..2).for_each(|_| blocks.put(blocks.filled(2 * PAGE, |_| {})));
+        blocks.put(blocks.filled(KEPT, |_| {}));
+        let free = blocks.0.lock().unwrap();
+        assert_eq!(free.iter().map(|map| map.len()).collect::<Vec<_>>(), [KEPT]);
+    }
+}
