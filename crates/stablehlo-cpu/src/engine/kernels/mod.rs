@@ -26,6 +26,7 @@ pub(crate) mod rng;
 pub(crate) mod shape;
 pub(crate) mod sort;
 mod split_reduction;
+mod transpose;
 pub(crate) mod triangular_solve;
 pub(crate) mod window;
 
