@@ -20,6 +20,8 @@ pub(crate) trait Scalar: Pod + ComplexField {
     fn abs(self) -> f64;
     fn real_part(self) -> f64;
     fn imaginary(self) -> f64;
+    /// Multiplies by a power of two that `f64` can represent. The power may be outside the range of this type.
+    fn scaled(self, power: f64) -> Self;
 }
 
 macro_rules! real_scalar {
@@ -48,6 +50,10 @@ macro_rules! real_scalar {
             fn imaginary(self) -> f64 {
                 0.0
             }
+            #[inline(always)]
+            fn scaled(self, power: f64) -> Self {
+                $narrow(f64::from(self) * power)
+            }
         }
     };
 }
@@ -63,32 +69,43 @@ const TINY: f64 = 1.0 / (1u128 << 103) as f64;
 real_scalar!(f32, TINY, round);
 real_scalar!(f64, f64::MIN_POSITIVE / f64::EPSILON, std::convert::identity);
 
-impl Scalar for Complex<f64> {
-    const TINY: f64 = <f64 as Scalar>::TINY;
-    fn real(x: f64) -> Self {
-        Complex::new(x, 0.0)
-    }
-    #[inline(always)]
-    fn conj(self) -> Self {
-        Complex::new(self.re, -self.im)
-    }
-    fn root(self) -> Self {
-        Complex::new(self.re.sqrt(), 0.0)
-    }
-    fn reciprocal(self) -> Self {
-        let scale = self.re.hypot(self.im).recip();
-        Complex::new(self.re * scale * scale, -self.im * scale * scale)
-    }
-    fn abs(self) -> f64 {
-        self.re.hypot(self.im)
-    }
-    fn real_part(self) -> f64 {
-        self.re
-    }
-    fn imaginary(self) -> f64 {
-        self.im
-    }
+macro_rules! complex_scalar {
+    ($t:ty, $narrow:expr) => {
+        impl Scalar for Complex<$t> {
+            const TINY: f64 = <$t as Scalar>::TINY;
+            fn real(x: f64) -> Self {
+                Complex::new($narrow(x), 0.0)
+            }
+            #[inline(always)]
+            fn conj(self) -> Self {
+                Complex::new(self.re, -self.im)
+            }
+            fn root(self) -> Self {
+                Complex::new(self.re.sqrt(), 0.0)
+            }
+            fn reciprocal(self) -> Self {
+                let scale = self.re.hypot(self.im).recip();
+                Complex::new(self.re * scale * scale, -self.im * scale * scale)
+            }
+            fn abs(self) -> f64 {
+                f64::from(self.re).hypot(f64::from(self.im))
+            }
+            fn real_part(self) -> f64 {
+                f64::from(self.re)
+            }
+            fn imaginary(self) -> f64 {
+                f64::from(self.im)
+            }
+            #[inline(always)]
+            fn scaled(self, power: f64) -> Self {
+                Complex::new(self.re.scaled(power), self.im.scaled(power))
+            }
+        }
+    };
 }
+
+complex_scalar!(f32, round);
+complex_scalar!(f64, std::convert::identity);
 
 /// Evaluates `$result` with `$T` as the Rust type of a [`Field`].
 macro_rules! in_field {

@@ -27,6 +27,7 @@ pub(crate) mod shape;
 pub(crate) mod sort;
 mod split_exchange;
 mod split_reduction;
+mod transpose;
 pub(crate) mod triangular_solve;
 pub(crate) mod window;
 

@@ -7,7 +7,7 @@ use pulp::NullaryFnOnce;
 use super::linalg::Scalar;
 use crate::engine::elementwise::map::vectorized;
 
-/// Number of partial sums of a dot product. The compiler keeps them in vector registers.
+/// Number of partial sums of a dot product or a sum of squares. The compiler keeps them in vector registers.
 const LANES: usize = 16;
 
 /// Reflections of adjacent columns. The vector of each reflection starts one row below the vector of the reflection
@@ -145,12 +145,7 @@ fn reflect<T: Scalar>(column: &mut [T]) -> T {
 
 /// Returns the Euclidean norm of `x`, even if squares of its elements overflow or underflow.
 fn norm<T: Scalar>(x: &[T]) -> f64 {
-    let squares = |scale: f64| {
-        x.iter().fold(0.0, |sum, x| {
-            let (re, im) = (x.real_part() * scale, x.imaginary() * scale);
-            sum + re * re + im * im
-        })
-    };
+    let squares = |scale: f64| vectorized(Squares { x, scale });
     // If the sum of squares is very small or very large, squares may have overflowed or underflowed, so scale the
     // numbers.
     let scaled = |scale: f64| squares(scale).sqrt() / scale;
@@ -158,6 +153,31 @@ fn norm<T: Scalar>(x: &[T]) -> f64 {
         sum if sum < 1e-270 => scaled(1e180),
         sum if sum > 1e300 => scaled(1e-180),
         sum => sum.sqrt(),
+    }
+}
+
+/// Returns the sum of the squares of the elements times `scale`.
+struct Squares<'a, T> {
+    x: &'a [T],
+    scale: f64,
+}
+
+impl<T: Scalar> NullaryFnOnce for Squares<'_, T> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn call(self) -> f64 {
+        let square = |x: &T| {
+            let (re, im) = (x.real_part() * self.scale, x.imaginary() * self.scale);
+            re * re + im * im
+        };
+        let chunks = self.x.chunks_exact(LANES);
+        let rest = chunks.remainder().iter().fold(0.0, |sum, x| sum + square(x));
+        let mut sums = [0.0; LANES];
+        for chunk in chunks {
+            sums.iter_mut().zip(chunk).for_each(|(sum, x)| *sum += square(x));
+        }
+        sums.into_iter().fold(rest, |sum, x| sum + x)
     }
 }
 

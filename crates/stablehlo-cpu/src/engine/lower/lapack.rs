@@ -26,6 +26,15 @@ fn split(target: &str) -> Option<(DType, &str)> {
     Some((dtype, &name[1..]))
 }
 
+/// Returns the type of the real part of a complex type, and other types unchanged.
+fn real_of(dtype: DType) -> DType {
+    match dtype {
+        DType::C64 => DType::F32,
+        DType::C128 => DType::F64,
+        real => real,
+    }
+}
+
 impl LoweringContext<'_, '_> {
     /// Lowers a LAPACK routine. Returns `None` if the target is not a LAPACK routine.
     ///
@@ -79,27 +88,21 @@ impl LoweringContext<'_, '_> {
         Some(self.factorize(routine, dtype))
     }
 
-    /// Converts the matrices `x` to double precision, because factorizations are computed in it. Also returns the
-    /// numbers of rows and columns.
-    fn factored(&mut self, x: &TypedValue) -> Result<(TypedValue, [usize; 2])> {
-        let wide = match x.ty.dtype {
-            DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => DType::F64,
-            DType::C64 | DType::C128 => DType::C128,
-            _ => return Err(self.unsupported()),
-        };
-        let &[.., m, n] = &x.ty.dims[..] else {
-            return Err(self.invalid(format!("cannot take a {}", x.ty)));
-        };
-        Ok((self.converted(x.clone(), wide)?, [m, n]))
-    }
-
     /// Lowers XLA's `Eigh`, which computes eigenvectors and ascending eigenvalues. The first value in `backend_config`
     /// selects the triangle. It is `1` or `true` for the lower triangle, and `0` or `false` for the upper triangle. The
     /// other values configure XLA's iterative algorithm, and this lowering ignores them.
     pub(super) fn eigh(&mut self) -> Result<()> {
         let [x] = self.take()?;
-        let (wide, [m, n]) = self.factored(&x)?;
+        let dtype = match x.ty.dtype {
+            DType::Bf16 | DType::F16 => DType::F32,
+            DType::F32 | DType::F64 | DType::C64 | DType::C128 => x.ty.dtype,
+            _ => return Err(self.unsupported()),
+        };
+        let &[ref batch @ .., m, n] = &x.ty.dims[..] else {
+            return Err(self.invalid(format!("cannot take a {}", x.ty)));
+        };
         self.ensure(m == n, || format!("cannot take a {}", x.ty))?;
+        let matrices = self.converted(x.clone(), dtype)?;
         let OpKind::CustomCall { backend_config, .. } = &self.op.kind else {
             return Err(self.unsupported());
         };
@@ -113,24 +116,17 @@ impl LoweringContext<'_, '_> {
                 )));
             }
         };
-        let complex = wide.ty.dtype == DType::C128;
-        let batch = &x.ty.dims[..x.ty.rank() - 2];
-        let types =
-            [wide.ty.clone(), self.typed(DType::F64, &x.ty.dims[..x.ty.rank() - 1])?, self.typed(DType::I32, batch)?];
-        let kernel = Lapack { routine: Routine::Symmetric { lower }, m, n, batch: batch.iter().product(), complex };
-        let outs = self.kernel(kernel, &[wide.value], &[], &types);
-        let real = match x.ty.dtype {
-            DType::C64 => DType::F32,
-            DType::C128 => DType::F64,
-            real => real,
-        };
+        let types = self.factor_types(Routine::Symmetric { lower }, dtype, batch, [m, n])?;
+        let kernel = Lapack { routine: Routine::Symmetric { lower }, m, n, batch: batch.iter().product(), dtype };
+        let outs = self.kernel(kernel, &[matrices.value], &[], &types);
+        let real = real_of(x.ty.dtype);
         let parts = outs.into_iter().zip(types).zip([x.ty.dtype, real]);
         let results =
             parts.map(|((value, ty), to)| self.converted(TypedValue { value, ty }, to)).collect::<Result<_>>()?;
         self.finish(results)
     }
 
-    /// Lowers a routine whose first operand is a batch of matrices of type `dtype`. The routine computes in double
+    /// Lowers a routine whose first operand is a batch of matrices of type `dtype`. Most routines compute in double
     /// precision.
     fn factorize(&mut self, routine: Routine, dtype: DType) -> Result<()> {
         let operands = self.operands()?;
@@ -143,15 +139,18 @@ impl LoweringContext<'_, '_> {
         if routine == Routine::Hessenberg {
             self.check_whole_matrix(n)?;
         }
-        let complex = matches!(dtype, DType::C64 | DType::C128);
-        let wide = if complex { DType::C128 } else { DType::F64 };
+        let wide = match dtype {
+            dtype if routine.is_native() => dtype,
+            DType::C64 | DType::C128 => DType::C128,
+            _ => DType::F64,
+        };
         let types = self.factor_types(routine, wide, batch, [m, n])?;
         let mut ins = vec![self.converted(x.clone(), wide)?.value];
         if let [columns] = pivots {
             self.ensure(columns.ty == types[1], || format!("the pivots must be a {}, not a {}", types[1], columns.ty))?;
             ins.push(columns.value);
         }
-        let kernel = Lapack { routine, m, n, batch: batch.iter().product(), complex };
+        let kernel = Lapack { routine, m, n, batch: batch.iter().product(), dtype: wide };
         let outs = self.kernel(kernel, &ins, &[], &types);
         self.finish_narrow(dtype, outs, types)
     }
@@ -177,7 +176,8 @@ impl LoweringContext<'_, '_> {
         })
     }
 
-    /// Returns the types of a routine's results for a batch of `m x n` matrices, in the precision of `wide`.
+    /// Returns the types of a routine's results for a batch of `m x n` matrices that it computes with elements of
+    /// type `wide`.
     fn factor_types(
         &self,
         routine: Routine,
@@ -189,10 +189,10 @@ impl LoweringContext<'_, '_> {
         // LAPACK returns the real and imaginary parts of a real matrix's eigenvalues separately.
         let eigenvalues = if wide == DType::C128 { vec![(wide, vec![n])] } else { vec![(wide, vec![n]); 2] };
         let mut types = match routine {
-            Routine::Symmetric { .. } => vec![(wide, vec![n, n]), (DType::F64, vec![n])],
+            Routine::Symmetric { .. } => vec![(wide, vec![n, n]), (real_of(wide), vec![n])],
             Routine::Singular { full, .. } => {
                 let (rows, columns) = if full { (m, n) } else { (k, k) };
-                vec![(wide, vec![m, n]), (DType::F64, vec![k]), (wide, vec![m, rows]), (wide, vec![columns, n])]
+                vec![(wide, vec![m, n]), (real_of(wide), vec![k]), (wide, vec![m, rows]), (wide, vec![columns, n])]
             }
             Routine::General { .. } => [eigenvalues, vec![(DType::C128, vec![n, n]); 2]].concat(),
             Routine::Schur { .. } => {
@@ -259,8 +259,8 @@ impl LoweringContext<'_, '_> {
             types.push(self.typed(DType::I32, batch)?);
         }
         let perturb = dtype.is_none().then_some(Precision::of(own));
-        let (batch, complex) = (batch.iter().product(), wide == DType::C128);
-        let kernel = Lapack { routine: Routine::ThreeDiagonals { perturb }, m, n, batch, complex };
+        let routine = Routine::ThreeDiagonals { perturb };
+        let kernel = Lapack { routine, m, n, batch: batch.iter().product(), dtype: wide };
         let ins =
             operands.into_iter().map(|operand| Ok(self.converted(operand, wide)?.value)).collect::<Result<Vec<_>>>()?;
         let outs = self.kernel(kernel, &ins, &[], &types);

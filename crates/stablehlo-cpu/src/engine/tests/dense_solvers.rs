@@ -9,6 +9,7 @@ use crate::engine::kernels::{Context, Kernel};
 use crate::engine::pool::Pool;
 
 mod cholesky;
+mod decompositions;
 mod qr;
 mod triangular_solve;
 

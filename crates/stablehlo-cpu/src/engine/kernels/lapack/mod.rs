@@ -2,13 +2,19 @@
 //! `faer` computes eigenvalues and singular values. The packed forms, the Schur forms and the solver of tridiagonal
 //! systems are implemented here, because `faer` does not use LAPACK's conventions.
 //!
-//! Matrices are row-major and computed in `f64` or complex `f64`. `info` is nonzero if the routine fails, for example
-//! because an operand is not finite.
+//! Matrices are row-major. [`Routine::is_native`] lists the routines that compute in the precision of the operands. The
+//! other routines compute in `f64` or complex `f64`. `info` is nonzero if the routine fails, for example because an
+//! operand is not finite.
 
+mod dqds;
+mod hermitian;
+mod lu;
 mod packed;
 mod precision;
 mod routine;
+mod scaling;
 mod schur;
+mod singular;
 mod spectral;
 mod tridiagonal;
 

@@ -93,39 +93,6 @@ pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut
     }
 }
 
-/// Replaces `a` by its packed LU factors. `rows[k]` is the one-based index of the row that was exchanged with row `k`.
-/// Returns the one-based index of the first diagonal element that is zero, or 0 if there is none.
-pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -> i32 {
-    let mut zero = 0;
-    for k in 0..m.min(n) {
-        // Choose the first of the largest elements of the column. As in LAPACK, the magnitude of a complex number is
-        // the sum of the absolute values of its parts. NaN counts as infinity.
-        let size = |i: usize| {
-            let size = a[i * n + k].real_part().abs() + a[i * n + k].imaginary().abs();
-            if size.is_nan() { f64::INFINITY } else { size }
-        };
-        let pivot = (k..m).fold(k, |best, i| if size(i) > size(best) { i } else { best });
-        rows[k] = i32::try_from(pivot + 1).unwrap_or(i32::MAX);
-        if pivot != k {
-            let (upper, lower) = a.split_at_mut(pivot * n);
-            upper[k * n..(k + 1) * n].swap_with_slice(&mut lower[..n]);
-        }
-        let (upper, lower) = a.split_at_mut((k + 1) * n);
-        let row = &upper[k * n..];
-        let diagonal = row[k];
-        if diagonal.abs() == 0.0 {
-            zero = if zero == 0 { i32::try_from(k + 1).unwrap_or(i32::MAX) } else { zero };
-            continue;
-        }
-        for target in lower.chunks_exact_mut(n) {
-            let factor = target[k].div(diagonal);
-            target[k] = factor;
-            target[k + 1..].iter_mut().zip(&row[k + 1..]).for_each(|(x, y)| *x = x.sub(factor.mul(*y)));
-        }
-    }
-    zero
-}
-
 /// Replaces `a` by the packed QR factors of its permuted columns. `columns` receives the one-based indices of the
 /// columns in their new order. A column whose element in `columns` is initially nonzero is moved to the front.
 pub(super) fn pivoted_qr<T: Scalar>(a: &mut [T], m: usize, n: usize, columns: &mut [i32], tau: &mut [T]) {

@@ -1,9 +1,11 @@
 //! LAPACK routines, with their operands and results.
 
 use bytemuck::{cast_slice, cast_slice_mut};
+use num_complex::Complex;
 
 use super::precision::Precision;
-use super::{packed, schur, spectral, tridiagonal};
+use super::{hermitian, lu, packed, schur, singular, spectral, tridiagonal};
+use crate::engine::dtype::DType;
 use crate::engine::kernels::linalg::{C64, Scalar};
 use crate::engine::kernels::{Context, Kernel};
 use crate::error::RunError;
@@ -37,6 +39,14 @@ pub(crate) enum Routine {
     ThreeDiagonals { perturb: Option<Precision> },
 }
 
+impl Routine {
+    /// Returns whether the routine computes in the precision of its operands. The other routines need operands in double
+    /// precision.
+    pub(crate) fn is_native(self) -> bool {
+        matches!(self, Self::Symmetric { .. } | Self::Singular { .. } | Self::Lu)
+    }
+}
+
 /// A routine on a batch of `m x n` matrices.
 pub(crate) struct Lapack {
     pub(crate) routine: Routine,
@@ -44,8 +54,8 @@ pub(crate) struct Lapack {
     pub(crate) n: usize,
     /// Number of matrices.
     pub(crate) batch: usize,
-    /// Whether the matrices are complex.
-    pub(crate) complex: bool,
+    /// Element type of the matrices: `F64` or `C128`, and for the native routines also `F32` or `C64`.
+    pub(crate) dtype: DType,
 }
 
 /// Returns the bytes of an operand that belong to matrix `index` of the batch.
@@ -65,7 +75,13 @@ impl Kernel for Lapack {
             let ins: Vec<&[u8]> = ins.iter().map(|bytes| part(bytes, index, self.batch)).collect();
             let mut outs: Vec<&mut [u8]> =
                 outs.iter_mut().zip(&sizes).map(|(out, size)| &mut out[index * size..(index + 1) * size]).collect();
-            let done = if self.complex { self.complex_one(&ins, &mut outs) } else { self.real_one(&ins, &mut outs) };
+            let done = match self.dtype {
+                DType::F64 => self.real_one(&ins, &mut outs),
+                DType::C128 => self.complex_one(&ins, &mut outs),
+                DType::F32 => self.native::<f32>(&ins, &mut outs),
+                DType::C64 => self.native::<Complex<f32>>(&ins, &mut outs),
+                _ => None,
+            };
             done.ok_or_else(|| RunError::Internal(format!("{:?} with {} results", self.routine, outs.len())))?;
         }
         Ok(())
@@ -115,18 +131,35 @@ impl Lapack {
         }
     }
 
-    /// Runs the routines whose code is the same for real and complex matrices.
-    fn common<T: Scalar + spectral::Number>(&self, a: &[T], ins: &[&[u8]], outs: &mut [&mut [u8]]) -> Option<()> {
+    /// Runs the routines that compute in the precision of their operands.
+    fn native<T: Scalar<Real: Scalar>>(&self, ins: &[&[u8]], outs: &mut [&mut [u8]]) -> Option<()> {
+        let a: &[T] = cast_slice(ins.first()?);
         let (m, n) = (self.m, self.n);
         match (self.routine, outs) {
             (Routine::Symmetric { lower }, [v, w, info]) => {
-                tell(info, spectral::symmetric(a, n, lower, cast_slice_mut(v), cast_slice_mut(w)))
+                tell(info, hermitian::decompose(a, n, lower, cast_slice_mut(v), cast_slice_mut(w)))
             }
             (Routine::Singular { full, vectors }, [copy, s, u, vt, info]) => {
                 copy.copy_from_slice(cast_slice(a));
                 let vectors = vectors.then_some((cast_slice_mut(u), cast_slice_mut(vt), full));
-                tell(info, spectral::singular(a, m, n, cast_slice_mut(s), vectors))
+                tell(info, singular::decompose(a, m, n, cast_slice_mut(s), vectors))
             }
+            (Routine::Lu, [factors, rows, info]) => {
+                let factors: &mut [T] = cast_slice_mut(factors);
+                factors.copy_from_slice(a);
+                let zero = lu::lu(factors, m, n, cast_slice_mut(rows));
+                info.copy_from_slice(&zero.to_ne_bytes());
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// Runs the routines whose code is the same for real and complex matrices.
+    fn common<T: Scalar<Real: Scalar>>(&self, a: &[T], ins: &[&[u8]], outs: &mut [&mut [u8]]) -> Option<()> {
+        let (m, n) = (self.m, self.n);
+        match (self.routine, outs) {
+            (routine, outs) if routine.is_native() => self.native::<T>(ins, outs),
             (Routine::Hessenberg, [h, tau, info]) => {
                 let h: &mut [T] = cast_slice_mut(h);
                 h.copy_from_slice(a);
@@ -138,13 +171,6 @@ impl Lapack {
                 t.copy_from_slice(a);
                 packed::tridiagonal(t, n, lower, cast_slice_mut(d), cast_slice_mut(e), cast_slice_mut(tau));
                 tell(info, true)
-            }
-            (Routine::Lu, [lu, rows, info]) => {
-                let lu: &mut [T] = cast_slice_mut(lu);
-                lu.copy_from_slice(a);
-                let zero = packed::lu(lu, m, n, cast_slice_mut(rows));
-                info.copy_from_slice(&zero.to_ne_bytes());
-                Some(())
             }
             (Routine::PivotedQr, [qr, columns, tau]) => {
                 let (qr, columns): (&mut [T], &mut [i32]) = (cast_slice_mut(qr), cast_slice_mut(columns));

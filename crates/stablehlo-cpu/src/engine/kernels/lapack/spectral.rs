@@ -1,88 +1,13 @@
-//! Eigenvalues and singular values, computed by `faer`.
+//! Eigenvalues and eigenvectors of general matrices, computed by `faer`.
 
 use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack};
 use faer::linalg::evd::{self, ComputeEigenvectors};
-use faer::traits::ComplexField;
-use faer::{Mat, MatRef, Par, Side};
+use faer::{Mat, MatRef, Par};
 
 use super::precision::Precision;
 use super::schur::{self, finite};
-use crate::engine::kernels::linalg::{C64, Scalar};
-
-/// An element type of the matrices that `faer` decomposes.
-pub(super) trait Number: ComplexField<Real = f64> + Copy {}
-
-impl Number for f64 {}
-impl Number for C64 {}
-
-/// Applies `element` to each element of `from` and stores the results in `to`, in row-major order.
-fn store<T: Copy>(to: &mut [T], from: MatRef<'_, T>, element: impl Fn(T) -> T) {
-    for (i, row) in to.chunks_exact_mut(from.ncols().max(1)).enumerate() {
-        for (j, x) in row.iter_mut().enumerate() {
-            *x = element(from[(i, j)]);
-        }
-    }
-}
-
-pub(super) fn symmetric<T: Scalar + Number>(a: &[T], n: usize, lower: bool, v: &mut [T], w: &mut [f64]) -> bool {
-    if n == 0 {
-        return true;
-    }
-    // Read only the selected triangle, because the other triangle may contain arbitrary numbers.
-    let own = |i: usize, j: usize| if lower { j <= i } else { j >= i };
-    let read = |i: usize, j: usize| match i == j {
-        // Ignore the imaginary parts of the diagonal, because a Hermitian matrix has a real diagonal.
-        true => T::real(a[i * n + i].real_part()),
-        false if own(i, j) => a[i * n + j],
-        false => a[j * n + i].conj(),
-    };
-    let read: Vec<T> = (0..n * n).map(|at| read(at / n, at % n)).collect();
-    if !finite(&read) {
-        return false;
-    }
-    let Ok(found) = MatRef::from_row_major_slice(&read, n, n).self_adjoint_eigen(Side::Lower) else { return false };
-    store(v, found.U(), |x| x);
-    for (to, from) in w.iter_mut().zip(found.S().column_vector().iter()) {
-        *to = from.real_part();
-    }
-    true
-}
-
-/// The outputs for `u` and for the adjoint of `v`, and whether both matrices are square.
-type SingularVectors<'a, T> = (&'a mut [T], &'a mut [T], bool);
-
-pub(super) fn singular<T: Scalar + Number>(
-    a: &[T],
-    m: usize,
-    n: usize,
-    s: &mut [f64],
-    vectors: Option<SingularVectors<'_, T>>,
-) -> bool {
-    if m == 0 || n == 0 {
-        if let Some((u, vt, true)) = vectors {
-            store(u, Mat::<T>::identity(m, m).as_ref(), |x| x);
-            store(vt, Mat::<T>::identity(n, n).as_ref(), |x| x);
-        }
-        return true;
-    }
-    if !finite(a) {
-        return false;
-    }
-    let a = MatRef::from_row_major_slice(a, m, n);
-    let Some((u, vt, full)) = vectors else {
-        let Ok(values) = a.singular_values() else { return false };
-        s.iter_mut().zip(values).for_each(|(to, from)| *to = from);
-        return true;
-    };
-    let Ok(found) = (if full { a.svd() } else { a.thin_svd() }) else { return false };
-    store(u, found.U(), |x| x);
-    store(vt, found.V().transpose(), Scalar::conj);
-    for (to, from) in s.iter_mut().zip(found.S().column_vector().iter()) {
-        *to = from.real_part();
-    }
-    true
-}
+use crate::engine::kernels::linalg::C64;
 
 /// The outputs for the left and the right eigenvectors. An output is `None` if these eigenvectors are not requested.
 type Vectors<'a> = [Option<&'a mut [C64]>; 2];

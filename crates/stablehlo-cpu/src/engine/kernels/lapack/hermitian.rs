@@ -1,0 +1,59 @@
+//! Eigenvalues and eigenvectors of symmetric and Hermitian matrices, computed by `faer`.
+
+use faer::diag::Diag;
+use faer::dyn_stack::{MemBuffer, MemStack};
+use faer::linalg::evd::{self, ComputeEigenvectors, SelfAdjointEvdParams};
+use faer::{Auto, MatMut, MatRef, Par, Spec};
+
+use super::precision::minimum_recursive_rows;
+use super::scaling::Scaling;
+use crate::engine::kernels::linalg::Scalar;
+use crate::engine::kernels::transpose::transpose;
+
+/// Computes the eigenvectors `v` and the ascending eigenvalues `w` of one triangle of `a`. Returns whether it succeeded.
+pub(super) fn decompose<T: Scalar<Real: Scalar>>(
+    a: &[T],
+    n: usize,
+    lower: bool,
+    v: &mut [T],
+    w: &mut [T::Real],
+) -> bool {
+    if n == 0 {
+        return true;
+    }
+    // Read only the selected triangle, because the other triangle may contain arbitrary numbers. Ignore the imaginary
+    // parts of the diagonal, because a Hermitian matrix has a real diagonal.
+    let diagonal: Vec<T> = (0..n).map(|i| T::real(a[i * n + i].real_part())).collect();
+    let others = a.chunks_exact(n).enumerate().map(|(i, row)| if lower { &row[..i] } else { &row[i + 1..] });
+    let Some(scaling) = Scaling::of(others.chain([&diagonal[..]])) else { return false };
+    // The lower triangle of `read`, in column-major order, holds the matrix. The adjoint of an upper triangle is a lower
+    // triangle.
+    let mut read = vec![T::zeroed(); n * n];
+    match lower {
+        true => transpose(a, n, n, &mut read, |x| scaling.apply(x)),
+        false => read.iter_mut().zip(a).for_each(|(to, x)| *to = scaling.apply(x.conj())),
+    }
+    (0..n).for_each(|i| read[i * n + i] = T::real(read[i * n + i].real_part()));
+    let parameters = Spec::new(SelfAdjointEvdParams {
+        recursion_threshold: minimum_recursive_rows::<T>(),
+        ..<SelfAdjointEvdParams as Auto<T>>::auto()
+    });
+    let scratch = evd::self_adjoint_evd_scratch::<T>(n, ComputeEigenvectors::Yes, Par::Seq, parameters);
+    let (mut values, mut vectors) = (Diag::<T>::zeros(n), vec![T::zeroed(); n * n]);
+    let done = evd::self_adjoint_evd(
+        MatRef::from_column_major_slice(&read, n, n),
+        values.as_mut(),
+        Some(MatMut::from_column_major_slice_mut(&mut vectors, n, n)),
+        Par::Seq,
+        MemStack::new(&mut MemBuffer::new(scratch)),
+        parameters,
+    );
+    if done.is_err() {
+        return false;
+    }
+    transpose(&vectors, n, n, v, |x| x);
+    for (to, from) in w.iter_mut().zip(values.column_vector().iter()) {
+        *to = scaling.undo(<T::Real as Scalar>::real(from.real_part()));
+    }
+    true
+}
