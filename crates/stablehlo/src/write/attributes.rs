@@ -25,7 +25,7 @@ const ENUMERATIONS: [(&str, u64, &[&str]); 7] = [
 
 impl Encoder {
     fn put(&mut self, dialect: Dialect, code: u64, fields: impl FnOnce(&mut Buffer)) -> usize {
-        let mut buffer = Buffer::default();
+        let mut buffer = self.buffer();
         buffer.varint(code);
         fields(&mut buffer);
         self.attribute(dialect, buffer)
@@ -121,7 +121,7 @@ impl Encoder {
 
     fn literal(&mut self, dialect: Dialect, code: u64, ty: usize, literal: &Literal) -> usize {
         let data = raw(literal);
-        let mut buffer = Buffer::default();
+        let mut buffer = self.buffer();
         buffer.varint(code);
         buffer.size(ty);
         buffer.size(data.len());

@@ -12,8 +12,13 @@ impl Buffer {
     /// Writes an unsigned integer in the prefix encoding. The number of trailing zero bits in the first byte is the
     /// number of bytes that follow.
     pub(super) fn varint(&mut self, value: u64) {
+        // Most integers are indices that take one byte.
+        if value < 1 << 7 {
+            self.0.push((value << 1 | 1).to_le_bytes()[0]);
+            return;
+        }
         let bits = 64 - value.leading_zeros();
-        let bytes = bits.div_ceil(7).max(1);
+        let bytes = bits.div_ceil(7);
         if bytes > 8 {
             self.0.push(0);
             self.0.extend_from_slice(&value.to_le_bytes());

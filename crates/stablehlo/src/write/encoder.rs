@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use foldhash::fast::RandomState;
 
 use super::bytes::Buffer;
 use super::versions::bytecode_version;
-use crate::ir::Version;
+use crate::ir::{ElementType, Version};
 
 /// Dialects that an artifact may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,30 +42,35 @@ struct Entry {
 /// comparing and hashing its content would take too long.
 const SMALL: usize = 256;
 
+/// A map with a fast hash function. Its seed differs between processes, so that a program cannot choose colliding keys.
+type Map<K, V> = HashMap<K, V, RandomState>;
+
 #[derive(Default)]
 struct Table {
     entries: Vec<Entry>,
-    /// Index of each entry, by dialect, encoding, bytes, and the address of separate data.
-    known: HashMap<(Dialect, bool, Vec<u8>, usize), usize>,
+    /// Index of each entry without separate data, by its bytes, for each dialect and encoding.
+    known: [[Map<Vec<u8>, usize>; 2]; 4],
+    /// Index of each entry with separate data, by the address of the data.
+    known_data: Map<(Dialect, bool, usize), Map<Vec<u8>, usize>>,
 }
 
 impl Table {
-    fn add(&mut self, dialect: Dialect, encoded: bool, mut bytes: Vec<u8>, data: Bytes) -> usize {
-        let mut place = 0;
+    fn add(&mut self, dialect: Dialect, encoded: bool, bytes: &mut Vec<u8>, data: Bytes) -> usize {
         let mut apart = Bytes::new();
-        if data.len() > SMALL {
-            place = data.as_ptr().addr();
+        let known = if data.len() > SMALL {
+            let place = data.as_ptr().addr();
             apart = data;
+            self.known_data.entry((dialect, encoded, place)).or_default()
         } else {
             bytes.extend_from_slice(&data);
-        }
-        let next = self.entries.len();
-        let key = (dialect, encoded, bytes, place);
-        if let Some(&index) = self.known.get(&key) {
+            &mut self.known[dialect as usize][usize::from(encoded)]
+        };
+        if let Some(&index) = known.get(&bytes[..]) {
             return index;
         }
-        self.entries.push(Entry { dialect, encoded, bytes: key.2.clone(), data: apart });
-        self.known.insert(key, next);
+        let next = self.entries.len();
+        known.insert(bytes.clone(), next);
+        self.entries.push(Entry { dialect, encoded, bytes: bytes.clone(), data: apart });
         next
     }
 }
@@ -74,12 +80,16 @@ pub(super) struct Encoder {
     pub(super) version: Version,
     pub(super) bytecode: u8,
     strings: Vec<Bytes>,
-    string_index: HashMap<Bytes, usize>,
+    string_index: Map<Bytes, usize>,
     attributes: Table,
     types: Table,
     names: Vec<(Dialect, String)>,
     properties: Vec<Vec<u8>>,
-    property_index: HashMap<Vec<u8>, usize>,
+    property_index: Map<Vec<u8>, usize>,
+    /// Index of each element type of the VHLO dialect that is already in the table.
+    pub(super) elements: Map<ElementType, usize>,
+    /// Memory for the bytes of an entry. It is reused, because most entries are already in a table.
+    spare: Vec<u8>,
 }
 
 impl Encoder {
@@ -88,12 +98,14 @@ impl Encoder {
             version,
             bytecode: bytecode_version(version),
             strings: Vec::new(),
-            string_index: HashMap::new(),
+            string_index: Map::default(),
             attributes: Table::default(),
             types: Table::default(),
             names: Vec::new(),
             properties: Vec::new(),
-            property_index: HashMap::new(),
+            property_index: Map::default(),
+            elements: Map::default(),
+            spare: Vec::new(),
         }
     }
 
@@ -107,28 +119,39 @@ impl Encoder {
         self.strings.len() - 1
     }
 
+    /// Returns an empty buffer for an attribute or a type.
+    pub(super) fn buffer(&mut self) -> Buffer {
+        let mut spare = std::mem::take(&mut self.spare);
+        spare.clear();
+        Buffer(spare)
+    }
+
     /// Adds an attribute in its dialect's encoding, unless it is already in the table. Returns its index.
     pub(super) fn attribute(&mut self, dialect: Dialect, buffer: Buffer) -> usize {
-        self.attributes.add(dialect, true, buffer.0, Bytes::new())
+        self.constant(dialect, buffer, Bytes::new())
     }
 
     /// Adds a constant, unless it is already in the table. Returns its index. `buffer` contains the bytes before the
     /// data.
-    pub(super) fn constant(&mut self, dialect: Dialect, buffer: Buffer, data: Bytes) -> usize {
-        self.attributes.add(dialect, true, buffer.0, data)
+    pub(super) fn constant(&mut self, dialect: Dialect, mut buffer: Buffer, data: Bytes) -> usize {
+        let index = self.attributes.add(dialect, true, &mut buffer.0, data);
+        self.spare = buffer.0;
+        index
     }
 
     /// Adds an attribute as MLIR text, unless it is already in the table. Returns its index.
     pub(super) fn attribute_text(&mut self, dialect: Dialect, text: &str) -> usize {
-        self.attributes.add(dialect, false, terminated(text), Bytes::new())
+        self.attributes.add(dialect, false, &mut terminated(text), Bytes::new())
     }
 
-    pub(super) fn ty(&mut self, dialect: Dialect, buffer: Buffer) -> usize {
-        self.types.add(dialect, true, buffer.0, Bytes::new())
+    pub(super) fn ty(&mut self, dialect: Dialect, mut buffer: Buffer) -> usize {
+        let index = self.types.add(dialect, true, &mut buffer.0, Bytes::new());
+        self.spare = buffer.0;
+        index
     }
 
     pub(super) fn type_text(&mut self, text: &str) -> usize {
-        self.types.add(Dialect::Builtin, false, terminated(text), Bytes::new())
+        self.types.add(Dialect::Builtin, false, &mut terminated(text), Bytes::new())
     }
 
     pub(super) fn op_name(&mut self, dialect: Dialect, name: &str) -> usize {

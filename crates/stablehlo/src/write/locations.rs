@@ -71,7 +71,7 @@ impl Locations {
 }
 
 fn put(encoder: &mut Encoder, code: u64, fields: impl FnOnce(&mut Buffer)) -> usize {
-    let mut buffer = Buffer::default();
+    let mut buffer = encoder.buffer();
     buffer.varint(code);
     fields(&mut buffer);
     encoder.attribute(Dialect::Builtin, buffer)

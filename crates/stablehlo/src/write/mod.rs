@@ -11,6 +11,7 @@ mod foreign;
 mod locations;
 mod module;
 mod ops;
+mod repeated;
 mod texts;
 mod types;
 mod versions;

@@ -1,9 +1,12 @@
 //! Writes the module, its functions, regions and ops, and assigns value indices.
 
+use smallvec::{SmallVec, smallvec};
+
 use super::attributes::{find, named};
 use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
 use super::locations::Locations;
+use super::repeated::Repeated;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{function_text, *};
 use crate::text::function_type;
@@ -41,6 +44,7 @@ struct Writer<'a> {
     module: &'a Module,
     encoder: Encoder,
     locations: Locations,
+    repeated: Repeated<'a>,
 }
 
 /// Values of one function, and the number of value indices that the open regions have reserved.
@@ -61,23 +65,34 @@ enum RegionDialect {
     Foreign,
 }
 
+/// Indices of operands or types.
+type Indices = SmallVec<[usize; 4]>;
+
 /// Encoded fields of an op, except for its regions.
 struct Record {
     name: usize,
     location: usize,
     dictionary: Option<usize>,
     properties: Option<usize>,
-    results: Vec<usize>,
-    operands: Vec<usize>,
+    results: Indices,
+    operands: Indices,
     regions: usize,
     isolated: bool,
+}
+
+/// The indices of an op's name and attributes.
+#[derive(Clone, Copy)]
+pub(super) struct OpFields {
+    name: usize,
+    dictionary: Option<usize>,
+    properties: Option<usize>,
 }
 
 impl<'a> Writer<'a> {
     pub(super) fn new(module: &'a Module, version: Version) -> Self {
         let mut encoder = Encoder::new(version);
         let locations = Locations::new(module, &mut encoder);
-        Self { module, encoder, locations }
+        Self { module, encoder, locations, repeated: Repeated::default() }
     }
 
     pub(super) fn run(mut self) -> Result<Vec<u8>> {
@@ -117,8 +132,8 @@ impl<'a> Writer<'a> {
             location: self.locations.number(module, &mut self.encoder, LocationId(0)),
             dictionary,
             properties,
-            results: Vec::new(),
-            operands: Vec::new(),
+            results: Indices::new(),
+            operands: Indices::new(),
             regions: 1,
             isolated: true,
         };
@@ -224,8 +239,8 @@ impl<'a> Writer<'a> {
             location: self.location(location),
             dictionary: (!rest.is_empty()).then(|| self.encoder.builtin_dictionary(rest)),
             properties: (!numbers.is_empty()).then(|| self.encoder.properties(buffer)),
-            results: Vec::new(),
-            operands: Vec::new(),
+            results: Indices::new(),
+            operands: Indices::new(),
             regions: 0,
             isolated: false,
         }
@@ -263,8 +278,8 @@ impl<'a> Writer<'a> {
             location: self.location(location),
             dictionary,
             properties,
-            results: Vec::new(),
-            operands: Vec::new(),
+            results: Indices::new(),
+            operands: Indices::new(),
             regions: 1,
             isolated: true,
         })
@@ -383,8 +398,8 @@ impl<'a> Writer<'a> {
             location: self.location(at),
             dictionary: None,
             properties: None,
-            results: vec![ty],
-            operands: vec![operand],
+            results: smallvec![ty],
+            operands: smallvec![operand],
             regions: 0,
             isolated: false,
         };
@@ -403,7 +418,7 @@ impl<'a> Writer<'a> {
     ) -> Result<()> {
         let terminator = inside == RegionDialect::Foreign && matches!(op.kind, OpKind::Return);
         let foreign = terminator || is_foreign(&op.kind);
-        let mut operands: Vec<usize> = op.operands.iter().map(|v| scope.numbers[v.0 as usize]).collect();
+        let mut operands: Indices = op.operands.iter().map(|v| scope.numbers[v.0 as usize]).collect();
         if foreign {
             for (number, &value) in operands.iter_mut().zip(&op.operands) {
                 let ty = self.encoder.builtin_type(scope.func.ty(value));
@@ -446,23 +461,40 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn artifact_record(&mut self, scope: &Scope<'_>, op: &Op) -> Result<Record> {
+    fn artifact_record(&mut self, scope: &Scope<'_>, op: &'a Op) -> Result<Record> {
+        let known = self.repeated.find(op);
+        let fields = match known {
+            Some(fields) => {
+                self.encoder.check_types(scope.func, op)?;
+                fields
+            }
+            None => {
+                let fields = self.op_fields(scope, op)?;
+                self.repeated.add(op, fields);
+                fields
+            }
+        };
+        Ok(Record {
+            name: fields.name,
+            location: self.location(op.location),
+            dictionary: fields.dictionary,
+            properties: fields.properties,
+            results: Indices::new(),
+            operands: Indices::new(),
+            regions: 0,
+            isolated: false,
+        })
+    }
+
+    /// Adds the attributes of an op to the tables.
+    fn op_fields(&mut self, scope: &Scope<'_>, op: &Op) -> Result<OpFields> {
         let spelled = self.encoder.spell(scope.func, op)?;
         let mut discardable = Vec::new();
         for (name, value) in op.attributes.iter().filter(|(name, _)| !crate::ops::is_own(&op.kind, name)) {
             discardable.push((name.as_str(), self.encoder.vhlo_attribute(value).map_err(|e| named(e, name))?));
         }
         let (dictionary, properties) = self.own_and_discardable(&spelled.attributes, discardable);
-        Ok(Record {
-            name: self.encoder.op_name(Dialect::Vhlo, &spelled.name),
-            location: self.location(op.location),
-            dictionary,
-            properties,
-            results: Vec::new(),
-            operands: Vec::new(),
-            regions: 0,
-            isolated: false,
-        })
+        Ok(OpFields { name: self.encoder.op_name(Dialect::Vhlo, &spelled.name), dictionary, properties })
     }
 }
 

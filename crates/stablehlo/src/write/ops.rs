@@ -66,7 +66,7 @@ impl Encoder {
 
     /// Checks uses of an op that require a newer StableHLO version than the op itself: reductions that accumulate in
     /// another type, comparisons in weak order, and convolutions of two element types.
-    fn check_types(&self, func: &Func, op: &Op) -> Result<()> {
+    pub(super) fn check_types(&self, func: &Func, op: &Op) -> Result<()> {
         if matches!(op.kind, OpKind::Compare { compare_type: ComparisonType::WeakOrder, .. }) {
             needs(self.version, Version(1, 22, 0), || "comparison type WEAKORDER".to_owned())?;
         }

@@ -50,22 +50,27 @@ fn element_code(element: ElementType) -> (u64, Version) {
 
 impl Encoder {
     fn vhlo(&mut self, code: u64, fields: impl FnOnce(&mut Buffer)) -> usize {
-        let mut buffer = Buffer::default();
+        let mut buffer = self.buffer();
         buffer.varint(code);
         fields(&mut buffer);
         self.ty(Dialect::Vhlo, buffer)
     }
 
     pub(super) fn vhlo_element(&mut self, element: ElementType) -> Result<usize> {
+        if let Some(&index) = self.elements.get(&element) {
+            return Ok(index);
+        }
         let (code, since) = element_code(element);
         needs(self.version, since, || format!("type {element}"))?;
-        Ok(match element.complex_part() {
+        let index = match element.complex_part() {
             Some(part) => {
                 let part = self.vhlo_element(part)?;
                 self.vhlo(code, |b| b.size(part))
             }
             None => self.vhlo(code, |_| {}),
-        })
+        };
+        self.elements.insert(element, index);
+        Ok(index)
     }
 
     pub(super) fn vhlo_tensor(&mut self, shape: &[i64], element: ElementType) -> Result<usize> {
@@ -217,7 +222,7 @@ impl Encoder {
     }
 
     fn builtin(&mut self, code: u64, fields: impl FnOnce(&mut Buffer)) -> usize {
-        let mut buffer = Buffer::default();
+        let mut buffer = self.buffer();
         buffer.varint(code);
         fields(&mut buffer);
         self.ty(Dialect::Builtin, buffer)

@@ -1,0 +1,73 @@
+//! Finds ops that differ from an earlier op only in their operands, results and location. Their names and attributes
+//! are written only once. Programs repeat most of their ops, because models consist of equal layers.
+
+use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
+
+use foldhash::fast::RandomState;
+
+use super::module::OpFields;
+use crate::ir::{Op, OpKind};
+
+/// Maximum number of different ops of one kind among which an op is searched.
+const MOST: usize = 16;
+
+/// The different ops that were written so far, and their fields.
+#[derive(Default)]
+pub(super) struct Repeated<'a> {
+    known: HashMap<Discriminant<OpKind>, Vec<(&'a Op, OpFields)>, RandomState>,
+}
+
+impl<'a> Repeated<'a> {
+    /// Returns the fields of an earlier op with the same attributes.
+    pub(super) fn find(&self, op: &Op) -> Option<OpFields> {
+        let known = self.known.get(&discriminant(&op.kind))?;
+        known.iter().find(|(other, _)| is_same(op, other)).map(|&(_, fields)| fields)
+    }
+
+    /// Records the fields of an op for which [`Self::find`] returned `None`.
+    pub(super) fn add(&mut self, op: &'a Op, fields: OpFields) {
+        let known = self.known.entry(discriminant(&op.kind)).or_default();
+        if known.len() < MOST && is_same(op, op) {
+            known.push((op, fields));
+        }
+    }
+}
+
+/// Returns whether two ops have the same name and attributes in an artifact. Returns `false` for kinds of ops that are
+/// rare, or whose attributes also depend on their types or regions.
+fn is_same(a: &Op, b: &Op) -> bool {
+    let counts = |op: &Op| (op.operands.len(), op.results.len());
+    counts(a) == counts(b)
+        && a.attributes.is_empty()
+        && b.attributes.is_empty()
+        && match (&a.kind, &b.kind) {
+            (OpKind::Unary(a), OpKind::Unary(b)) => a == b,
+            (OpKind::Binary(a), OpKind::Binary(b)) => a == b,
+            (
+                OpKind::DotGeneral { dimensions: a, precision: p },
+                OpKind::DotGeneral { dimensions: b, precision: q },
+            ) => a == b && p == q,
+            (
+                OpKind::BroadcastInDim { broadcast_dimensions: a },
+                OpKind::BroadcastInDim { broadcast_dimensions: b },
+            ) => a == b,
+            (OpKind::Transpose { permutation: a }, OpKind::Transpose { permutation: b }) => a == b,
+            (OpKind::Reduce { dimensions: a }, OpKind::Reduce { dimensions: b }) => a == b,
+            (OpKind::Concatenate { dimension: a }, OpKind::Concatenate { dimension: b }) => a == b,
+            (OpKind::Iota { iota_dimension: a }, OpKind::Iota { iota_dimension: b }) => a == b,
+            (OpKind::Compare { direction: a, compare_type: p }, OpKind::Compare { direction: b, compare_type: q }) => {
+                a == b && p == q
+            }
+            (
+                OpKind::Slice { start_indices: a, limit_indices: p, strides: s },
+                OpKind::Slice { start_indices: b, limit_indices: q, strides: t },
+            ) => a == b && p == q && s == t,
+            (OpKind::Reshape, OpKind::Reshape)
+            | (OpKind::Select, OpKind::Select)
+            | (OpKind::Convert, OpKind::Convert)
+            | (OpKind::Return, OpKind::Return)
+            | (OpKind::DynamicUpdateSlice, OpKind::DynamicUpdateSlice) => true,
+            _ => false,
+        }
+}
