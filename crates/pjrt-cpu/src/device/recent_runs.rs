@@ -45,7 +45,11 @@ mod tests {
     use super::*;
 
     fn run(runs: &RecentRuns, duration: Duration) {
-        runs.measure(|| Ok::<_, ()>(std::thread::sleep(duration))).unwrap();
+        let work = || {
+            std::thread::sleep(duration);
+            Ok::<(), ()>(())
+        };
+        runs.measure(work).unwrap();
     }
 
     #[test]

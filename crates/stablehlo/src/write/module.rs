@@ -6,7 +6,7 @@ use super::attributes::{find, named};
 use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
 use super::locations::Locations;
-use super::repeated::Repeated;
+use super::repeated::{OpFields, Repeated};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{function_text, *};
 use crate::text::function_type;
@@ -78,14 +78,6 @@ struct Record {
     operands: Indices,
     regions: usize,
     isolated: bool,
-}
-
-/// The indices of an op's name and attributes.
-#[derive(Clone, Copy)]
-pub(super) struct OpFields {
-    name: usize,
-    dictionary: Option<usize>,
-    properties: Option<usize>,
 }
 
 impl<'a> Writer<'a> {

@@ -6,11 +6,18 @@ use std::mem::{Discriminant, discriminant};
 
 use foldhash::fast::RandomState;
 
-use super::module::OpFields;
 use crate::ir::{Op, OpKind};
 
 /// Maximum number of different ops of one kind among which an op is searched.
 const MOST: usize = 16;
+
+/// The indices of an op's name and attributes in the tables.
+#[derive(Clone, Copy)]
+pub(super) struct OpFields {
+    pub(super) name: usize,
+    pub(super) dictionary: Option<usize>,
+    pub(super) properties: Option<usize>,
+}
 
 /// The different ops that were written so far, and their fields.
 #[derive(Default)]
