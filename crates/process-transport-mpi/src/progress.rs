@@ -350,9 +350,9 @@ impl Progress {
         }
     }
 
-    /// Sends messages. Meanwhile receives messages, and starts to send further messages of the queue. A process that does not read its messages counts as lost. MPI
-    /// may still read the memory of the unread messages, so this method then does the remaining work of the thread and
-    /// never returns.
+    /// Sends messages. Meanwhile, receives messages and starts to send further messages of the queue. A process that does
+    /// not read its messages counts as lost. MPI may still read the memory of the unread messages, so this method then
+    /// does the remaining work of the thread and never returns.
     fn send(&mut self, outgoing: Vec<Outgoing>) {
         // The requests borrow the communicator only while they start, and the messages until the requests have ended.
         request::scope(|scope| {
