@@ -1,11 +1,11 @@
 """Measures all-reduces between processes of one machine.
 
 `python tests/jax/bench_collectives.py [--mpi] PLUGIN [OLDER_PLUGIN]` runs JAX's `psum` of 64 MiB and of 4 bytes in 2
-and in 4 processes with one device each. It runs alternately with the plugin, with an older build of it if there is one,
-with jaxlib's own CPU device and gloo, and with copies through shared memory. It prints ratios of medians.
+and in 4 processes with one device each. The measurements alternate between the plugin, an older build of it if one is
+given, jaxlib's own CPU device with gloo, and copies through shared memory. It prints the medians and their ratios.
 
-With `--mpi`, it also runs the plugins in processes that `mpirun` of Open MPI starts, with the option `transport=mpi`.
-The plugins must be built with the feature `mpi`.
+With `--mpi`, it also measures the plugins with the option `transport=mpi`, in processes that `mpirun` of Open MPI
+starts. The plugins must then be built with the feature `mpi`.
 
 The copies are a lower bound: all processes copy 2 (n - 1) / n of the data to shared memory at the same time, and then
 the same amount from it. This is what an all-reduce in two phases must move between n processes.
@@ -25,7 +25,7 @@ SIZES = {"64 MiB": 64 << 20, "4 B": 4}
 ROUNDS = {"64 MiB": 9, "4 B": 15}
 #: Operations of one measurement.
 REPEATS = {"64 MiB": 1, "4 B": 20}
-#: How long the benchmark waits for an answer of a process, in seconds.
+#: How long the benchmark waits for a reply from a worker process, in seconds.
 TIMEOUT = 300
 
 
@@ -90,9 +90,9 @@ def reducer(rank, world):
 
 
 def work():
-    """Runs one process: measures the operations that the parent process names, and answers with their seconds."""
+    """Runs a worker process. It measures each operation that the parent process names, and replies with the seconds."""
     rank, world = int(os.environ.get("BENCH_RANK") or os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["BENCH_WORLD"])
-    # `mpirun` passes its standard input to one process only, so all processes use sockets.
+    # `mpirun` passes its standard input to one process only, so all processes connect to the parent through a socket.
     parent = socket.create_connection(("127.0.0.1", int(os.environ["BENCH_PORT"])), timeout=TIMEOUT)
     parent.settimeout(None)
     lines = parent.makefile("rw")
@@ -133,7 +133,8 @@ class Side:
         )
         self.name, self.mpi = name, mpi
         if mpi:
-            # JAX drops the options in JAX_PJRT_CLIENT_CREATE_OPTIONS if the plugin is registered without options.
+            # In programs of several processes, JAX ignores JAX_PJRT_CLIENT_CREATE_OPTIONS if the plugin is registered
+            # without options.
             self.configuration = tempfile.NamedTemporaryFile("w", suffix=".json")
             json.dump({"library_path": plugin, "create_options": {"transport": "mpi"}}, self.configuration)
             self.configuration.flush()
@@ -164,14 +165,14 @@ class Side:
         return answers
 
     def measure(self, name):
-        """The seconds of the slowest process."""
+        """Returns the seconds of the slowest process."""
         for lines in self.lines:
             print(name, file=lines, flush=True)
         return max(map(float, self.answers()))
 
     def end(self):
         for process in self.processes:
-            # `mpirun` ends its processes only if it can handle the signal.
+            # Send SIGTERM to `mpirun`. It cannot handle SIGKILL, and its processes would continue.
             process.terminate() if self.mpi else process.kill()
         for process in self.processes:
             process.wait()

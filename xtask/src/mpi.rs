@@ -10,10 +10,10 @@ use crate::{Error, sh};
 /// Arguments of `cargo test` that select the packages with a transport over MPI, and their tests of this transport.
 const TESTS: &[&[&str]] = &[&["-p", "process-transport-mpi"], &["-p", "pjrt-cpu", "--test", "mpi"]];
 
-/// Tests in which JAX uses the transport.
+/// Tests in which JAX programs use the transport.
 const JAX_TESTS: &str = "tests/jax/processes_over_mpi.py";
 
-/// Builds and tests the packages with the feature `mpi`, and runs JAX over MPI.
+/// Builds and tests the packages with the feature `mpi`, and runs the tests of JAX over MPI.
 pub(crate) fn run() -> Result<(), Error> {
     for program in ["mpicc", "mpirun"] {
         let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<(), Error> {
     jax()
 }
 
-/// Runs programs of JAX whose processes exchange their messages through MPI.
+/// Builds the plugin, and runs the tests in [`JAX_TESTS`]. Skips them if there is no Python environment with JAX.
 fn jax() -> Result<(), Error> {
     let python = JAX.iter().find(|jax| jax.version == MAIN).ok_or("no version of JAX").map_err(Error::from);
     let python = match python.and_then(Jax::python) {
@@ -40,8 +40,8 @@ fn jax() -> Result<(), Error> {
             return Ok(());
         }
     };
-    // The selection contains a test, so that cargo enables the features of dependencies that the tests need. Otherwise,
-    // it would compile these dependencies again.
+    // The tests above need additional features of dependencies. Select a test here, too, so that cargo enables the same
+    // features. Otherwise, it would compile these dependencies again.
     let selection = ["-p", "pjrt-cpu-plugin", "-p", "pjrt-cpu", "--lib", "--test", "mpi"];
     sh::run(sh::cargo().arg("build").args(selection).args(["--features", "pjrt-cpu-plugin/mpi,pjrt-cpu/mpi"]))?;
     let library = sh::target().join("debug").join(format!("{DLL_PREFIX}pjrt_plugin_cpu{DLL_SUFFIX}"));

@@ -1,14 +1,15 @@
 //! Memory of messages that are sent.
 //!
-//! On one machine, Open MPI copies large messages directly from the memory of the sender to that of the receiver. If
-//! the sender's memory consists of large pages, this copy takes less than half the time.
+//! Between processes of one machine, Open MPI copies a large message directly from the sender's memory to the
+//! receiver's. If the sender's memory consists of huge pages, this copy takes less than half the time.
 
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
 use memmap2::MmapMut;
 
-/// Sizes of large blocks are multiples of this size, which is the size of a large page on most systems.
+/// Size of a huge page on most systems. A message of at least this size gets a large block, whose size is a multiple of
+/// it.
 const PAGE: usize = 2 << 20;
 /// Maximum number of bytes in the large blocks that are kept for later messages.
 const KEPT: usize = 256 << 20;
@@ -16,7 +17,7 @@ const KEPT: usize = 256 << 20;
 /// The bytes of a message.
 pub(crate) enum Block {
     Small(Vec<u8>),
-    /// Memory that starts with `len` bytes of a message.
+    /// A block of whole huge pages. Its first `len` bytes contain the message.
     Large {
         map: MmapMut,
         len: usize,
@@ -39,7 +40,7 @@ impl Deref for Block {
 pub(crate) struct Blocks(Mutex<Vec<MmapMut>>);
 
 impl Blocks {
-    /// Returns a block of `len` bytes, which `fill` writes.
+    /// Returns a block with a message of `len` bytes. `fill` writes these bytes.
     pub(crate) fn filled(&self, len: usize, fill: impl FnOnce(&mut [u8])) -> Block {
         if len >= PAGE
             && let Some(mut map) = self.take(len.next_multiple_of(PAGE))
@@ -52,7 +53,7 @@ impl Blocks {
         Block::Small(bytes)
     }
 
-    /// Returns memory of at least `size` bytes, or `None` if the system has no memory left.
+    /// Returns memory of at least `size` bytes, or `None` if the system cannot allocate it.
     fn take(&self, size: usize) -> Option<MmapMut> {
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |map: &MmapMut| map.len() >= size && map.len() / 2 <= size;
@@ -62,13 +63,14 @@ impl Blocks {
         }
         drop(free);
         let map = MmapMut::map_anon(size).ok()?;
-        // Ignore a failure, because small pages also work.
+        // Ignore a failure. Without huge pages, the copies are only slower.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         Some(map)
     }
 
-    /// Keeps the memory of a block for later messages. Frees the oldest memory if there is too much.
+    /// Keeps the memory of a large block for later messages. If the kept memory exceeds [`KEPT`], frees the oldest
+    /// blocks.
     pub(crate) fn put(&self, block: Block) {
         let Block::Large { map, .. } = block else { return };
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);

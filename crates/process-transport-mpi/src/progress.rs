@@ -17,17 +17,20 @@ use crate::block::{Block, Blocks};
 
 /// A message of at most this number of bytes is sent together with its header.
 const SMALL: usize = 64 << 10;
-/// Maximum number of bytes of a larger message in one MPI message. MPI counts bytes in 31 bits. Smaller chunks would
-/// overlap the copy of one chunk with the transfer of the previous one, but if all cores are busy, all-reduces take
-/// longer with chunks of 512 KiB to 8 MiB than with this size.
+/// Maximum size in bytes of a chunk. A message larger than [`SMALL`] is split into chunks, each of which is one MPI
+/// message, because MPI counts bytes in 31 bits.
+///
+/// With smaller chunks, the copy of one chunk would overlap with the transfer of the previous one. However, all-reduces
+/// on busy cores take longer with chunks of 512 KiB to 8 MiB than with this size.
 const CHUNK: usize = 32 << 20;
-/// Number of unsent bytes for a process from which on the chunks of further messages to it wait.
+/// Limit of the unsent bytes for one process. If it is reached, [`Queue::send`] waits before it adds another chunk.
 const WINDOW: usize = 64 << 20;
 /// How long the thread polls for messages without sleeping after the latest message.
 const BUSY: Duration = Duration::from_micros(300);
 /// How long the thread sleeps between two polls after [`BUSY`] has passed. A message to be sent ends the sleep.
 const PAUSE: Duration = Duration::from_micros(100);
-/// Maximum number of nested calls of [`Progress::send`].
+/// Maximum depth of recursion of [`Progress::send`]. Each level sends the messages that were added during the level
+/// above.
 const DEPTH: usize = 16;
 /// Maximum time that a dropped transport waits for the other processes to drop their transports.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
@@ -46,15 +49,15 @@ pub(crate) struct Outgoing {
     pub(crate) bytes: Block,
 }
 
-/// The bytes of several parts, one after the other.
+/// A reader of the concatenated bytes of several parts.
 struct Parts<'a> {
-    /// The part that contains the next byte, from this byte on.
+    /// The unread bytes of the current part.
     now: &'a [u8],
     next: std::slice::Iter<'a, &'a [u8]>,
 }
 
 impl Parts<'_> {
-    /// Copies the next bytes to `to`.
+    /// Fills `to` with the next bytes.
     fn copy_to(&mut self, mut to: &mut [u8]) {
         while !to.is_empty() {
             let count = self.now.len().min(to.len());
@@ -75,18 +78,20 @@ pub(crate) struct Queue {
     state: Mutex<Requests>,
     /// Wakes the MPI thread.
     changed: Condvar,
-    /// Wakes the threads that wait because of [`WINDOW`].
+    /// Wakes the threads in [`Queue::wait`].
     sent: Condvar,
-    /// For each process, a lock that a thread holds while it adds the MPI messages of one message.
+    /// For each process, a lock that a thread holds while it adds a message to this process. The chunks of a message
+    /// therefore follow its header without other messages in between.
     senders: Vec<Mutex<()>>,
     blocks: Blocks,
 }
 
 struct Requests {
     outgoing: Vec<Outgoing>,
-    /// For each process, the number of bytes in `outgoing` and in the requests of MPI that have not ended.
+    /// For each process, the number of bytes in `outgoing` and in MPI requests that have not ended.
     unsent: Vec<usize>,
-    /// Whether a process does not read its messages. `unsent` may then contain messages that MPI has sent.
+    /// Whether a process does not read its messages. The counts in `unsent` may then be too large, so senders no longer
+    /// wait.
     has_stalled: bool,
     /// Time at which the transport was dropped.
     ended: Option<Instant>,
@@ -106,8 +111,8 @@ impl Queue {
         }
     }
 
-    /// Adds a message. If many bytes for the process are unsent, a large message waits until the process has read some of
-    /// them, or counts as lost.
+    /// Adds a message. If the message is larger than [`SMALL`] and [`WINDOW`] bytes for the process are unsent, waits
+    /// until some of them are sent or a process counts as lost.
     pub(crate) fn send(&self, to: usize, header: Header, parts: &[&[u8]]) {
         let Some(sender) = self.senders.get(to) else { return };
         let len = parts.iter().map(|part| part.len()).sum();
@@ -132,7 +137,8 @@ impl Queue {
         }
     }
 
-    /// Waits until less than [`WINDOW`] bytes for the process are unsent. The MPI thread ensures that the wait ends.
+    /// Waits until less than [`WINDOW`] bytes for the process are unsent. The wait always ends, because the MPI thread
+    /// calls [`release`](Self::release) or [`stall`](Self::stall).
     fn wait(&self, to: usize) {
         let mut state = lock(&self.state);
         while !state.has_stalled && state.unsent.get(to).is_some_and(|unsent| *unsent >= WINDOW) {
@@ -149,7 +155,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Records that MPI does not need `bytes` bytes for a process any more.
+    /// Records that `bytes` bytes for a process are sent, or are dropped because the process is lost.
     fn release(&self, to: usize, bytes: usize) {
         if let Some(unsent) = lock(&self.state).unsent.get_mut(to) {
             *unsent = unsent.saturating_sub(bytes);
@@ -157,7 +163,7 @@ impl Queue {
         self.sent.notify_all();
     }
 
-    /// Ends all waits because of [`WINDOW`], now and later.
+    /// Ends all current and later calls of [`wait`](Self::wait), because a process does not read its messages.
     fn stall(&self) {
         lock(&self.state).has_stalled = true;
         self.sent.notify_all();
@@ -294,7 +300,7 @@ struct Progress {
     has_left: Vec<bool>,
     /// Time at which the latest message was sent or received.
     latest: Instant,
-    /// Number of calls of [`Progress::send`] in which the thread starts to send further messages.
+    /// Current depth of recursion of [`Progress::send`].
     depth: usize,
 }
 
@@ -350,9 +356,10 @@ impl Progress {
         }
     }
 
-    /// Sends messages. Meanwhile, receives messages and starts to send further messages of the queue. A process that does
-    /// not read its messages counts as lost. MPI may still read the memory of the unread messages, so this method then
-    /// does the remaining work of the thread and never returns.
+    /// Sends messages. Meanwhile, receives messages, and calls itself to send messages that are added to the queue.
+    ///
+    /// A process that does not read its messages counts as lost. MPI may still read the memory of the unread messages,
+    /// so this method then does the remaining work of the thread and never returns.
     fn send(&mut self, outgoing: Vec<Outgoing>) {
         // The requests borrow the communicator only while they start, and the messages until the requests have ended.
         request::scope(|scope| {
@@ -449,7 +456,7 @@ impl Progress {
             self.inbox.lose(from, "there is no memory for its message");
             return true;
         };
-        // In reused memory, this does not write the bytes that an earlier message has initialized.
+        // In reused memory, this initializes only the bytes that no earlier message has written.
         body.resize(size, 0);
         *place = Some(Partial { header, body, filled: 0 });
         true

@@ -140,7 +140,7 @@ fn killed_process_delays_the_end_only_briefly() {
         assert!(matches!(late, Err(Error::Timeout { rank: 1, .. })), "{late:?}");
         // MPI does not buffer this message.
         own.send(1, Stream::default(), 0, &[&vec![0; 64 << 20]]).unwrap();
-        // This message waits for the previous one.
+        // The unsent bytes of the previous message delay this message until the other process counts as lost.
         let lost = own.send(1, Stream::default(), 0, &[&vec![0; 64 << 20]]);
         assert!(matches!(lost, Err(Error::Lost { rank: 1, .. })), "{lost:?}");
         let start = Instant::now();

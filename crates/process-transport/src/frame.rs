@@ -86,7 +86,7 @@ impl Header {
         to.flush()
     }
 
-    /// Reads a frame. `memory` returns memory for the message, given its size. Returns `None` at the end of the
+    /// Reads a frame into a buffer that `memory` returns for the size of the message. Returns `None` at the end of the
     /// connection.
     pub(crate) fn read(
         from: &mut impl Read,

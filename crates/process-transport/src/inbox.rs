@@ -78,8 +78,8 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns memory for a message of `len` bytes. The memory has at least this capacity, and its length and its content
-    /// are arbitrary.
+    /// Returns a buffer for a message of `len` bytes. The buffer has at least this capacity. Its length and its
+    /// contents are arbitrary.
     ///
     /// # Errors
     ///
@@ -88,7 +88,8 @@ impl Inbox {
         self.memory.take(len)
     }
 
-    /// Keeps the memory of a large message for later calls of [`memory`](Self::memory). Keeps at most 256 MiB.
+    /// Keeps the memory of a large message for later calls of [`memory`](Self::memory). The inbox keeps at most
+    /// 256 MiB, and frees the memory of small messages.
     pub fn recycle(&self, message: Vec<u8>) {
         self.memory.put(message);
     }

@@ -1,7 +1,8 @@
 //! Memory of large messages, kept for later messages.
 //!
-//! The C library returns the memory of large blocks to the operating system. The next message would then cause a page
-//! fault for each of its pages, and these page faults can take several times longer than the copies of the message.
+//! If a large block is freed, the C library returns its memory to the operating system. The next message would then
+//! cause a page fault for each of its pages. These page faults can take several times longer than the copies of the
+//! message.
 
 use std::collections::{TryReserveError, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,7 +30,7 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a block with a capacity of at least `len` bytes. Its length and its content are arbitrary.
+    /// Returns a block with a capacity of at least `len` bytes. Its length and its contents are arbitrary.
     pub(crate) fn take(&self, len: usize) -> Result<Vec<u8>, TryReserveError> {
         if len >= LARGE {
             let mut free = self.lock();
@@ -46,7 +47,8 @@ impl Memory {
         Ok(block)
     }
 
-    /// Keeps a block for a later call of [`take`](Self::take). Frees the oldest blocks if there are too many.
+    /// Keeps a large block for a later call of [`take`](Self::take). If the kept blocks exceed [`KEPT`], frees the
+    /// oldest ones.
     pub(crate) fn put(&self, block: Vec<u8>) {
         if !(LARGE..=KEPT).contains(&block.capacity()) {
             return;
@@ -61,7 +63,7 @@ impl Memory {
             free.held -= oldest.capacity();
             surplus.push(oldest);
         }
-        // The surplus is freed after the lock is released.
+        // Release the lock before `surplus` is freed.
         drop(free);
     }
 }

@@ -28,7 +28,10 @@ pub trait Transport: Send + Sync + fmt::Debug {
     /// Returns the number of processes.
     fn size(&self) -> usize;
 
-    /// Sends a message that consists of `parts`. Does not wait until the other process receives it.
+    /// Sends a message that consists of `parts`.
+    ///
+    /// Does not wait until the other process calls [`receive`](Self::receive). May wait until the transport of the
+    /// other process has read earlier messages or a part of this message.
     ///
     /// # Errors
     ///
@@ -45,8 +48,10 @@ pub trait Transport: Send + Sync + fmt::Debug {
     /// stream, and [`Error::Invalid`] if the process `from` does not exist.
     fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error>;
 
-    /// Takes back the memory of a received message, so that later messages can use it. Calling this method is optional.
-    /// It saves the page faults of new memory, which can take longer than the copies of a large message.
+    /// Takes back the memory of a received message, so that later messages can use it.
+    ///
+    /// Calling this method is optional. It avoids the page faults of new memory, which can take longer than the copies
+    /// of a large message.
     fn recycle(&self, message: Vec<u8>) {
         drop(message);
     }

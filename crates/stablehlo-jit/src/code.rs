@@ -20,8 +20,9 @@ use crate::verify::verify;
 /// The generated function. See [`signature`].
 type Entry = unsafe extern "C" fn(*const *mut u8, *const u8, *mut Context<'_, '_>, u64) -> i32;
 
-/// Numbers of parts of a step for whose lists no memory is allocated.
+/// Maximum number of parts that a step reads for which no memory is allocated.
 const FEW_READS: usize = 8;
+/// Maximum number of parts that a step writes for which no memory is allocated.
 const FEW_WRITES: usize = 4;
 
 /// A compiled program.
@@ -195,7 +196,7 @@ extern "C" fn call_host(context: *mut Context<'_, '_>, step: u32) -> i32 {
     let read = |part: &Part| unsafe { std::slice::from_raw_parts(start(part).cast_const(), part.bytes) };
     // SAFETY: J2 (host steps): the part lies in a writable array, and no other part of the step overlaps it.
     let write = |part: &Part| unsafe { std::slice::from_raw_parts_mut(start(part), part.bytes) };
-    // Most steps have few parts. Lists of a fixed length are filled faster than a `SmallVec`.
+    // Most steps have few parts. Filling an array is faster than filling a `SmallVec`.
     let (mut few, mut many): ([&[u8]; FEW_READS], Vec<&[u8]>) = ([&[]; FEW_READS], Vec::new());
     let reads: &[&[u8]] = match few.get_mut(..step_of.reads.len()) {
         Some(few) => {

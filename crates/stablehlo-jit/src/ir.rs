@@ -202,7 +202,8 @@ pub enum Expression {
     Unary(Unary, Value),
     /// An op of two operands of one type. See [`has_binary`].
     Binary(Binary, Value, Value),
-    /// The product of the first two operands plus the third operand, of one float type. It is rounded once.
+    /// The product of the first two operands plus the third operand, rounded once. All operands have the same float
+    /// type.
     FusedMultiplyAdd(Value, Value, Value),
     /// A comparison. See [`has_compare`].
     Compare(ComparisonDirection, ComparisonType, Value, Value),

@@ -19,7 +19,7 @@ pub(super) struct Platform {
     emulator: &'static [&'static str],
     /// The files that the linker and the emulator need.
     needs: &'static [Need],
-    /// Whether the kernels of the CPU device are tested, in addition to [`PACKAGES`].
+    /// Whether to test [`KERNELS`] in addition to [`PACKAGES`].
     has_kernel_tests: bool,
     /// File name of the command `pjrt`.
     pub(super) command: &'static str,
@@ -45,7 +45,7 @@ const NO_SYSTEM_LIBRARIES: &str =
     "it looks for the C library in the system's folders, where that of the emulator is not";
 const NO_CHILDREN: &str = "it starts itself again, and an emulated process cannot start another one";
 
-/// The caller's and the vendor's packages. Their libraries are tested.
+/// The caller's and the vendor's packages. The tests within their libraries run on all platforms.
 const PACKAGES: &[&str] = &[
     "pjrt-types",
     "stablehlo-rs",
@@ -56,8 +56,9 @@ const PACKAGES: &[&str] = &[
     "plugin-registry",
 ];
 
-/// The package with the kernels of the CPU device, and its integration test that runs.
+/// The package with the kernels of the CPU device.
 const KERNELS: &str = "stablehlo-cpu";
+/// The integration test of [`KERNELS`] that runs.
 const KERNEL_TEST: &str = "expected";
 
 /// The integration tests of [`PACKAGES`] that run, in addition to the tests within each library.
@@ -116,7 +117,8 @@ const WINDOWS: Platform = Platform {
         Need { file: "/usr/bin/wine", package: "wine" },
         Need { file: "/usr/lib/wine/wine64", package: "wine64" },
     ],
-    // Without vector instructions, the kernels call the C library's `fmaf`, and that of MinGW is not exact.
+    // Without vector instructions, the kernels call the C library's `fmaf`, and MinGW's `fmaf` does not round
+    // correctly.
     has_kernel_tests: false,
     command: "pjrt.exe",
     plugin: "pjrt_plugin_cpu.dll",

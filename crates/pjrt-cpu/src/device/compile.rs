@@ -67,14 +67,16 @@ impl CpuExecutable {
         self.has_first_part
     }
 
-    /// Returns the durations of the latest runs of the whole program on one device.
+    /// Returns the record of the latest runs. Runs of programs that [are quick](Self::is_quick), and runs that pause,
+    /// are not recorded.
     #[inline]
     pub(crate) fn recent_runs(&self) -> &RecentRuns {
         &self.recent_runs
     }
 
-    /// Returns whether the next run on one device is expected to be faster than handing the run to another thread. The
-    /// latest runs were short and called no handlers.
+    /// Returns whether the latest runs were short and called no handlers, so that the next run on one device is
+    /// expected to be short, too. Always returns false for programs with side effects or with devices of several
+    /// processes.
     #[inline]
     pub(crate) fn was_quick(&self) -> bool {
         self.recent_runs.are_short() && !self.has_side_effects && self.span.is_none()

@@ -18,11 +18,11 @@ const PLATFORMS: [&str; 3] = [NAME, "cpu", "host"];
 thread_local! {
     /// The context of the execution that runs on this thread.
     static CONTEXT: RefCell<Option<ExecuteContext>> = const { RefCell::new(None) };
-    /// Number of calls of handlers on this thread.
+    /// Number of handler calls on this thread.
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns the number of handlers that were called on this thread.
+/// Returns the number of handler calls on this thread so far.
 pub(crate) fn calls_on_this_thread() -> u64 {
     CALLS.get()
 }

@@ -96,8 +96,8 @@ impl State {
         }
         // XLA's CPU client runs a program with host callbacks on the caller's thread if there is only one device. On
         // this thread, the callbacks see JAX's context managers. Programs with other handlers run on the client's
-        // threads. If a handler runs such a program itself, the handler is already on a thread of the client, and waits
-        // for the program on this thread.
+        // threads, except for programs whose latest runs were short and called no handler. If a handler runs such a
+        // program itself, the handler is already on a thread of the client, and waits for the program on this thread.
         let is_within_handler = || self.workers.is_own_thread();
         let is_quick = executable.is_quick() && (!executable.calls_handlers() || is_within_handler());
         let is_here = is_quick || self.deterministic || (member.is_none() && executable.has_side_effects());
@@ -138,7 +138,8 @@ impl State {
         Ok(Started { event, is_awaited })
     }
 
-    /// Sets the outputs of a launch whose program ran on the caller's thread.
+    /// Sets the outputs of a launch whose program ran on the caller's thread. If the run failed, the outputs and the
+    /// event report its error.
     fn started_here<B: Backend<Buffer = CpuBuffer>>(
         executable: &CpuExecutable,
         launch: &mut Launch<'_, B>,

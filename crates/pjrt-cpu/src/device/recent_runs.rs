@@ -1,11 +1,11 @@
-//! Durations of a program's latest runs.
+//! Predicts whether the next run of a program is short, from its latest runs.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::custom_calls::calls_on_this_thread;
 
-/// Maximum duration of a short run. Handing a run to another thread takes a considerable part of this time, in
+/// Maximum duration of a short run. Handing such a run to another thread would add a considerable part of this time, in
 /// particular if the cores are busy.
 const SHORT: Duration = Duration::from_micros(100);
 /// Number of consecutive short runs after which the next run is expected to be short.
@@ -13,13 +13,13 @@ const ENOUGH: u32 = 4;
 
 /// The number of consecutive short runs of a program.
 ///
-/// The duration of a program with loops cannot be computed in advance, but most programs take about the same time in
-/// each run.
+/// The duration of a program with loops is not known in advance. However, most programs take about the same time in
+/// each run. The count stops at [`ENOUGH`].
 #[derive(Debug, Default)]
 pub(crate) struct RecentRuns(AtomicU32);
 
 impl RecentRuns {
-    /// Returns whether the latest runs were short.
+    /// Returns whether each of the last [`ENOUGH`] runs was short.
     #[inline]
     pub(crate) fn are_short(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= ENOUGH
@@ -33,7 +33,8 @@ impl RecentRuns {
         if start.elapsed() > SHORT || calls_on_this_thread() != calls {
             self.0.store(0, Ordering::Relaxed);
         } else if !self.are_short() {
-            // Concurrent runs may store the same number. The program then needs another short run.
+            // This update is not atomic. If two runs end at the same time, it may count only one of them, and the
+            // program needs another short run.
             self.0.store(self.0.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
         Ok(result)

@@ -123,7 +123,7 @@ fn errors_of_the_first_part_reach_outputs() {
     assert_eq!(execution.outputs[0].to_host::<f32>().unwrap_err().code(), ErrorCode::RESOURCE_EXHAUSTED);
 }
 
-/// A loop of `n` iterations that contains another loop. Such a loop cannot pause.
+/// A program with a loop of `n` iterations that contains another loop. Such a program cannot pause.
 const NESTED: &str = "
 func.func @main(%x: tensor<f32>, %n: tensor<i32>) -> (tensor<f32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -143,7 +143,7 @@ func.func @main(%x: tensor<f32>, %n: tensor<i32>) -> (tensor<f32>, tensor<i32>) 
   return %r#1, %r#0 : tensor<f32>, tensor<i32>
 }";
 
-/// Runs [`NESTED`]. Returns whether the run had ended when the call returned.
+/// Runs [`NESTED`] and checks its results. Returns whether the run had ended when `execute_with` returned.
 fn nested_ends_at_once(program: &pjrt::LoadedExecutable, n: i32) -> bool {
     let client = program.client();
     let (x, count) = (client.buffer_from_host(&[0f32], &[]).unwrap(), client.buffer_from_host(&[n], &[]).unwrap());
@@ -160,7 +160,7 @@ fn nested_ends_at_once(program: &pjrt::LoadedExecutable, n: i32) -> bool {
 fn caller_runs_program_after_several_short_runs() {
     let client = client(1);
     let program = compile(&client, NESTED);
-    // On a busy machine, a short run may take long, so count runs until one ends within the call.
+    // On a busy machine, some of the runs take long, so repeat the run until one ends within the call.
     let short = |program: &pjrt::LoadedExecutable| (0..10_000).any(|_| nested_ends_at_once(program, 2));
     assert!(short(&program));
     // A long run on the caller's thread sends the following runs to another thread.

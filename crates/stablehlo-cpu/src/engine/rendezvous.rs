@@ -330,7 +330,8 @@ impl Member {
         }
     }
 
-    /// Passes on the memory of messages that [`exchange`](Self::exchange) returned, so that later messages can use it.
+    /// Gives the memory of messages that [`exchange`](Self::exchange) returned back to the transport, so that later
+    /// messages can use it.
     pub(crate) fn recycle(&self, messages: Vec<Vec<u8>>) {
         if let Some(remote) = &self.communicator.remote {
             messages.into_iter().for_each(|message| remote.recycle(message));

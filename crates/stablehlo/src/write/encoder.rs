@@ -42,15 +42,16 @@ struct Entry {
 /// comparing and hashing its content would take too long.
 const SMALL: usize = 256;
 
-/// A map with a fast hash function. Its seed differs between processes, so that a program cannot choose colliding keys.
+/// A map with a fast hash function. Its seed is random, so that the input cannot be crafted to make keys collide.
 type Map<K, V> = HashMap<K, V, RandomState>;
 
 #[derive(Default)]
 struct Table {
     entries: Vec<Entry>,
-    /// Index of each entry without separate data, by its bytes, for each dialect and encoding.
+    /// Indices of the entries without separate data, by dialect, by whether they are encoded, and by their bytes.
     known: [[Map<Vec<u8>, usize>; 2]; 4],
-    /// Index of each entry with separate data, by the address of the data.
+    /// Indices of the entries with separate data, by dialect, by whether they are encoded, by the address of the data,
+    /// and by their other bytes.
     known_data: Map<(Dialect, bool, usize), Map<Vec<u8>, usize>>,
 }
 
@@ -86,9 +87,10 @@ pub(super) struct Encoder {
     names: Vec<(Dialect, String)>,
     properties: Vec<Vec<u8>>,
     property_index: Map<Vec<u8>, usize>,
-    /// Index of each element type of the VHLO dialect that is already in the table.
+    /// Index of each VHLO element type that is already in the table of types.
     pub(super) elements: Map<ElementType, usize>,
-    /// Memory for the bytes of an entry. It is reused, because most entries are already in a table.
+    /// Memory for the bytes of the next entry. The tables copy the bytes of new entries only, so all entries can share
+    /// it.
     spare: Vec<u8>,
 }
 
@@ -119,7 +121,7 @@ impl Encoder {
         self.strings.len() - 1
     }
 
-    /// Returns an empty buffer for an attribute or a type.
+    /// Returns an empty buffer for an attribute or a type, which reuses the memory of the previous one.
     pub(super) fn buffer(&mut self) -> Buffer {
         let mut spare = std::mem::take(&mut self.spare);
         spare.clear();

@@ -478,7 +478,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Adds the attributes of an op to the tables.
+    /// Adds the name and the attributes of an op to the tables, and returns their indices.
     fn op_fields(&mut self, scope: &Scope<'_>, op: &Op) -> Result<OpFields> {
         let spelled = self.encoder.spell(scope.func, op)?;
         let mut discardable = Vec::new();

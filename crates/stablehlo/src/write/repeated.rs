@@ -1,5 +1,6 @@
-//! Finds ops that differ from an earlier op only in their operands, results and location. Their names and attributes
-//! are written only once. Programs repeat most of their ops, because models consist of equal layers.
+//! Finds ops that differ from an earlier op only in their operands, results and location. The writer reuses the table
+//! indices of the earlier op's name and attributes, and does not encode them again. Most ops of a program are such
+//! repetitions, because models consist of equal layers.
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
@@ -8,7 +9,7 @@ use foldhash::fast::RandomState;
 
 use crate::ir::{Op, OpKind};
 
-/// Maximum number of different ops of one kind among which an op is searched.
+/// Maximum number of different ops that are kept for each kind. The search among them is linear.
 const MOST: usize = 16;
 
 /// The indices of an op's name and attributes in the tables.
@@ -19,14 +20,14 @@ pub(super) struct OpFields {
     pub(super) properties: Option<usize>,
 }
 
-/// The different ops that were written so far, and their fields.
+/// Different ops that have been written, by kind, and their fields.
 #[derive(Default)]
 pub(super) struct Repeated<'a> {
     known: HashMap<Discriminant<OpKind>, Vec<(&'a Op, OpFields)>, RandomState>,
 }
 
 impl<'a> Repeated<'a> {
-    /// Returns the fields of an earlier op with the same attributes.
+    /// Returns the fields of an earlier op with the same name and attributes, if one is known.
     pub(super) fn find(&self, op: &Op) -> Option<OpFields> {
         let known = self.known.get(&discriminant(&op.kind))?;
         known.iter().find(|(other, _)| is_same(op, other)).map(|&(_, fields)| fields)
@@ -35,14 +36,15 @@ impl<'a> Repeated<'a> {
     /// Records the fields of an op for which [`Self::find`] returned `None`.
     pub(super) fn add(&mut self, op: &'a Op, fields: OpFields) {
         let known = self.known.entry(discriminant(&op.kind)).or_default();
+        // An op that is not the same as itself is of a kind that `is_same` does not support.
         if known.len() < MOST && is_same(op, op) {
             known.push((op, fields));
         }
     }
 }
 
-/// Returns whether two ops have the same name and attributes in an artifact. Returns `false` for kinds of ops that are
-/// rare, or whose attributes also depend on their types or regions.
+/// Returns whether two ops have the same name and attributes in an artifact. Always returns `false` for rare kinds of
+/// ops, and for kinds whose attributes in the artifact also depend on types or regions.
 fn is_same(a: &Op, b: &Op) -> bool {
     let counts = |op: &Op| (op.operands.len(), op.results.len());
     counts(a) == counts(b)

@@ -114,7 +114,7 @@ pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
     } else if out.len() >= SHORT {
         narrow().dispatch(Run { links, operands, out });
     } else {
-        // Fill no more memory than the operands need.
+        // Zero only as many padded operands as the chain needs.
         match operands.len() {
             ..=2 => run_padded::<2>(links, operands, out),
             3..=4 => run_padded::<4>(links, operands, out),
@@ -123,8 +123,8 @@ pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
     }
 }
 
-/// Runs a chain of at most `READS` operands for fewer elements than a block has. The chain processes whole blocks, so
-/// this function pads the operands.
+/// Runs a chain of at most `READS` operands for fewer than [`SHORT`] elements. A chain processes whole blocks, so this
+/// function pads the operands and the output.
 fn run_padded<const READS: usize>(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
     let mut room = [[0f32; SHORT]; READS];
     let mut padded = [Operand::One(0.0); READS];
@@ -142,8 +142,8 @@ fn run_padded<const READS: usize>(links: &[Link], operands: &[Operand<'_>], out:
     out.copy_from_slice(&result[..out.len()]);
 }
 
-/// Returns the vector instructions of the current machine with vectors of at most 256 bits. Elements have the same bits
-/// as with longer vectors.
+/// Returns the vector instructions of the current machine, without vectors of more than 256 bits. Results have the same
+/// bits as with longer vectors.
 fn narrow() -> Arch {
     match arch() {
         #[cfg(target_arch = "x86_64")]
@@ -155,9 +155,9 @@ fn narrow() -> Arch {
 /// Number of vectors per block. Eight independent additions hide the latency of an addition, and eight vectors fit in
 /// 16 registers together with their operands.
 const BLOCK: usize = 8;
-/// Number of elements of a block with the longest vectors, which have 512 bits.
+/// Number of elements in a block of the longest vectors, which have 512 bits.
 const LONG: usize = BLOCK * 16;
-/// Number of elements of a block with vectors of 256 bits.
+/// Number of elements in a block of vectors of 256 bits.
 const SHORT: usize = BLOCK * 8;
 /// Maximum number of operands of a chain.
 pub(crate) const MAX_READS: usize = 12;

@@ -121,7 +121,8 @@ impl Collective {
     }
 
     /// Exchanges the contributions of this process's members with the other processes. Then computes the results that
-    /// are the same for all members. If the processes split the collective, computes the results of this process's members.
+    /// are the same for all members. If the processes split a reduce-scatter or an all-to-all, computes the results of
+    /// this process's members instead.
     fn outcome(
         &self,
         contributions: Vec<Option<Vec<Buffer>>>,
@@ -307,7 +308,8 @@ impl AllToAll {
         self.from.len() * self.size
     }
 
-    /// Copies the part for the member at position `place` of the group from a sender's tensor to `part`.
+    /// Copies the part that a sender sends to the member at position `place` of the group, from the sender's tensor
+    /// `src` to `part`.
     pub(super) fn read_part(&self, src: &[u8], place: usize, part: &mut [u8]) {
         let from = self.from.shifted(place * self.from_step);
         if from.len() > 0 {
@@ -315,7 +317,7 @@ impl AllToAll {
         }
     }
 
-    /// Copies the part of the member at position `sender` of the group to the result.
+    /// Copies the part that the member at position `sender` of the group sent to this member, to the result `out`.
     pub(super) fn write_part(&self, part: &[u8], sender: usize, out: &mut [u8]) {
         let to = self.to.shifted(sender * self.to_step);
         if to.len() > 0 {
@@ -323,7 +325,8 @@ impl AllToAll {
         }
     }
 
-    /// Copies the part of the member `sender` for the member `place` from the sender's tensor to the result.
+    /// Copies the part that the member at position `sender` sends to the member at position `place`, from the sender's
+    /// tensor `src` to the receiver's result `out`.
     pub(super) fn run(
         &self,
         src: &[u8],

@@ -156,7 +156,7 @@ fn norm<T: Scalar>(x: &[T]) -> f64 {
     }
 }
 
-/// Returns the sum of the squares of the elements times `scale`.
+/// Multiplies each element by `scale`, and sums the squares of the products.
 struct Squares<'a, T> {
     x: &'a [T],
     scale: f64,

@@ -1,5 +1,5 @@
-//! An `all_to_all` between processes. A process sends to each other process only the parts that the receiver's members
-//! need.
+//! An `all_to_all` between processes. A process sends to each of the other processes only the parts that the receiving
+//! process's members need.
 
 use super::collective::AllToAll;
 use super::split_reduction::SplitCollective;
@@ -9,8 +9,8 @@ use crate::engine::rendezvous::{GroupProcess, Member};
 use crate::error::RunError;
 
 impl SplitCollective<'_> {
-    /// Returns the results of the members of this process, by position in the group. A result consists of one array of
-    /// `bytes[i]` bytes for each exchanged array `i`.
+    /// Returns the results of the members of this process, by position in the group. For each exchanged array `i`, a
+    /// result contains an array of `bytes[i]` bytes.
     pub(super) fn all_to_all(
         &self,
         arrays: &[AllToAll],

@@ -1,9 +1,9 @@
-//! Conversion of dense matrices between row-major and column-major order.
+//! Converts dense matrices between row-major and column-major order.
 
 /// Number of rows and columns of a tile of [`transpose`].
 const TILE: usize = 16;
 
-/// Stores the transpose of the row-major `rows x columns` matrix `from` in `to`, with `element` applied to each element.
+/// Stores the transpose of the row-major `rows x columns` matrix `from` in `to`, and applies `element` to each element.
 pub(super) fn transpose<T: Copy>(from: &[T], rows: usize, columns: usize, to: &mut [T], element: impl Fn(T) -> T) {
     for top in (0..rows).step_by(TILE) {
         let bottom = (top + TILE).min(rows);

@@ -126,8 +126,8 @@ impl LoweringContext<'_, '_> {
         self.finish(results)
     }
 
-    /// Lowers a routine whose first operand is a batch of matrices of type `dtype`. Most routines compute in double
-    /// precision.
+    /// Lowers a routine whose first operand is a batch of matrices of type `dtype`. Converts the operands of routines
+    /// that are not native to double precision.
     fn factorize(&mut self, routine: Routine, dtype: DType) -> Result<()> {
         let operands = self.operands()?;
         let Some((x, pivots)) = operands.split_first() else { return Err(self.unsupported()) };
@@ -176,8 +176,7 @@ impl LoweringContext<'_, '_> {
         })
     }
 
-    /// Returns the types of a routine's results for a batch of `m x n` matrices that it computes with elements of
-    /// type `wide`.
+    /// Returns the types of a routine's results for a batch of `m x n` matrices with elements of type `wide`.
     fn factor_types(
         &self,
         routine: Routine,

@@ -80,12 +80,13 @@ pub(super) fn product<W: Wide>(
     true
 }
 
-/// Returns the first `count` elements of `from`, which have this stride. Returns `None` if they are not contiguous.
+/// Returns the vector of `count` elements that starts at the offset of `from` and has this stride. Returns `None` if
+/// its elements are not contiguous.
 fn contiguous<'a, W>(from: &Matrix<'a, W>, stride: usize, count: usize) -> Option<&'a [W]> {
     (stride == 1 || count == 1).then(|| &from.data[from.offset..][..count])
 }
 
-/// Copies elements of `from`, which have this stride, to `to`.
+/// Copies the vector that starts at the offset of `from` and has this stride to `to`, which has its length.
 fn gathered<'t, W: Copy>(from: &Matrix<'_, W>, stride: usize, to: &'t mut [W]) -> &'t [W] {
     for (x, &y) in to.iter_mut().zip(from.data[from.offset..].iter().step_by(stride.max(1))) {
         *x = y;
@@ -93,8 +94,8 @@ fn gathered<'t, W: Copy>(from: &Matrix<'_, W>, stride: usize, to: &'t mut [W]) -
     to
 }
 
-/// Computes the small product of a column `a` and a row `b`, which is an `m x n` matrix. Returns false without computing
-/// it if the matrix is large.
+/// Computes the outer product of the column `a` and the row `b`. Returns false without computing it if the result, an
+/// `m x n` matrix, is large.
 pub(super) fn outer<W: Wide>((m, n): (usize, usize), a: &Matrix<'_, W>, b: &Matrix<'_, W>, out: &mut [W]) -> bool {
     if n > LONGEST || m.saturating_mul(n) > SMALL {
         return false;
@@ -111,7 +112,7 @@ pub(super) fn outer<W: Wide>((m, n): (usize, usize), a: &Matrix<'_, W>, b: &Matr
     true
 }
 
-/// The product of a column and a row.
+/// The outer product of a column and a row.
 struct Outer<'a, W> {
     column: &'a [W],
     stride: usize,
@@ -127,7 +128,7 @@ impl<W: Wide> NullaryFnOnce for Outer<'_, W> {
         let column = self.column.iter().step_by(self.stride.max(1));
         for (&a, out) in column.zip(self.out.chunks_exact_mut(self.row.len())) {
             for (o, &b) in out.iter_mut().zip(self.row) {
-                // Like all other products, start with a sum of 0, so that the result is never -0.
+                // Add the product to 0, as other matrix products do, so that the result is never -0.
                 let mut sum = W::default();
                 sum += a * b;
                 *o = sum;

@@ -1,36 +1,39 @@
 //! Singular values of bidiagonal matrices, by the differential quotient-difference algorithm with shifts.
 //!
-//! K. V. Fernando and B. N. Parlett, "Accurate singular values and differential qd algorithms", Numerische Mathematik 67
-//! (1994). The algorithm computes all singular values of a bidiagonal matrix to high relative accuracy. A zero shift is
-//! always possible. A shift that exceeds the smallest eigenvalue makes a quotient negative, and the step is repeated with
-//! a smaller shift.
+//! K. V. Fernando and B. N. Parlett, "Accurate singular values and differential qd algorithms", Numerische Mathematik
+//! 67 (1994). The algorithm computes all singular values of a bidiagonal matrix to high relative accuracy.
+//!
+//! The squares of the singular values of `b` are the eigenvalues of the tridiagonal matrix `b b^T`. Each step subtracts
+//! a shift from these eigenvalues. A zero shift is always possible. If the shift exceeds the smallest eigenvalue, an
+//! intermediate value `d` of the step becomes negative, and the step is repeated with a smaller shift.
 
-/// Relative error of an eigenvalue that is acceptable when a segment splits.
+/// Relative error of an eigenvalue that a split of a segment may cause.
 const TOLERANCE: f64 = 0.5 * f64::EPSILON;
-/// Part of the smallest quotient that is the first shift if this quotient is not the last one.
+/// Initial ratio of the shift to the smallest `d` of the previous step, if this is not the last `d`.
 const INTERIOR: f64 = 0.3;
-/// Maximum number of steps per singular value.
+/// Maximum number of steps per singular value, on average.
 const STEPS: usize = 200;
 
 /// A part of the matrix that does not interact with the other parts.
 struct Segment {
-    /// Squares of the diagonal elements, except for the sum of the shifts.
+    /// The quotients, which are the squares of the diagonal elements of the shifted matrix.
     q: Vec<f64>,
-    /// Squares of the off-diagonal elements.
+    /// The differences, which are the squares of the off-diagonal elements of the shifted matrix.
     e: Vec<f64>,
-    /// Sum of the shifts.
+    /// Sum of the shifts of all steps.
     shift: f64,
 }
 
-/// The outcome of a step.
+/// The intermediate values `d` of a step. A quotient is the sum of a `d` and a difference of the previous step.
 struct Step {
-    /// The smallest quotient, except for the last one.
+    /// The smallest `d`, except for the last one.
     least: f64,
+    /// The last `d`, which is also the last quotient.
     last: f64,
 }
 
-/// Replaces the diagonal `d` of a bidiagonal matrix by its singular values in descending order. `e` is the off-diagonal.
-/// Squares of the elements must not overflow. Returns whether the algorithm converged.
+/// Replaces the diagonal `d` of a bidiagonal matrix by its singular values in descending order. `e` is the
+/// off-diagonal. Squares of the elements must not overflow. Returns whether the algorithm converged.
 pub(super) fn singular_values(d: &mut [f64], e: &[f64]) -> bool {
     let square = |x: &f64| x * x;
     let (q, e) = (d.iter().map(square).collect(), e.iter().map(square).collect());
@@ -49,11 +52,11 @@ pub(super) fn singular_values(d: &mut [f64], e: &[f64]) -> bool {
 }
 
 impl Segment {
-    /// Finds the eigenvalues of the segment, up to the point at which it splits. Returns false if there were too many
-    /// steps.
+    /// Appends eigenvalues of the segment to `found`, until the segment is empty or splits. If it splits, appends its
+    /// parts to `segments`. Decrements `steps` for each step, and returns false if no steps are left.
     fn reduce(mut self, found: &mut Vec<f64>, segments: &mut Vec<Self>, steps: &mut usize) -> bool {
-        // The smallest eigenvalues converge first, at the end of the segment. Reverse a segment that is graded the other
-        // way.
+        // The smallest eigenvalues converge first, at the end of the segment. If the elements increase toward the end,
+        // reverse the segment.
         if let (Some(first), Some(last)) = (self.q.first(), self.q.last())
             && 1.5 * first < *last
         {
@@ -62,7 +65,7 @@ impl Segment {
         }
         let (mut next_q, mut next_e) = (self.q.clone(), self.e.clone());
         let mut previous: Option<Step> = None;
-        // Part of the smallest quotient that is the next shift if this quotient is not the last one.
+        // Ratio of the next shift to the smallest `d`, if this is not the last `d`.
         let mut interior = INTERIOR;
         loop {
             self.deflate(found);
@@ -87,7 +90,7 @@ impl Segment {
                 if shift == 0.0 || (step.least >= 0.0 && step.last >= 0.0) {
                     break step;
                 }
-                // If only the last quotient is negative, its sum with the shift is an accurate smaller shift.
+                // If only the last `d` is negative, the sum of the shift and this `d` is a good smaller shift.
                 let late = step.least > 0.0 && step.last < 0.0 && shift + step.last > 0.0;
                 failures += 1;
                 shift = match failures {
@@ -104,14 +107,17 @@ impl Segment {
         }
     }
 
-    /// Returns whether the segment can be split after row `k`. The split changes a diagonal element of the tridiagonal
-    /// matrix by `e[k]`, and sets an off-diagonal element to zero. All eigenvalues are at least as large as the shift.
+    /// Returns whether the segment can be split after row `k`. `least` is an estimate of the eigenvalue whose relative
+    /// error counts, without the sum of the shifts.
+    ///
+    /// The split changes a diagonal element of the tridiagonal matrix by `e[k]`, and sets an off-diagonal element to
+    /// zero. All eigenvalues are at least as large as the sum of the shifts.
     fn negligible(&self, k: usize, least: f64) -> bool {
         let error = TOLERANCE * (self.shift + least);
         self.e[k] <= error && self.e[k] * self.q[k + 1] <= error * error
     }
 
-    /// Removes eigenvalues from the end of the segment.
+    /// Removes converged eigenvalues from the end of the segment, and appends them to `found`.
     fn deflate(&mut self, found: &mut Vec<f64>) {
         loop {
             match self.q.len() {
@@ -134,16 +140,17 @@ impl Segment {
         }
     }
 
-    /// Returns the larger eigenvalue of the last two rows.
+    /// Returns the larger eigenvalue of the last two rows, without the sum of the shifts.
     fn larger(&self) -> f64 {
         let n = self.q.len();
         let (a, b, c) = (self.q[n - 2], self.e[n - 2], self.q[n - 1]);
         let sum = a + b + c;
-        // The difference of the eigenvalues, without cancellation: (a + b + c)^2 - 4 a c = (a - c)^2 + b (2 a + 2 c + b).
+        // The eigenvalues differ by the root of (a + b + c)^2 - 4 a c. To avoid cancellation, compute the radicand as
+        // (a - c)^2 + b (2 a + 2 c + b).
         0.5 * (sum + ((a - c) * (a - c) + b * (2.0 * a + 2.0 * c + b)).sqrt())
     }
 
-    /// Returns the smaller eigenvalue of the last two rows.
+    /// Returns the smaller eigenvalue of the last two rows, without the sum of the shifts.
     fn smaller(&self) -> f64 {
         let n = self.q.len();
         // The product of the eigenvalues is the product of the quotients.
@@ -151,7 +158,8 @@ impl Segment {
         if larger == 0.0 { 0.0 } else { self.q[n - 2] * (self.q[n - 1] / larger) }
     }
 
-    /// Returns an estimate of the smallest eigenvalue that is rarely too large.
+    /// Returns the next shift, an estimate of the smallest eigenvalue that is rarely too large. Also updates
+    /// `interior`.
     fn next_shift(&self, previous: &Step, interior: &mut f64) -> f64 {
         let n = self.q.len();
         if n < 3 || previous.last > previous.least {
@@ -160,13 +168,14 @@ impl Segment {
             return shift;
         }
         *interior = INTERIOR;
-        // The last two rows have an eigenvector whose component second from the end is `t` relative to the last one.
+        // The last two rows have an eigenvector with components of the magnitudes `t` and 1.
         let smaller = self.smaller();
         let (a, b, c) = (self.q[n - 2], self.e[n - 2], self.q[n - 1]);
         let denominator = a + b - smaller;
         let t = if denominator > 0.0 { (b * c).sqrt() / denominator } else { 1.0 };
-        // An eigenvalue is within the norm of the residual. If the other eigenvalues are far away, it is within the
-        // square of this norm divided by their distance.
+        // The distance from `smaller` to the nearest eigenvalue is at most the norm of the residual. If the other
+        // eigenvalues are far away, it is at most the square of the norm divided by their distance. `residual` is the
+        // square of the norm.
         let residual = self.e[n - 3] * a * t * t / (1.0 + t * t);
         let gap = 0.5 * previous.least - smaller;
         let error = if gap > 0.0 { residual.sqrt().min(residual / gap) } else { residual.sqrt() };
@@ -174,7 +183,7 @@ impl Segment {
         if shift > 0.0 { shift * (1.0 - 4.0 * f64::EPSILON) } else { 0.25 * previous.last.max(0.0) }
     }
 
-    /// Computes the quotients and differences of the segment with a shift.
+    /// Writes the quotients and differences after a step with this shift to `next_q` and `next_e`.
     fn step(&self, shift: f64, next_q: &mut [f64], next_e: &mut [f64]) -> Step {
         let mut d = self.q[0] - shift;
         let mut least = f64::INFINITY;

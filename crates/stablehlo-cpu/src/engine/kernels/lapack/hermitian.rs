@@ -10,7 +10,8 @@ use super::scaling::Scaling;
 use crate::engine::kernels::linalg::Scalar;
 use crate::engine::kernels::transpose::transpose;
 
-/// Computes the eigenvectors `v` and the ascending eigenvalues `w` of one triangle of `a`. Returns whether it succeeded.
+/// Computes the eigenvectors `v` and the ascending eigenvalues `w` of a Hermitian matrix. `a` contains the matrix in
+/// its lower or upper triangle, as `lower` selects. Returns whether the computation succeeded.
 pub(super) fn decompose<T: Scalar<Real: Scalar>>(
     a: &[T],
     n: usize,
@@ -21,13 +22,13 @@ pub(super) fn decompose<T: Scalar<Real: Scalar>>(
     if n == 0 {
         return true;
     }
-    // Read only the selected triangle, because the other triangle may contain arbitrary numbers. Ignore the imaginary
-    // parts of the diagonal, because a Hermitian matrix has a real diagonal.
+    // The other triangle may contain arbitrary numbers, so neither the scaling nor `faer` may use it. Ignore the
+    // imaginary parts of the diagonal, because a Hermitian matrix has a real diagonal.
     let diagonal: Vec<T> = (0..n).map(|i| T::real(a[i * n + i].real_part())).collect();
     let others = a.chunks_exact(n).enumerate().map(|(i, row)| if lower { &row[..i] } else { &row[i + 1..] });
     let Some(scaling) = Scaling::of(others.chain([&diagonal[..]])) else { return false };
-    // The lower triangle of `read`, in column-major order, holds the matrix. The adjoint of an upper triangle is a lower
-    // triangle.
+    // `faer` reads the lower triangle of `read`, which is in column-major order. If the upper triangle is selected,
+    // store its adjoint there.
     let mut read = vec![T::zeroed(); n * n];
     match lower {
         true => transpose(a, n, n, &mut read, |x| scaling.apply(x)),

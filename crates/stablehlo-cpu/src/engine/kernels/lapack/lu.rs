@@ -1,5 +1,5 @@
-//! LU factorization with row exchanges. Panels of columns are factorized one by one, and matrix products apply each panel
-//! to the columns after it.
+//! LU factorization with row exchanges. The columns are divided into panels. After each panel is factorized, a matrix
+//! product updates the columns to the right of it.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
@@ -10,7 +10,7 @@ use crate::engine::kernels::linalg::Scalar;
 
 /// Number of columns of a panel.
 const BLOCK: usize = 32;
-/// Number of maxima that the search for a pivot computes at the same time.
+/// Number of partial maxima in the search for a pivot.
 const LANES: usize = 16;
 
 /// Replaces `a` by its packed LU factors. `rows[k]` is the one-based index of the row that was exchanged with row `k`.
@@ -22,7 +22,7 @@ pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -
     for first in (0..m.min(n)).step_by(BLOCK) {
         let count = BLOCK.min(m.min(n) - first);
         let (height, next) = (m - first, first + count);
-        // Copy the panel, because its columns are searched, scaled and updated one by one.
+        // Copy the panel to column-major order, because its columns are searched, scaled and updated one by one.
         panel.resize(height * count, T::zeroed());
         for (i, row) in a.chunks_exact(n).skip(first).enumerate() {
             row[first..next].iter().enumerate().for_each(|(j, x)| panel[j * height + i] = *x);
@@ -57,8 +57,8 @@ pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -
     zero
 }
 
-/// Factorizes a panel whose columns lie one after the other. `pivots[k]` receives the index of the row that was exchanged
-/// with row `k`.
+/// Factorizes a panel in column-major order. `pivots[k]` receives the index of the panel's row that was exchanged with
+/// row `k`.
 struct Factorize<'a, T> {
     panel: &'a mut [T],
     height: usize,
@@ -90,8 +90,8 @@ impl<T: Scalar> NullaryFnOnce for Factorize<'_, T> {
     }
 }
 
-/// Returns the index of the first of the largest elements. As in LAPACK, the magnitude of a complex number is the sum of
-/// the absolute values of its parts. NaN counts as infinity.
+/// Returns the index of the element with the largest magnitude, and the first one if there are several. As in LAPACK,
+/// the magnitude of a complex number is the sum of the absolute values of its parts. NaN counts as infinity.
 #[inline(always)]
 fn largest<T: Scalar>(x: &[T]) -> usize {
     let size = |x: &T| {
@@ -99,7 +99,7 @@ fn largest<T: Scalar>(x: &[T]) -> usize {
         if size.is_nan() { f64::INFINITY } else { size }
     };
     let greater = |a: f64, b: f64| if b > a { b } else { a };
-    // Several maxima at once, which the compiler keeps in vector registers.
+    // The compiler keeps these partial maxima in vector registers.
     let mut maxima = [0.0; LANES];
     let chunks = x.chunks_exact(LANES);
     let rest = chunks.remainder().iter().map(size).fold(0.0, greater);
@@ -110,8 +110,8 @@ fn largest<T: Scalar>(x: &[T]) -> usize {
     x.iter().position(|x| size(x) == largest).unwrap_or(0)
 }
 
-/// Computes the rows of the upper factor to the right of a panel, by forward substitution. `rows` are the rows of the
-/// panel's diagonal block, and `first..next` are its columns.
+/// Computes the rows of the upper factor to the right of a panel, by forward substitution. The panel consists of the
+/// columns `first..next`. `rows` contains the rows `first..next` of the whole matrix, which has `n` columns.
 struct Substitute<'a, T> {
     rows: &'a mut [T],
     n: usize,

@@ -34,7 +34,7 @@ impl Precision {
     }
 }
 
-/// Returns the number of rows below which `faer` uses QR iterations instead of divide and conquer.
+/// Returns the number of rows below which `faer` uses QR iterations instead of the divide-and-conquer algorithm.
 ///
 /// The rounding errors of QR iterations grow with the number of rows. With this limit, the errors of `f32` results are
 /// as small as those of LAPACK. With `faer`'s default of 128, they are 5 to 10 times as large.

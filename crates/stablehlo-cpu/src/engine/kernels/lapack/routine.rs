@@ -40,8 +40,8 @@ pub(crate) enum Routine {
 }
 
 impl Routine {
-    /// Returns whether the routine computes in the precision of its operands. The other routines need operands in double
-    /// precision.
+    /// Returns whether the routine computes in the precision of its operands. The other routines need operands in
+    /// double precision.
     pub(crate) fn is_native(self) -> bool {
         matches!(self, Self::Symmetric { .. } | Self::Singular { .. } | Self::Lu)
     }
@@ -54,7 +54,8 @@ pub(crate) struct Lapack {
     pub(crate) n: usize,
     /// Number of matrices.
     pub(crate) batch: usize,
-    /// Element type of the matrices: `F64` or `C128`, and for the native routines also `F32` or `C64`.
+    /// Element type of the matrices. It is `F64` or `C128`, or for native routines also `F32` or `C64`. See
+    /// [`Routine::is_native`].
     pub(crate) dtype: DType,
 }
 

@@ -5,8 +5,8 @@ use pulp::NullaryFnOnce;
 use crate::engine::elementwise::map::vectorized;
 use crate::engine::kernels::linalg::Scalar;
 
-/// A power of two that moves the largest element of a matrix near 1. The decompositions work on the scaled matrix,
-/// where squares of elements do not overflow and squares of the largest elements do not underflow.
+/// A power of two that scales the largest element of a matrix to a magnitude close to 1. In the scaled matrix, squares
+/// of elements do not overflow, and squares of the largest elements do not underflow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scaling {
     power: f64,
@@ -19,7 +19,7 @@ impl Scaling {
         for slice in slices {
             largest = largest.max(vectorized(Largest(slice))?);
         }
-        // Both the power and its reciprocal are normal numbers.
+        // Limit the exponent, so that both the power and its reciprocal are normal numbers.
         let exponent = i32::try_from(largest.to_bits() >> 52).map_or(0, |biased| biased - 1023).clamp(-1022, 1022);
         Some(Self { power: if largest == 0.0 { 1.0 } else { 2f64.powi(-exponent) } })
     }
@@ -28,7 +28,7 @@ impl Scaling {
         x.scaled(self.power)
     }
 
-    /// Converts an eigenvalue or a singular value of the scaled matrix to that of the matrix.
+    /// Converts an eigenvalue or a singular value of the scaled matrix to that of the original matrix.
     pub(super) fn undo<T: Scalar>(self, x: T) -> T {
         x.scaled(self.power.recip())
     }
@@ -45,7 +45,7 @@ impl<T: Scalar> NullaryFnOnce for Largest<'_, T> {
 
     #[inline(always)]
     fn call(self) -> Option<f64> {
-        // The product of zero and an infinite or NaN element is NaN, and so is any sum with it.
+        // Zero times an infinite or NaN element is NaN, and every sum that contains it is also NaN.
         let part = |(largest, check): (f64, f64), x: &T| {
             let (re, im) = (x.real_part().abs(), x.imaginary().abs());
             let size = if im > re { im } else { re };

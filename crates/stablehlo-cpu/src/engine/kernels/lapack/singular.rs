@@ -1,4 +1,5 @@
-//! Singular value decompositions, computed by `faer`.
+//! Singular value decompositions. `faer` computes them, except for the singular values of most matrices without
+//! vectors, which [`dqds`] computes.
 
 use faer::diag::Diag;
 use faer::dyn_stack::{MemBuffer, MemStack};
@@ -11,8 +12,8 @@ use super::scaling::Scaling;
 use crate::engine::kernels::linalg::Scalar;
 use crate::engine::kernels::transpose::transpose;
 
-/// Maximum quotient of the extents of a matrix that is reduced to bidiagonal form directly. `faer` first computes the QR
-/// factorization of matrices with a larger quotient.
+/// Maximum ratio of the longer to the shorter side of a matrix that [`values`] reduces to bidiagonal form directly. For
+/// larger ratios, it is faster to let `faer` compute a QR factorization first.
 const TALL: usize = 2;
 
 /// The outputs for `u` and for the adjoint of `v`, and whether both matrices are square.
@@ -83,10 +84,11 @@ pub(super) fn decompose<T: Scalar<Real: Scalar>>(
     true
 }
 
-/// Computes the singular values only, from the bidiagonal form.
+/// Computes only the singular values, from the bidiagonal form. Returns whether the algorithm converged.
 fn values<T: Scalar<Real: Scalar>>(a: &[T], m: usize, n: usize, s: &mut [T::Real], scaling: Scaling) -> bool {
     let (rows, columns) = (m.max(n), m.min(n));
-    // The transpose has the same singular values. Take the one that has at least as many rows as columns, column-major.
+    // A matrix and its transpose have the same singular values. Store the one with at least as many rows as columns, in
+    // column-major order.
     let mut matrix = vec![T::zeroed(); m * n];
     match m >= n {
         true => transpose(a, m, n, &mut matrix, |x| scaling.apply(x)),

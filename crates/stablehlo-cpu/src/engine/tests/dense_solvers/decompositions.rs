@@ -4,7 +4,7 @@ use super::*;
 use crate::engine::dtype::DType;
 use crate::engine::kernels::lapack::{Lapack, Routine};
 
-/// An element type of the decompositions. `Number` lacks complex numbers of two `f32`.
+/// An element type of the decompositions. `Number` is not implemented for `Complex<f32>`.
 trait Element: Scalar<Real: Scalar> {
     const DTYPE: DType;
     const EPSILON: f64;
@@ -273,7 +273,7 @@ fn matrices_for_lu<T: Element>() {
     for (m, n) in [(1, 1), (5, 5), (31, 33), (33, 31), (32, 32), (33, 33), (64, 64), (80, 80), (20, 90), (90, 20)] {
         let a: Vec<T> = values::<C64>(m * n, n).into_iter().map(T::of).collect();
         assert_eq!(check_lu(m, n, &a), 0);
-        // A column of zeros. The factors are finite, and the diagonal element of this column is zero.
+        // With a column of zeros, the factors are finite, and the diagonal element of this column is zero.
         let empty = (m / 2).min(n / 2);
         if empty > 0 {
             let zero = |at: usize| if at % n == empty { T::real(0.0) } else { a[at] };
