@@ -23,7 +23,8 @@ const SMALL: usize = 64 << 10;
 /// With smaller chunks, the copy of one chunk would overlap with the transfer of the previous one. However, all-reduces
 /// on busy cores take longer with chunks of 512 KiB to 8 MiB than with this size.
 const CHUNK: usize = 32 << 20;
-/// Limit of the unsent bytes for one process. If it is reached, [`Queue::send`] waits before it adds another chunk.
+/// Limit of the unsent bytes for one process. If it is reached, [`Queue::send`] waits before it adds another
+/// large message.
 const WINDOW: usize = 64 << 20;
 /// How long the thread polls for messages without sleeping after the latest message.
 const BUSY: Duration = Duration::from_micros(300);
@@ -118,6 +119,10 @@ impl Queue {
         let len = parts.iter().map(|part| part.len()).sum();
         let mut bytes = header.encode(len).to_vec();
         let mut parts = Parts { now: &[], next: parts.iter() };
+        if len > SMALL {
+            // Wait before taking the lock, so that a failure is reported without this wait.
+            self.wait(to);
+        }
         let _sender = lock(sender);
         if len <= SMALL {
             bytes.resize(Header::SIZE + len, 0);
@@ -131,7 +136,6 @@ impl Queue {
         while left > 0 {
             let size = left.min(CHUNK);
             let bytes = self.blocks.filled(size, |bytes| parts.copy_to(bytes));
-            self.wait(to);
             self.push(Outgoing { to, bytes });
             left -= size;
         }
@@ -183,6 +187,9 @@ impl Queue {
         let state = lock(&self.state);
         if state.outgoing.is_empty() {
             drop(self.changed.wait_timeout(state, PAUSE).unwrap_or_else(PoisonError::into_inner));
+        } else {
+            drop(state);
+            std::thread::yield_now();
         }
     }
 }

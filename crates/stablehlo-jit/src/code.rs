@@ -21,9 +21,9 @@ use crate::verify::verify;
 type Entry = unsafe extern "C" fn(*const *mut u8, *const u8, *mut Context<'_, '_>, u64) -> i32;
 
 /// Maximum number of parts that a step reads for which no memory is allocated.
-const FEW_READS: usize = 8;
+const INLINE_READS: usize = 8;
 /// Maximum number of parts that a step writes for which no memory is allocated.
-const FEW_WRITES: usize = 4;
+const INLINE_WRITES: usize = 4;
 
 /// A compiled program.
 pub struct Code {
@@ -197,7 +197,7 @@ extern "C" fn call_host(context: *mut Context<'_, '_>, step: u32) -> i32 {
     // SAFETY: J2 (host steps): the part lies in a writable array, and no other part of the step overlaps it.
     let write = |part: &Part| unsafe { std::slice::from_raw_parts_mut(start(part), part.bytes) };
     // Most steps have few parts. Filling an array is faster than filling a `SmallVec`.
-    let (mut few, mut many): ([&[u8]; FEW_READS], Vec<&[u8]>) = ([&[]; FEW_READS], Vec::new());
+    let (mut few, mut many): ([&[u8]; INLINE_READS], Vec<&[u8]>) = ([&[]; INLINE_READS], Vec::new());
     let reads: &[&[u8]] = match few.get_mut(..step_of.reads.len()) {
         Some(few) => {
             few.iter_mut().zip(&step_of.reads).for_each(|(to, part)| *to = read(part));
@@ -208,8 +208,8 @@ extern "C" fn call_host(context: *mut Context<'_, '_>, step: u32) -> i32 {
             &many
         }
     };
-    let (mut few, mut many): ([&mut [u8]; FEW_WRITES], Vec<&mut [u8]>) =
-        ([(); FEW_WRITES].map(|()| &mut [][..]), Vec::new());
+    let (mut few, mut many): ([&mut [u8]; INLINE_WRITES], Vec<&mut [u8]>) =
+        ([(); INLINE_WRITES].map(|()| &mut [][..]), Vec::new());
     let writes: &mut [&mut [u8]] = match few.get_mut(..step_of.writes.len()) {
         Some(few) => {
             few.iter_mut().zip(&step_of.writes).for_each(|(to, part)| *to = write(part));

@@ -78,7 +78,7 @@ impl CpuExecutable {
     /// expected to be short, too. Always returns false for programs with side effects or with devices of several
     /// processes.
     #[inline]
-    pub(crate) fn was_quick(&self) -> bool {
+    pub(crate) fn is_expected_quick(&self) -> bool {
         self.recent_runs.are_short() && !self.has_side_effects && self.span.is_none()
     }
 

@@ -112,17 +112,17 @@ impl State {
             }
             return Ok(Started { event: Event::ready(), is_awaited: false });
         }
-        if executable.was_quick() && !executable.has_first_part() && member.is_none() && is_ready(launch) {
+        if executable.is_expected_quick() && !executable.has_first_part() && member.is_none() && is_ready(launch) {
             let outputs = self.compute_stoppable(executable, launch, None);
-            return Self::started_here(executable, launch, outputs);
+            return Self::finish_on_caller(executable, launch, outputs);
         }
         let is_awaited = self.is_awaited(executable) && is_ready(launch);
         let mut paused = None;
         if executable.has_first_part() && member.is_none() && is_ready(launch) {
             match self.first_part(executable, launch) {
                 Ok(FirstPart::Paused(run)) => paused = Some(run),
-                Ok(FirstPart::Ended(outputs)) => return Self::started_here(executable, launch, Ok(outputs)),
-                Err(error) => return Self::started_here(executable, launch, Err(error)),
+                Ok(FirstPart::Ended(outputs)) => return Self::finish_on_caller(executable, launch, Ok(outputs)),
+                Err(error) => return Self::finish_on_caller(executable, launch, Err(error)),
             }
         }
         if !is_awaited {
@@ -140,7 +140,7 @@ impl State {
 
     /// Sets the outputs of a launch whose program ran on the caller's thread. If the run failed, the outputs and the
     /// event report its error.
-    fn started_here<B: Backend<Buffer = CpuBuffer>>(
+    fn finish_on_caller<B: Backend<Buffer = CpuBuffer>>(
         executable: &CpuExecutable,
         launch: &mut Launch<'_, B>,
         outputs: Result<Vec<Tensor>>,

@@ -7,22 +7,22 @@ use super::custom_calls::calls_on_this_thread;
 
 /// Maximum duration of a short run. Handing such a run to another thread would add a considerable part of this time, in
 /// particular if the cores are busy.
-const SHORT: Duration = Duration::from_micros(100);
+const MAX_SHORT: Duration = Duration::from_micros(100);
 /// Number of consecutive short runs after which the next run is expected to be short.
-const ENOUGH: u32 = 4;
+const MIN_SHORT_RUNS: u32 = 4;
 
 /// The number of consecutive short runs of a program.
 ///
 /// The duration of a program with loops is not known in advance. However, most programs take about the same time in
-/// each run. The count stops at [`ENOUGH`].
+/// each run. The count stops at [`MIN_SHORT_RUNS`].
 #[derive(Debug, Default)]
 pub(crate) struct RecentRuns(AtomicU32);
 
 impl RecentRuns {
-    /// Returns whether each of the last [`ENOUGH`] runs was short.
+    /// Returns whether each of the last [`MIN_SHORT_RUNS`] runs was short.
     #[inline]
     pub(crate) fn are_short(&self) -> bool {
-        self.0.load(Ordering::Relaxed) >= ENOUGH
+        self.0.load(Ordering::Relaxed) >= MIN_SHORT_RUNS
     }
 
     /// Runs the program, and records whether the run was short. A run that calls a handler of a custom call does not
@@ -30,7 +30,7 @@ impl RecentRuns {
     pub(crate) fn measure<T, E>(&self, run: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let (start, calls) = (Instant::now(), calls_on_this_thread());
         let result = run()?;
-        if start.elapsed() > SHORT || calls_on_this_thread() != calls {
+        if start.elapsed() > MAX_SHORT || calls_on_this_thread() != calls {
             self.0.store(0, Ordering::Relaxed);
         } else if !self.are_short() {
             // This update is not atomic. If two runs end at the same time, it may count only one of them, and the
@@ -61,14 +61,14 @@ mod tests {
         while !runs.are_short() {
             run(&runs, Duration::ZERO);
         }
-        run(&runs, 2 * SHORT);
+        run(&runs, 2 * MAX_SHORT);
         assert!(!runs.are_short());
     }
 
     #[test]
     fn failed_runs_do_not_count() {
         let runs = RecentRuns::default();
-        (0..2 * ENOUGH).for_each(|_| runs.measure(|| Err::<(), _>(())).unwrap_err());
+        (0..2 * MIN_SHORT_RUNS).for_each(|_| runs.measure(|| Err::<(), _>(())).unwrap_err());
         assert!(!runs.are_short());
     }
 }

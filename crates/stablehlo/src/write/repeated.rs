@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use crate::ir::{Op, OpKind};
 
 /// Maximum number of different ops that are kept for each kind. The search among them is linear.
-const MOST: usize = 16;
+const MAX_OPS_PER_KIND: usize = 16;
 
 /// The indices of an op's name and attributes in the tables.
 #[derive(Clone, Copy)]
@@ -30,14 +30,14 @@ impl<'a> Repeated<'a> {
     /// Returns the fields of an earlier op with the same name and attributes, if one is known.
     pub(super) fn find(&self, op: &Op) -> Option<OpFields> {
         let known = self.known.get(&discriminant(&op.kind))?;
-        known.iter().find(|(other, _)| is_same(op, other)).map(|&(_, fields)| fields)
+        known.iter().find(|(other, _)| has_same_fields(op, other)).map(|&(_, fields)| fields)
     }
 
     /// Records the fields of an op for which [`Self::find`] returned `None`.
     pub(super) fn add(&mut self, op: &'a Op, fields: OpFields) {
         let known = self.known.entry(discriminant(&op.kind)).or_default();
-        // An op that is not the same as itself is of a kind that `is_same` does not support.
-        if known.len() < MOST && is_same(op, op) {
+        // An op that is not the same as itself is of a kind that `has_same_fields` does not support.
+        if known.len() < MAX_OPS_PER_KIND && has_same_fields(op, op) {
             known.push((op, fields));
         }
     }
@@ -45,7 +45,7 @@ impl<'a> Repeated<'a> {
 
 /// Returns whether two ops have the same name and attributes in an artifact. Always returns `false` for rare kinds of
 /// ops, and for kinds whose attributes in the artifact also depend on types or regions.
-fn is_same(a: &Op, b: &Op) -> bool {
+fn has_same_fields(a: &Op, b: &Op) -> bool {
     let counts = |op: &Op| (op.operands.len(), op.results.len());
     counts(a) == counts(b)
         && a.attributes.is_empty()
