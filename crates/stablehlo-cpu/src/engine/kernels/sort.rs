@@ -1,5 +1,7 @@
 //! `sort`. The sort is stable even if the op does not require a stable sort.
 
+use std::collections::BinaryHeap;
+
 use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::{Context, Kernel};
@@ -11,10 +13,15 @@ use crate::engine::stop::Stop;
 use crate::engine::tile::TileProgram;
 use crate::error::RunError;
 
-/// Sorts tensors of shape `[outer, n, inner]` along the middle dimension. All tensors are permuted in the same way.
+/// If at most this part of the elements is kept, the kernel collects the smallest elements in a heap.
+const FEW: usize = 16;
+
+/// Sorts tensors of shape `[outer, n, inner]` along the middle dimension. All tensors are permuted in the same way. The
+/// results have the shape `[outer, kept, inner]`, and contain only the first elements in sorted order.
 pub(crate) struct Sort {
     pub(crate) outer: usize,
     pub(crate) n: usize,
+    pub(crate) kept: usize,
     pub(crate) inner: usize,
     pub(crate) sizes: Vec<usize>,
     pub(crate) order: Order,
@@ -34,7 +41,7 @@ impl Kernel for Sort {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         let count = self.sizes.len();
         let (tensors, captured) = ins.split_at(count);
-        if self.n == 0 || self.inner == 0 {
+        if self.kept == 0 || self.inner == 0 {
             return Ok(());
         }
         // Create one task per outer index, because the elements of an outer index are contiguous in every output.
@@ -43,7 +50,7 @@ impl Kernel for Sort {
         for outer in 0..self.outer {
             let mut mine = Vec::with_capacity(count);
             for (out, &size) in rest.iter_mut().zip(&self.sizes) {
-                let (head, tail) = std::mem::take(out).split_at_mut(self.n * self.inner * size);
+                let (head, tail) = std::mem::take(out).split_at_mut(self.kept * self.inner * size);
                 mine.push(head);
                 *out = tail;
             }
@@ -52,17 +59,25 @@ impl Kernel for Sort {
         let bytes = tensors.iter().map(|t| t.len()).sum::<usize>().saturating_mul(16);
         let failure = parallel::Failure::default();
         parallel::each_until(cx.stop, tasks, bytes, |(outer, mut outs)| {
-            let mut rows: Vec<Vec<u128>> = self.sizes.iter().map(|&s| vec![0; (self.n * s).div_ceil(16)]).collect();
+            let copied = if self.inner == 1 { 0 } else { self.n };
+            let mut rows: Vec<Vec<u128>> = self.sizes.iter().map(|&s| vec![0; (copied * s).div_ceil(16)]).collect();
             for inner in 0..self.inner {
-                for ((tensor, row), &size) in tensors.iter().zip(&mut rows).zip(&self.sizes) {
+                // Copy rows whose elements are not contiguous.
+                for ((tensor, row), &size) in tensors.iter().zip(&mut rows).zip(&self.sizes).filter(|_| copied > 0) {
                     with_size!(size, T => {
                         let src: &[T] = &cast_slice::<u8, T>(tensor)[outer * self.n * self.inner + inner..];
                         let row = &mut cast_slice_mut::<u128, T>(row)[..self.n];
                         row.iter_mut().zip(src.iter().step_by(self.inner)).for_each(|(r, &s)| *r = s);
                     });
                 }
-                let rows: Vec<&[u8]> =
-                    rows.iter().zip(&self.sizes).map(|(r, &s)| &cast_slice(r)[..self.n * s]).collect();
+                let each = tensors.iter().zip(&rows).zip(&self.sizes);
+                let rows: Vec<&[u8]> = each
+                    .map(|((tensor, row), &size)| {
+                        let (all, start): (&[u8], usize) =
+                            if copied > 0 { (cast_slice(row), 0) } else { (tensor, outer) };
+                        &all[start * self.n * size..][..self.n * size]
+                    })
+                    .collect();
                 let order = match cx.check().and_then(|()| self.permutation(&rows, captured, cx.stop)) {
                     Ok(order) => order,
                     Err(error) => return failure.note(Err(error)),
@@ -87,8 +102,35 @@ impl Kernel for Sort {
     }
 }
 
+/// Returns the indices of the `kept` smallest of `n` pairs of a key and an index, in ascending order of the pairs. Equal
+/// keys are ordered by their index, so the sort is stable.
+fn first_of(pairs: impl Iterator<Item = (u64, u32)>, n: usize, kept: usize) -> Vec<u32> {
+    let smallest = if kept <= n / FEW {
+        // Most elements are larger than the largest of the smallest pairs so far, and only cost a comparison.
+        let mut pairs = pairs;
+        let mut heap: BinaryHeap<(u64, u32)> = pairs.by_ref().take(kept).collect();
+        for pair in pairs {
+            if let Some(mut largest) = heap.peek_mut()
+                && pair < *largest
+            {
+                *largest = pair;
+            }
+        }
+        heap.into_sorted_vec()
+    } else {
+        let mut all: Vec<(u64, u32)> = pairs.collect();
+        if kept < n {
+            all.select_nth_unstable(kept);
+            all.truncate(kept);
+        }
+        all.sort_unstable();
+        all
+    };
+    smallest.into_iter().map(|(_, i)| i).collect()
+}
+
 impl Sort {
-    /// Returns the indices of one row's elements in sorted order.
+    /// Returns the indices of the first elements of one row in sorted order.
     fn permutation(&self, rows: &[&[u8]], captured: &[&[u8]], stop: Option<&Stop>) -> Result<Vec<u32>, RunError> {
         match &self.order {
             Order::Key { operand, key, size, dtype, descending, total } => {
@@ -104,21 +146,23 @@ impl Sort {
                     }
                 };
                 let flip = if *descending { u64::MAX } else { 0 };
-                let mut pairs: Vec<(u64, u32)> = with_dtype!(*dtype, T => {
+                Ok(with_dtype!(*dtype, T => {
                     let zero = T::order(bytemuck::Zeroable::zeroed());
-                    cast_slice::<u8, T>(keys).iter().zip(0..).map(|(&k, i)| {
+                    let pairs = cast_slice::<u8, T>(keys).iter().zip(0..).map(|(&k, i)| {
                         // `T::order` is a total order, in which -0 immediately precedes +0. If `total` is not set, -0
                         // and +0 are equal, so map -0 to the key of +0.
                         let order = k.order();
                         let order = if !*total && dtype.is_float() && order.wrapping_add(1) == zero { zero } else { order };
                         (order ^ flip, i)
-                    }).collect()
-                }, _ => Vec::new());
-                // Equal keys are ordered by their index, so the sort is stable.
-                pairs.sort_unstable();
-                Ok(pairs.into_iter().map(|(_, i)| i).collect())
+                    });
+                    first_of(pairs, self.n, self.kept)
+                }, _ => Vec::new()))
             }
-            Order::Comparator(body) => self.merge(body, rows, captured, stop),
+            Order::Comparator(body) => {
+                let mut order = self.merge(body, rows, captured, stop)?;
+                order.truncate(self.kept);
+                Ok(order)
+            }
         }
     }
 

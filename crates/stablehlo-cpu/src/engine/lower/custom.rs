@@ -12,7 +12,6 @@ use crate::engine::kernels::householder::{HouseholderProduct, Qr};
 use crate::engine::kernels::linalg::Field;
 use crate::engine::kernels::sort::{Order, Sort};
 use crate::engine::tile::Iota;
-use crate::engine::view::{View, strides_of};
 use crate::order::{Order as StorageOrder, inverse_permutation};
 
 /// Returns the indices of the result and the operand of `#stablehlo.output_operand_alias<output_tuple_indices = [1],
@@ -235,21 +234,16 @@ impl<'m> LoweringContext<'_, 'm> {
         let kernel = Sort {
             outer: dims[..dimension].iter().product(),
             n: dims[dimension],
+            kept,
             inner: dims[dimension + 1..].iter().product(),
             sizes: inputs.iter().map(|x| x.ty.dtype.size()).collect(),
             order,
         };
-        let types: Vec<TensorType> = inputs.iter().map(|x| x.ty.clone()).collect();
-        let sorted = self.kernel(kernel, ins, &[], &types);
         let mut taken = dims.to_vec();
         taken[dimension] = kept;
-        let view = View::new(&taken, &strides_of(&dims), 0);
-        let mut results = Vec::with_capacity(types.len());
-        for (v, ty) in sorted.into_iter().zip(types) {
-            let v = self.load(v, view.clone());
-            results.push(TypedValue { value: v, ty: self.typed(ty.dtype, &taken)? });
-        }
-        Ok(results)
+        let types = inputs.iter().map(|x| self.typed(x.ty.dtype, &taken)).collect::<Result<Vec<TensorType>>>()?;
+        let sorted = self.kernel(kernel, ins, &[], &types);
+        Ok(sorted.into_iter().zip(types).map(|(value, ty)| TypedValue { value, ty }).collect())
     }
 
     fn approx_top_k(&mut self) -> Result<()> {

@@ -231,6 +231,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let kernel = Sort {
             outer: dims[..dimension].iter().product(),
             n: dims[dimension],
+            kept: dims[dimension],
             inner: dims[dimension + 1..].iter().product(),
             sizes: operands.iter().map(|x| x.ty.dtype.size()).collect(),
             order,
@@ -273,7 +274,7 @@ impl<'m> LoweringContext<'_, 'm> {
             let (left, right) = (region.args[2 * operand], region.args[2 * operand + 1]);
             let plain = a == left && b == right;
             let mut budget = MAX_MIRRORED;
-            if !plain && !mirrored(ops, [a, b], [left, right], &mut budget) {
+            if !plain && !mirrored(region, [a, b], [left, right], &mut budget) {
                 continue;
             }
             if plain {
@@ -297,7 +298,7 @@ const MAX_MIRRORED: usize = 256;
 /// compute the second value from the second argument. `left` is the number of pairs of values that may still be
 /// compared.
 fn mirrored(
-    ops: &[stablehlo::ir::Op],
+    region: &Region,
     made: [stablehlo::ir::ValueId; 2],
     arguments: [stablehlo::ir::ValueId; 2],
     left: &mut usize,
@@ -309,8 +310,10 @@ fn mirrored(
         return false;
     }
     *left -= 1;
-    let maker = |v| ops.iter().find(|op| op.results.contains(&v));
+    let maker = |v| region.ops.iter().find(|op| op.results.contains(&v));
     match made.map(maker) {
+        // A value from outside the region. Frameworks move constants there.
+        [None, None] => made[0] == made[1] && !region.args.contains(&made[0]),
         [Some(x), Some(y)] => {
             let constant = matches!((&x.kind, &y.kind), (OpKind::Constant(p), OpKind::Constant(q)) if p == q);
             let mut pairs = x.operands.iter().zip(&y.operands);
@@ -318,9 +321,8 @@ fn mirrored(
                 || (x.regions.is_empty()
                     && same_elementwise(&x.kind, &y.kind)
                     && x.operands.len() == y.operands.len()
-                    && pairs.all(|(&p, &q)| mirrored(ops, [p, q], arguments, left)))
+                    && pairs.all(|(&p, &q)| mirrored(region, [p, q], arguments, left)))
         }
-        // Values from outside the region and arguments of other operands do not match.
         _ => false,
     }
 }
@@ -334,5 +336,41 @@ fn same_elementwise(x: &OpKind, y: &OpKind) -> bool {
             p == q && s == t
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns whether a comparator that compares `%p` and `%q` compares the keys of its arguments `%x` and `%y`. `%c`
+    /// and `%d` are values from outside the comparator.
+    fn has_key(body: &str) -> bool {
+        let text = format!(
+            "func.func @main(%a: tensor<4xf32>, %c: tensor<f32>, %d: tensor<f32>) -> tensor<4xf32> {{
+               %0 = \"stablehlo.sort\"(%a) ({{
+                 ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+                   {body}
+                   %r = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                   stablehlo.return %r : tensor<i1>
+               }}) {{dimension = 0 : i64}} : (tensor<4xf32>) -> tensor<4xf32>
+               return %0 : tensor<4xf32>
+             }}"
+        );
+        let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
+        let region = &module.entry().unwrap().body.ops[0].regions[0];
+        let compare = &region.ops[region.ops.len() - 2];
+        let made = [compare.operands[0], compare.operands[1]];
+        mirrored(region, made, [region.args[0], region.args[1]], &mut { MAX_MIRRORED })
+    }
+
+    #[test]
+    fn keys_may_use_values_from_outside_the_comparator() {
+        let sum = |result: &str, a: &str, b: &str| format!("{result} = stablehlo.add {a}, {b} : tensor<f32>\n");
+        let both = |left: (&str, &str), right: (&str, &str)| sum("%p", left.0, left.1) + &sum("%q", right.0, right.1);
+        assert!(has_key(&both(("%x", "%c"), ("%y", "%c"))));
+        assert!(!has_key(&both(("%x", "%c"), ("%y", "%d"))), "different values");
+        assert!(!has_key(&both(("%x", "%x"), ("%y", "%x"))), "the second key uses the first argument");
+        assert!(!has_key(&both(("%x", "%c"), ("%x", "%c"))), "both keys use the first argument");
     }
 }

@@ -92,6 +92,32 @@ fn top_k_order() {
 }
 
 #[test]
+fn top_k_of_many_elements() {
+    // Every number occurs about five times.
+    let x: Vec<i32> = (0..2000).map(|i| i * 7919 % 401).collect();
+    for k in [1, 60, 900, 1000] {
+        let p = program(
+            "%a: tensor<2x1000xi32>",
+            &format!("tensor<2x{k}xi32>, tensor<2x{k}xi32>"),
+            &format!(
+                "%0:2 = chlo.top_k(%a, k = {k}) : tensor<2x1000xi32> -> (tensor<2x{k}xi32>, tensor<2x{k}xi32>)
+                 return %0#0, %0#1 : tensor<2x{k}xi32>, tensor<2x{k}xi32>"
+            ),
+        );
+        let outputs = p.run(vec![tensor(DType::I32, &[2, 1000], &x)]).expect("it runs");
+        let sorted = |row: &[i32]| {
+            let mut order: Vec<(i32, i32)> = row.iter().copied().zip(0..).collect();
+            order.sort_by_key(|&(value, _)| std::cmp::Reverse(value));
+            order.truncate(k);
+            order
+        };
+        let want: Vec<(i32, i32)> = x.chunks(1000).flat_map(sorted).collect();
+        assert_eq!(outputs[0].as_slice::<i32>().unwrap(), want.iter().map(|pair| pair.0).collect::<Vec<_>>());
+        assert_eq!(outputs[1].as_slice::<i32>().unwrap(), want.iter().map(|pair| pair.1).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn ragged_dot() {
     let p = program(
         "%a: tensor<3x2xf32>, %b: tensor<2x2x1xf32>, %g: tensor<2xi32>",

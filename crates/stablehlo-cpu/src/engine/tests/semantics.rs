@@ -113,6 +113,37 @@ fn weak_order_of_floats() {
     assert_eq!(bits, expected.map(f32::to_bits));
 }
 
+/// JAX's comparator of `argsort`. JAX moves its constants out of the region.
+#[test]
+fn argsort_is_stable_and_orders_nan_last() {
+    let ty = "tensor<6xf32>";
+    let argsort = program(
+        &format!("%a: {ty}"),
+        "tensor<6xi32>",
+        &format!(
+            r#"%nan = stablehlo.constant dense<0x7FC00000> : tensor<f32>
+            %zero = stablehlo.constant dense<0.0> : tensor<f32>
+            %i = stablehlo.iota dim = 0 : tensor<6xi32>
+            %0:2 = "stablehlo.sort"(%a, %i) <{{dimension = 0 : i64, is_stable = true}}> ({{
+              ^bb0(%x: tensor<f32>, %y: tensor<f32>, %p: tensor<i32>, %q: tensor<i32>):
+                %1 = stablehlo.compare EQ, %x, %zero, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                %2 = stablehlo.select %1, %zero, %x : tensor<i1>, tensor<f32>
+                %3 = stablehlo.compare NE, %x, %x, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                %4 = stablehlo.select %3, %nan, %2 : tensor<i1>, tensor<f32>
+                %5 = stablehlo.compare EQ, %y, %zero, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                %6 = stablehlo.select %5, %zero, %y : tensor<i1>, tensor<f32>
+                %7 = stablehlo.compare NE, %y, %y, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                %8 = stablehlo.select %7, %nan, %6 : tensor<i1>, tensor<f32>
+                %9 = stablehlo.compare LT, %4, %8, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                stablehlo.return %9 : tensor<i1>
+            }}) : ({ty}, tensor<6xi32>) -> ({ty}, tensor<6xi32>)
+            return %0#1 : tensor<6xi32>"#
+        ),
+    );
+    let a = tensor(DType::F32, &[6], &[-f32::NAN, 0.0f32, -0.0, f32::NAN, 3.0, f32::NEG_INFINITY]);
+    assert_eq!(run::<i32>(&argsort, vec![a]), [5, 1, 2, 4, 0, 3]);
+}
+
 #[test]
 fn start_indices_are_clamped() {
     let slice = program(
