@@ -334,6 +334,8 @@ impl<'m> LoweringContext<'_, 'm> {
             }
             OpKind::RngBitGenerator { algorithm } => self.rng_bit_generator(*algorithm),
             OpKind::Call { callee } => self.call(callee),
+            // The decomposition sorts all elements.
+            OpKind::Composite { name, .. } if name == "chlo.top_k" => self.top_k(),
             OpKind::Composite { decomposition, .. } => self.call(decomposition),
             OpKind::While => self.while_loop(),
             OpKind::If => self.branches(Select::Pred),

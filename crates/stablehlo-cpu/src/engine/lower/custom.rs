@@ -207,6 +207,7 @@ impl<'m> LoweringContext<'_, 'm> {
         };
         let config = match &self.op.kind {
             OpKind::CustomCall { backend_config, .. } => within(backend_config),
+            OpKind::Composite { composite_attributes, .. } => find_attribute(composite_attributes, name),
             _ => None,
         };
         find_attribute(attributes, name)

@@ -1,7 +1,7 @@
 //! Tests of the ops of StableHLO's client dialect, and of ops that the specification no longer contains.
 
 use super::{op, program, run, tensor};
-use crate::DType;
+use crate::{DType, compile};
 
 fn chlo<T: bytemuck::Pod>(name: &str, dtype: DType, operands: &[&[T]]) -> Vec<T> {
     let n = operands[0].len();
@@ -115,6 +115,43 @@ fn top_k_of_many_elements() {
         assert_eq!(outputs[0].as_slice::<i32>().unwrap(), want.iter().map(|pair| pair.0).collect::<Vec<_>>());
         assert_eq!(outputs[1].as_slice::<i32>().unwrap(), want.iter().map(|pair| pair.1).collect::<Vec<_>>());
     }
+}
+
+/// JAX sends `top_k` as a composite. The result must be that of the decomposition.
+#[test]
+fn top_k_as_composite() {
+    let (input, results) = ("tensor<6xf32>", "tensor<4xf32>, tensor<4xi32>");
+    let text = |body: &str| {
+        format!(
+            "func.func @main(%a: {input}) -> ({results}) {{
+               {body}
+               return %0#0, %0#1 : {results}
+             }}
+             func.func private @decomposition(%a: {input}) -> ({results}) {{
+               %0 = stablehlo.iota dim = 0 : tensor<6xi32>
+               %1:2 = \"stablehlo.sort\"(%a, %0) <{{dimension = 0 : i64, is_stable = true}}> ({{
+                 ^bb0(%x: tensor<f32>, %y: tensor<f32>, %p: tensor<i32>, %q: tensor<i32>):
+                   %r = stablehlo.compare GT, %x, %y, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                   stablehlo.return %r : tensor<i1>
+               }}) : ({input}, tensor<6xi32>) -> ({input}, tensor<6xi32>)
+               %2 = stablehlo.slice %1#0 [0:4] : ({input}) -> tensor<4xf32>
+               %3 = stablehlo.slice %1#1 [0:4] : (tensor<6xi32>) -> tensor<4xi32>
+               return %2, %3 : {results}
+             }}"
+        )
+    };
+    let composite = format!(
+        "%0:2 = stablehlo.composite \"chlo.top_k\" %a {{composite_attributes = {{k = 4 : i64}},
+           decomposition = @decomposition, version = 1 : i32}} : ({input}) -> ({results})"
+    );
+    let decomposed = format!("%0:2 = func.call @decomposition(%a) : ({input}) -> ({results})");
+    let run = |body: &str| {
+        let a = tensor(DType::F32, &[6], &[1f32, -0.0, f32::NAN, 0.0, 1.0, -f32::NAN]);
+        let module = stablehlo::parse(text(body), stablehlo::VerifyLevel::FULL).expect("it parses");
+        let outputs = compile(&module).expect("it compiles").run(vec![a]).expect("it runs");
+        outputs.iter().map(|output| output.bytes().to_vec()).collect::<Vec<_>>()
+    };
+    assert_eq!(run(&composite), run(&decomposed));
 }
 
 #[test]
