@@ -29,6 +29,8 @@ const CASES: &[(&str, &str, f64)] = cases! {
     "column_sums" 1.0
     "transpose" 1.0
     "sort" 1.0
+    "argsort" 1.0
+    "top_k" 1.0
     "matmul_64" 1.0
     "matmul_1024" 1.0
     "matmul_2048" 1.0
