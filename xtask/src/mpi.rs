@@ -30,7 +30,8 @@ pub(crate) fn run() -> Result<(), Error> {
     jax()
 }
 
-/// Builds the plugin, and runs the tests in [`JAX_TESTS`]. Skips them if there is no Python environment with JAX.
+/// Builds the plugin with the feature `mpi`, and runs the tests in [`JAX_TESTS`] with it. If no Python environment with
+/// JAX can be created, prints that the tests are skipped.
 fn jax() -> Result<(), Error> {
     let python = JAX.iter().find(|jax| jax.version == MAIN).ok_or("no version of JAX").map_err(Error::from);
     let python = match python.and_then(Jax::python) {

@@ -63,35 +63,30 @@ pub(super) fn product<W: Wide>(
     let Some(product) = VectorProduct::new((m, k, n), (a.row, a.column), (b.row, b.column)) else { return false };
     let VectorProduct { is_matrix_left, count, free, contract, step } = product;
     let (matrix, vector) = if is_matrix_left { (a, b) } else { (b, a) };
-    let mut room;
-    let x = match contiguous(vector, step, k) {
-        Some(x) => x,
-        None => {
-            room = [W::default(); LONGEST];
-            gathered(vector, step, &mut room[..k])
-        }
-    };
     let (data, out) = (&matrix.data[matrix.offset..], &mut out[..count]);
-    if product.has_contiguous_rows() {
-        vectorized(Rows { data, stride: free, x, out });
-    } else {
-        vectorized(Columns { data, stride: contract, x, out });
-    }
+    with_contiguous(vector, step, k, |x| {
+        if product.has_contiguous_rows() {
+            vectorized(Rows { data, stride: free, x, out });
+        } else {
+            vectorized(Columns { data, stride: contract, x, out });
+        }
+    });
     true
 }
 
-/// Returns the vector of `count` elements that starts at the offset of `from` and has this stride. Returns `None` if
-/// its elements are not contiguous.
-fn contiguous<'a, W>(from: &Matrix<'a, W>, stride: usize, count: usize) -> Option<&'a [W]> {
-    (stride == 1 || count == 1).then(|| &from.data[from.offset..][..count])
-}
-
-/// Copies the vector that starts at the offset of `from` and has this stride to `to`, which has its length.
-fn gathered<'t, W: Copy>(from: &Matrix<'_, W>, stride: usize, to: &'t mut [W]) -> &'t [W] {
-    for (x, &y) in to.iter_mut().zip(from.data[from.offset..].iter().step_by(stride.max(1))) {
+/// Passes `then` the vector of `count` elements that starts at the offset of `from` and has this stride. Copies the vector
+/// first unless its elements are contiguous. `count` is at most [`LONGEST`].
+#[inline(always)]
+fn with_contiguous<W: Wide>(from: &Matrix<'_, W>, stride: usize, count: usize, then: impl FnOnce(&[W])) {
+    let data = &from.data[from.offset..];
+    if stride == 1 || count == 1 {
+        return then(&data[..count]);
+    }
+    let mut copy = [W::default(); LONGEST];
+    for (x, &y) in copy[..count].iter_mut().zip(data.iter().step_by(stride.max(1))) {
         *x = y;
     }
-    to
+    then(&copy[..count]);
 }
 
 /// Computes the outer product of the column `a` and the row `b`. Returns false without computing it if the result, an
@@ -100,15 +95,8 @@ pub(super) fn outer<W: Wide>((m, n): (usize, usize), a: &Matrix<'_, W>, b: &Matr
     if n > LONGEST || m.saturating_mul(n) > SMALL {
         return false;
     }
-    let mut room;
-    let row = match contiguous(b, b.column, n) {
-        Some(row) => row,
-        None => {
-            room = [W::default(); LONGEST];
-            gathered(b, b.column, &mut room[..n])
-        }
-    };
-    vectorized(Outer { column: &a.data[a.offset..], stride: a.row, row, out: &mut out[..m * n] });
+    let (column, out) = (&a.data[a.offset..], &mut out[..m * n]);
+    with_contiguous(b, b.column, n, |row| vectorized(Outer { column, stride: a.row, row, out }));
     true
 }
 
