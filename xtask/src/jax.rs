@@ -123,7 +123,8 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
         Err(error) => return Outcome::Missing(sh::reason(&error)),
     };
     let mut pytest = Command::new(&python);
-    pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/jax"));
+    pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]);
+    pytest.args(["tests/jax", "tests/dlpack/test_dlpack.py"].map(|tests| sh::root().join(tests)));
     pytest.env("PJRT_CPU_PACKAGE", package);
     pytest.env("PJRT_CPU_PLUGIN", libraries.cpu).env("PJRT_TRACED", libraries.traced);
     pytest.env("PJRT_COMMAND", libraries.command).env("PJRT_LAYERS_LIBRARY", libraries.layers);

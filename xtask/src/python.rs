@@ -25,6 +25,25 @@ pub(crate) const JAX: &[Jax] = &[
 /// The version of JAX whose environment also contains other tools for tests, such as `pypjrt`.
 pub(crate) const MAIN: &str = "0.10.2";
 
+/// Returns a Python that imports PyTorch, NumPy and pytest. PyTorch's package in the Python registry takes several
+/// gigabytes on Linux, so the tests use the packages of the system.
+pub(crate) fn with_torch() -> Result<PathBuf, Error> {
+    let candidates = ["python3", "/usr/bin/python3"];
+    let imports = |python: &&&str| {
+        let outcome = Command::new(python).args(["-c", "import torch, numpy, pytest"]).output();
+        outcome.is_ok_and(|output| output.status.success())
+    };
+    let found = candidates.iter().find(imports);
+    found.map(PathBuf::from).ok_or_else(|| {
+        let names = candidates.join(" and ");
+        format!(
+            "{names} cannot import torch, numpy and pytest; in Debian, install python3-torch, python3-numpy and \
+             python3-pytest"
+        )
+        .into()
+    })
+}
+
 impl Jax {
     /// Returns the path of the requirements file. The file contains the packages of the environment, and the hash of
     /// each package file for the Python version.

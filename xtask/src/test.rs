@@ -69,6 +69,7 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
         report.sanitizers();
     }
     let matrix = report.jax(workspace, &cpu, &plugins, all)?;
+    report.torch(workspace);
 
     step("a vendor's first plugin: `pjrt new`, and its own CI");
     let outcome = vendor::run(python.as_deref(), |line| report.cargo_line(line));
@@ -242,6 +243,18 @@ impl Report {
         let matrix = jax::matrix(&rows);
         self.rows(rows);
         Ok(matrix)
+    }
+
+    /// Exchanges DLPack tensors with PyTorch.
+    fn torch(&mut self, workspace: Workspace) {
+        step("DLPack tensors of PyTorch");
+        let Some(python) = self.part("DLPack tensors of PyTorch", python::with_torch()) else { return };
+        let mut pytest = Command::new(python);
+        pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]);
+        pytest.arg(sh::root().join("tests/dlpack/test_torch.py"));
+        pytest.env("PJRT_DLPACK", workspace.example_library("dlpack_exchange")).env("PYTHONDONTWRITEBYTECODE", "1");
+        let outcome = sh::run_watched(&mut pytest, |line| self.pytest_line(line));
+        self.check("pytest tests/dlpack/test_torch.py", outcome);
     }
 
     /// Runs the conformance suite of pypjrt on the CPU plugin.
