@@ -14,6 +14,7 @@ mod header;
 mod jax;
 mod jax_tests;
 mod layers;
+mod layouts;
 mod mpi;
 mod mutants;
 mod package;
@@ -61,6 +62,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files
   layers              run the conformance suite with layers in front of the embedded CPU device and XLA's CPU plugins
+  layouts [BUILDS]    measure the null device against C in builds with different code layouts (15), and print the range
+                      of the ratios (requires the linker LLD)
   mpi                 build and test the transport over MPI (needs openmpi-bin, libopenmpi-dev and libclang-dev)
   mutants [OPTION ...] [NAME ...]
                       run the conformance suite against deliberately broken plugins, and print the percentage that it
@@ -106,6 +109,7 @@ fn main() -> ExitCode {
         ["deny", checks @ ..] => tools::deny(checks),
         ["c-tests"] => c_tests(),
         ["layers"] => layers::run(),
+        ["layouts", args @ ..] => layouts::run(args),
         ["mpi"] => mpi::run(),
         ["mutants", args @ ..] => mutants::run(args),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
