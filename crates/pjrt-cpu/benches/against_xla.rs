@@ -30,6 +30,7 @@ const CASES: &[(&str, &str, f64)] = cases! {
     "transpose" 1.0
     "sort" 1.0
     "argsort" 1.0
+    "lexsort" 1.0
     "top_k" 1.0
     "matmul_64" 1.0
     "matmul_1024" 1.0

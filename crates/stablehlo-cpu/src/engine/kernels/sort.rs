@@ -1,4 +1,4 @@
-//! `sort`. The sort is stable even if the op does not require a stable sort.
+//! The kernel of `sort`. The sort is stable even if the op does not require a stable sort.
 
 use std::collections::BinaryHeap;
 
@@ -29,12 +29,70 @@ pub(crate) struct Sort {
 
 /// The order of the elements along the sorted dimension.
 pub(crate) enum Order {
-    /// By the elements of one operand, or by a key that the program `key` computes from them. The keys have type
-    /// `dtype`, and `size` is the size of a key in bytes. If `total` is not set, -0 and +0 are equal.
-    Key { operand: usize, key: Option<TileProgram>, size: usize, dtype: DType, descending: bool, total: bool },
+    /// By the first key. Elements with equal keys are in the order of the next key.
+    Keys(Vec<SortKey>),
     /// By a comparator of two elements of every operand. The arguments of the comparator alternate between the two
     /// elements.
     Comparator(ScalarFn),
+}
+
+/// The elements of one operand, or a key that a program computes from them.
+pub(crate) struct SortKey {
+    pub(crate) operand: usize,
+    /// Computes the keys from the elements and the captured scalars. `None` if the elements themselves are the keys.
+    pub(crate) program: Option<TileProgram>,
+    /// Number of scalars that the program captures. The captured scalars of all keys follow the operands of the sort.
+    pub(crate) captured: usize,
+    /// Type of the keys. Its elements have integer representations in the order of the keys.
+    pub(crate) dtype: DType,
+    pub(crate) descending: bool,
+    /// Whether -0 precedes +0. Otherwise, they are equal.
+    pub(crate) total: bool,
+}
+
+impl SortKey {
+    /// Returns a key that consists of the elements of the operand, in the total order of their type.
+    pub(crate) fn elements(operand: usize, dtype: DType, descending: bool) -> Self {
+        Self { operand, program: None, captured: 0, dtype, descending, total: true }
+    }
+
+    /// Sorts the `n` elements in `row` and returns the indices of the first `kept` elements. Elements with equal keys
+    /// remain in the order that `order` specifies by their indices, or in their order in `row` if it is `None`.
+    fn sorted(&self, (row, n): (&[u8], usize), captured: &[&[u8]], order: Option<&[u32]>, kept: usize) -> Vec<u32> {
+        let size = self.dtype.size();
+        let mut computed: Vec<u128> = Vec::new();
+        let keys = match &self.program {
+            None => row,
+            Some(program) => {
+                computed.resize((n * size).div_ceil(16), 0);
+                let out: &mut [u8] = &mut cast_slice_mut(&mut computed)[..n * size];
+                let ins: Vec<&[u8]> = std::iter::once(row).chain(captured.iter().copied()).collect();
+                program.run(n, &ins, &mut [out], &[]);
+                &cast_slice(&computed)[..n * size]
+            }
+        };
+        let flip = if self.descending { u64::MAX } else { 0 };
+        with_dtype!(self.dtype, T => {
+            let zero = T::order(bytemuck::Zeroable::zeroed());
+            let is_merged = !self.total && self.dtype.is_float();
+            let rank = |key: T| {
+                // `T::order` is a total order, in which -0 immediately precedes +0. If -0 and +0 are equal, map -0 to
+                // the key of +0.
+                let rank = key.order();
+                (if is_merged && rank.wrapping_add(1) == zero { zero } else { rank }) ^ flip
+            };
+            let keys = cast_slice::<u8, T>(keys);
+            match order {
+                None => first_of(keys.iter().map(|&key| rank(key)).zip(0..), n, kept),
+                Some(order) => {
+                    let ranks = order.iter().map(|&index| rank(keys[index as usize]));
+                    let mut places = first_of(ranks.zip(0..), n, kept);
+                    places.iter_mut().for_each(|place| *place = order[*place as usize]);
+                    places
+                }
+            }
+        }, _ => Vec::new())
+    }
 }
 
 impl Kernel for Sort {
@@ -96,7 +154,7 @@ impl Kernel for Sort {
 
     fn has_loop(&self) -> bool {
         match &self.order {
-            Order::Key { .. } => false,
+            Order::Keys(_) => false,
             Order::Comparator(body) => body.has_loop(),
         }
     }
@@ -133,30 +191,18 @@ impl Sort {
     /// Returns the indices of the first elements of one row in sorted order.
     fn permutation(&self, rows: &[&[u8]], captured: &[&[u8]], stop: Option<&Stop>) -> Result<Vec<u32>, RunError> {
         match &self.order {
-            Order::Key { operand, key, size, dtype, descending, total } => {
-                let mut computed: Vec<u128> = Vec::new();
-                let keys = match key {
-                    None => rows[*operand],
-                    Some(program) => {
-                        computed.resize((self.n * size).div_ceil(16), 0);
-                        let out: &mut [u8] = &mut cast_slice_mut(&mut computed)[..self.n * size];
-                        let ins: Vec<&[u8]> = std::iter::once(rows[*operand]).chain(captured.iter().copied()).collect();
-                        program.run(self.n, &ins, &mut [out], &[]);
-                        &cast_slice(&computed)[..self.n * size]
-                    }
-                };
-                let flip = if *descending { u64::MAX } else { 0 };
-                Ok(with_dtype!(*dtype, T => {
-                    let zero = T::order(bytemuck::Zeroable::zeroed());
-                    let pairs = cast_slice::<u8, T>(keys).iter().zip(0..).map(|(&k, i)| {
-                        // `T::order` is a total order, in which -0 immediately precedes +0. If `total` is not set, -0
-                        // and +0 are equal, so map -0 to the key of +0.
-                        let order = k.order();
-                        let order = if !*total && dtype.is_float() && order.wrapping_add(1) == zero { zero } else { order };
-                        (order ^ flip, i)
-                    });
-                    first_of(pairs, self.n, self.kept)
-                }, _ => Vec::new()))
+            // All sorts are stable, so sorting by the last key first gives the order of all keys.
+            Order::Keys(keys) => {
+                let mut order: Option<Vec<u32>> = None;
+                let mut end = captured.len();
+                for (index, key) in keys.iter().enumerate().rev() {
+                    let own = &captured[end - key.captured..end];
+                    end -= key.captured;
+                    let kept = if index == 0 { self.kept } else { self.n };
+                    order = Some(key.sorted((rows[key.operand], self.n), own, order.as_deref(), kept));
+                    Stop::check(stop)?;
+                }
+                Ok(order.unwrap_or_default())
             }
             Order::Comparator(body) => {
                 let mut order = self.merge(body, rows, captured, stop)?;
@@ -166,8 +212,10 @@ impl Sort {
         }
     }
 
-    /// Sorts by merging sorted runs. Each element finds its position in the other run of a merge by binary search. All
-    /// elements search at the same time, so that one call of the comparator processes many pairs.
+    /// Sorts by merging pairs of sorted runs. Each element of a left run finds its position in the right run by binary
+    /// search. All elements search at the same time, so that one call of the comparator processes many pairs.
+    ///
+    /// The result is a permutation for every comparator, even if it defines no order, like one that compares NaN.
     fn merge(
         &self,
         body: &ScalarFn,
@@ -177,68 +225,78 @@ impl Sort {
     ) -> Result<Vec<u32>, RunError> {
         let n = self.n;
         let mut order: Vec<u32> = (0..u32::try_from(n).unwrap_or(u32::MAX)).collect();
-        let mut next = order.clone();
-        let (mut low, mut high) = (vec![0usize; n], vec![0usize; n]);
+        let mut next: Vec<u32> = Vec::with_capacity(n);
+        let mut searches: Vec<Search> = Vec::with_capacity(n);
         let (mut first, mut second) = (vec![0u32; n], vec![0u32; n]);
         let mut pairs: Vec<Vec<u128>> =
             self.sizes.iter().flat_map(|&s| [s, s]).map(|s| vec![0; (n * s).div_ceil(16)]).collect();
         let mut less = vec![0u8; n];
         let mut width = 1;
         while width < n {
-            // Each element searches for its position in the other one of the two runs that are merged.
-            for (at, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
-                let left = at / (2 * width) * (2 * width);
-                let middle = (left + width).min(n);
-                (*low, *high) = if at < middle { (middle, (left + 2 * width).min(n)) } else { (left, middle) };
+            let runs = || (0..n - width).step_by(2 * width).map(|left| (left, left + width, (left + 2 * width).min(n)));
+            searches.clear();
+            for (left, middle, end) in runs() {
+                searches.extend((left..middle).map(|at| Search { at, low: middle, high: end }));
             }
-            loop {
-                let mut open = false;
-                for at in 0..n {
-                    let (mine, mut other) = (order[at], order[at]);
-                    if low[at] < high[at] {
-                        open = true;
-                        other = order[(low[at] + high[at]) / 2];
-                    }
-                    // Elements of the left run precede equal elements of the right run. The search for an element of
-                    // the left run therefore passes only elements that are strictly smaller.
-                    let in_left = at % (2 * width) < width;
-                    (first[at], second[at]) = if in_left { (other, mine) } else { (mine, other) };
-                }
-                if !open {
-                    break;
+            let count = searches.len();
+            while searches.iter().any(|search| search.low < search.high) {
+                for ((search, first), second) in searches.iter().zip(&mut first).zip(&mut second) {
+                    *first = order[if search.low < search.high { search.middle() } else { search.at }];
+                    *second = order[search.at];
                 }
                 for (operand, &size) in self.sizes.iter().enumerate() {
                     for (side, positions) in [&first, &second].into_iter().enumerate() {
                         with_size!(size, T => {
                             let row: &[T] = cast_slice(rows[operand]);
                             let to = cast_slice_mut::<u128, T>(&mut pairs[2 * operand + side]);
-                            to.iter_mut().zip(positions).for_each(|(t, &p)| *t = row[p as usize]);
+                            to.iter_mut().zip(&positions[..count]).for_each(|(t, &p)| *t = row[p as usize]);
                         });
                     }
                 }
                 let sizes = self.sizes.iter().flat_map(|&s| [s, s]);
-                let mut ins: Vec<&[u8]> = pairs.iter().zip(sizes).map(|(p, s)| &cast_slice(p)[..n * s]).collect();
+                let mut ins: Vec<&[u8]> = pairs.iter().zip(sizes).map(|(p, s)| &cast_slice(p)[..count * s]).collect();
                 ins.extend(captured);
-                body.run(n, &ins, &mut [&mut less], &[], stop)?;
-                for at in 0..n {
-                    if low[at] < high[at] {
-                        let middle = (low[at] + high[at]) / 2;
-                        let in_left = at % (2 * width) < width;
-                        // For an element of the left run, test whether the other element is smaller. For an element of
-                        // the right run, test whether the other element is not greater.
-                        if (less[at] != 0) == in_left { low[at] = middle + 1 } else { high[at] = middle }
-                    }
+                body.run(count, &ins, &mut [&mut less[..count]], &[], stop)?;
+                for (search, &less) in searches.iter_mut().zip(&less).filter(|(search, _)| search.low < search.high) {
+                    // Elements of the left run precede equal elements of the right run, so the search passes only
+                    // elements that are smaller.
+                    let middle = search.middle();
+                    if less != 0 { search.low = middle + 1 } else { search.high = middle }
                 }
             }
-            for at in 0..n {
-                let left = at / (2 * width) * (2 * width);
-                let middle = (left + width).min(n);
-                let place = if at < middle { at + (low[at] - middle) } else { (at - middle) + low[at] };
-                next[place] = order[at];
+            next.clear();
+            let mut found = searches.iter();
+            for (left, middle, end) in runs() {
+                // The first element of the right run that is not in `next` yet.
+                let mut right = middle;
+                for (&element, search) in order[left..middle].iter().zip(&mut found) {
+                    let until = search.low.max(right);
+                    next.extend(&order[right..until]);
+                    next.push(element);
+                    right = until;
+                }
+                next.extend(&order[right..end]);
             }
+            // The last left run may have no right run.
+            next.extend(&order[next.len()..]);
             std::mem::swap(&mut order, &mut next);
             width *= 2;
         }
         Ok(order)
+    }
+}
+
+/// The binary search for the position of an element of a left run in the right run. All fields are positions in the
+/// order before the merge.
+struct Search {
+    /// Position of the element.
+    at: usize,
+    low: usize,
+    high: usize,
+}
+
+impl Search {
+    fn middle(&self) -> usize {
+        usize::midpoint(self.low, self.high)
     }
 }

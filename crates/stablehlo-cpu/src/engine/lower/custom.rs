@@ -10,7 +10,7 @@ use crate::engine::graph::{Node, Op, ValueIndex};
 use crate::engine::kernels::custom::Custom;
 use crate::engine::kernels::householder::{HouseholderProduct, Qr};
 use crate::engine::kernels::linalg::Field;
-use crate::engine::kernels::sort::{Order, Sort};
+use crate::engine::kernels::sort::{Order, Sort, SortKey};
 use crate::engine::tile::Iota;
 use crate::order::{Order as StorageOrder, inverse_permutation};
 
@@ -300,8 +300,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let iota = Iota::new(positions.dtype, 1, x.ty.dims[dimension]).ok_or_else(|| self.unsupported())?;
         let at = self.graph.value(&positions);
         self.out.push(Node { op: Op::Iota(iota), ins: Vec::new(), outs: vec![at] });
-        let order =
-            Order::Key { operand: 0, key: None, size: x.ty.dtype.size(), dtype, descending: largest, total: true };
+        let order = Order::Keys(vec![SortKey::elements(0, dtype, largest)]);
         let ins = [x.value, at];
         let inputs = [x, TypedValue { value: at, ty: positions }];
         let mut results = self.first_sorted(&inputs, dimension, kept, order, &ins)?;

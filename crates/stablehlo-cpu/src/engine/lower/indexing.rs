@@ -1,18 +1,16 @@
-//! Lowers `gather`, `scatter` and `sort`.
+//! Lowers `gather` and `scatter`.
 #![expect(clippy::cast_sign_loss, reason = "row-major strides are not negative")]
 
-use stablehlo::ir::{ComparisonDirection, ComparisonType, GatherDimensions, OpKind, Region, ScatterDimensions};
+use stablehlo::ir::{GatherDimensions, ScatterDimensions};
 
 use super::linear::rest;
 use super::region::combine;
-use super::{LoweringContext, Result, TypedValue, tensor_type, type_of};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::TensorType;
 use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::combine::Body;
 use crate::engine::kernels::index::{Gather, Scatter, Windows};
 use crate::engine::kernels::shape::ReadIndex;
-use crate::engine::kernels::sort::{Order, Sort};
-use crate::engine::scalar_fn::ScalarFn;
 use crate::engine::view::strides_of;
 
 /// The dimension numbers that `gather` and `scatter` share, under `gather`'s names.
@@ -195,182 +193,5 @@ impl<'m> LoweringContext<'_, 'm> {
         let sizes = types.iter().map(|t| t.dtype.size()).collect();
         let outs = self.kernel(Scatter { windows, sizes, body }, &ins, &starts, &types);
         self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
-    }
-
-    pub(super) fn sort(&mut self, dimension: usize) -> Result<()> {
-        let operands = self.operands()?;
-        let Some(first) = operands.first() else {
-            return Err(self.invalid("must have an operand"));
-        };
-        for x in &operands {
-            self.ensure(x.ty.dims == first.ty.dims, || format!("{} beside {}", x.ty, first.ty))?;
-        }
-        let rank = first.ty.rank();
-        self.ensure(dimension < rank, || format!("dimension {dimension} of {}", first.ty))?;
-        let dims = first.ty.dims.clone();
-        if u32::try_from(dims[dimension]).is_err() {
-            return Err(self.unsupported());
-        }
-        let region = self.body()?;
-        let mut scalars = Vec::with_capacity(2 * operands.len());
-        for x in &operands {
-            let scalar = self.typed(x.ty.dtype, &[])?;
-            scalars.extend([scalar.clone(), scalar]);
-        }
-        let body = self.scalar_fn(region, &scalars)?;
-        let pred = self.typed(crate::engine::dtype::DType::Bool, &[])?;
-        self.ensure(body.results[..] == [pred], || format!("the comparator returns {:?}", body.results))?;
-        let mut captured = body.captured.clone();
-        let order = match self.sort_key(region, &scalars)? {
-            Some((order, own)) => {
-                captured = own;
-                order
-            }
-            None => Order::Comparator(body),
-        };
-        let kernel = Sort {
-            outer: dims[..dimension].iter().product(),
-            n: dims[dimension],
-            kept: dims[dimension],
-            inner: dims[dimension + 1..].iter().product(),
-            sizes: operands.iter().map(|x| x.ty.dtype.size()).collect(),
-            order,
-        };
-        let mut ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).collect();
-        ins.extend(captured);
-        let types: Vec<TensorType> = operands.iter().map(|x| x.ty.clone()).collect();
-        let outs = self.kernel(kernel, &ins, &[], &types);
-        self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
-    }
-
-    /// Returns the sort key of a comparator of the form `key(a) < key(b)` or `key(a) > key(b)`, where `a` and `b` are
-    /// elements of one operand. Also returns the scalars that the key captures. Returns `None` for other comparators.
-    fn sort_key(&mut self, region: &'m Region, scalars: &[TensorType]) -> Result<Option<(Order, Vec<ValueIndex>)>> {
-        let Some((ret, ops)) = region.ops.split_last() else {
-            return Ok(None);
-        };
-        let Some(last) = ops.last().filter(|op| op.results == ret.operands) else {
-            return Ok(None);
-        };
-        let OpKind::Compare { direction, compare_type } = last.kind else {
-            return Ok(None);
-        };
-        let descending = match direction {
-            ComparisonDirection::Lt => false,
-            ComparisonDirection::Gt => true,
-            _ => return Ok(None),
-        };
-        let &[a, b] = &last.operands[..] else {
-            return Ok(None);
-        };
-        let ty = tensor_type(type_of(self.frame.func, a)?)?;
-        let dtype = ty.dtype.computed();
-        if dtype.size() != ty.dtype.size() || dtype.part().is_some() || compare_type == ComparisonType::WeakOrder {
-            // Narrow floats, complex numbers and comparisons in weak order have no integer key.
-            return Ok(None);
-        }
-        let total = compare_type == ComparisonType::TotalOrder;
-        for operand in 0..scalars.len() / 2 {
-            let (left, right) = (region.args[2 * operand], region.args[2 * operand + 1]);
-            let plain = a == left && b == right;
-            let mut budget = MAX_MIRRORED;
-            if !plain && !mirrored(region, [a, b], [left, right], &mut budget) {
-                continue;
-            }
-            if plain {
-                let order = Order::Key { operand, key: None, size: ty.dtype.size(), dtype, descending, total };
-                return Ok(Some((order, Vec::new())));
-            }
-            let f = self.scalar_cone(region, left, a, &scalars[2 * operand])?;
-            let Some((key, captured)) = f.and_then(ScalarFn::into_vectors) else { continue };
-            let order = Order::Key { operand, key: Some(key), size: ty.dtype.size(), dtype, descending, total };
-            return Ok(Some((order, captured)));
-        }
-        Ok(None)
-    }
-}
-
-/// Maximum number of pairs of values to compare for symmetry. If a comparator exceeds this limit, the sort calls the
-/// comparator itself.
-const MAX_MIRRORED: usize = 256;
-
-/// Returns whether the ops that compute the first value of `made` from the first argument are the same as the ops that
-/// compute the second value from the second argument. `left` is the number of pairs of values that may still be
-/// compared.
-fn mirrored(
-    region: &Region,
-    made: [stablehlo::ir::ValueId; 2],
-    arguments: [stablehlo::ir::ValueId; 2],
-    left: &mut usize,
-) -> bool {
-    if made == arguments {
-        return true;
-    }
-    if made[0] == arguments[1] || made[1] == arguments[0] || *left == 0 {
-        return false;
-    }
-    *left -= 1;
-    let maker = |v| region.ops.iter().find(|op| op.results.contains(&v));
-    match made.map(maker) {
-        // A value from outside the region. Frameworks move constants there.
-        [None, None] => made[0] == made[1] && !region.args.contains(&made[0]),
-        [Some(x), Some(y)] => {
-            let constant = matches!((&x.kind, &y.kind), (OpKind::Constant(p), OpKind::Constant(q)) if p == q);
-            let mut pairs = x.operands.iter().zip(&y.operands);
-            constant
-                || (x.regions.is_empty()
-                    && same_elementwise(&x.kind, &y.kind)
-                    && x.operands.len() == y.operands.len()
-                    && pairs.all(|(&p, &q)| mirrored(region, [p, q], arguments, left)))
-        }
-        _ => false,
-    }
-}
-
-fn same_elementwise(x: &OpKind, y: &OpKind) -> bool {
-    match (x, y) {
-        (OpKind::Unary(p), OpKind::Unary(q)) => p == q,
-        (OpKind::Binary(p), OpKind::Binary(q)) => p == q,
-        (OpKind::Select, OpKind::Select) | (OpKind::Convert, OpKind::Convert) => true,
-        (OpKind::Compare { direction: p, compare_type: s }, OpKind::Compare { direction: q, compare_type: t }) => {
-            p == q && s == t
-        }
-        _ => false,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns whether a comparator that compares `%p` and `%q` compares the keys of its arguments `%x` and `%y`. `%c`
-    /// and `%d` are values from outside the comparator.
-    fn has_key(body: &str) -> bool {
-        let text = format!(
-            "func.func @main(%a: tensor<4xf32>, %c: tensor<f32>, %d: tensor<f32>) -> tensor<4xf32> {{
-               %0 = \"stablehlo.sort\"(%a) ({{
-                 ^bb0(%x: tensor<f32>, %y: tensor<f32>):
-                   {body}
-                   %r = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1>
-                   stablehlo.return %r : tensor<i1>
-               }}) {{dimension = 0 : i64}} : (tensor<4xf32>) -> tensor<4xf32>
-               return %0 : tensor<4xf32>
-             }}"
-        );
-        let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
-        let region = &module.entry().unwrap().body.ops[0].regions[0];
-        let compare = &region.ops[region.ops.len() - 2];
-        let made = [compare.operands[0], compare.operands[1]];
-        mirrored(region, made, [region.args[0], region.args[1]], &mut { MAX_MIRRORED })
-    }
-
-    #[test]
-    fn keys_may_use_values_from_outside_the_comparator() {
-        let sum = |result: &str, a: &str, b: &str| format!("{result} = stablehlo.add {a}, {b} : tensor<f32>\n");
-        let both = |left: (&str, &str), right: (&str, &str)| sum("%p", left.0, left.1) + &sum("%q", right.0, right.1);
-        assert!(has_key(&both(("%x", "%c"), ("%y", "%c"))));
-        assert!(!has_key(&both(("%x", "%c"), ("%y", "%d"))), "different values");
-        assert!(!has_key(&both(("%x", "%x"), ("%y", "%x"))), "the second key uses the first argument");
-        assert!(!has_key(&both(("%x", "%c"), ("%x", "%c"))), "both keys use the first argument");
     }
 }

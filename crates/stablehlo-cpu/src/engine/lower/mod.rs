@@ -23,6 +23,7 @@ mod reduce;
 mod region;
 mod scalar_steps;
 mod shape;
+mod sort;
 mod types;
 mod window;
 

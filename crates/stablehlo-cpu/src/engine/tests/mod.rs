@@ -24,6 +24,7 @@ mod row_fusion;
 mod row_scatter;
 mod semantics;
 mod simplify;
+mod sorting;
 mod vector_chains;
 
 use bytemuck::Pod;
