@@ -45,6 +45,7 @@ const CASES: &[(&str, &str, f64)] = cases! {
     "graph_network" 1.0
     "fft_pipeline" 1.0
     "embedding_step" 1.0
+    "take" 1.0
     "rnn" 1.5
     "ode_solver" 1.5
     "leapfrog" 1.5

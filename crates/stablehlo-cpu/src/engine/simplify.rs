@@ -1,18 +1,22 @@
 //! Rewrites a block before it is scheduled. Merges equal computations, computes matrix products in the layout in which
-//! they are read, and fills outputs instead of copying constants to them.
+//! they are read, combines gathers with the masks of their results, and fills outputs instead of copying constants to
+//! them.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::elementwise::Loop;
+use super::elementwise::{Loop, Map, Meaning};
 use super::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
 use super::kernels::dot::Dot;
+use super::kernels::index::{Gather, MaskedGather};
+use super::parallel;
 
 /// Simplifies a block. Nested blocks are simplified when they are emitted.
 pub(crate) fn simplify(block: &mut BlockGraph, values: &[Value]) {
     merge_equal(block, values);
     transpose_products(block);
+    mask_gathers(block, values);
     pass_constants(block, values);
 }
 
@@ -111,7 +115,7 @@ fn transpose_products(block: &mut BlockGraph) {
             makers.insert(node.outs[0], at);
         }
     }
-    let mut dropped = Vec::new();
+    let mut dropped = HashSet::new();
     for at in 0..block.nodes.len() {
         let Some((columns, rows)) = transposition(&block.nodes[at]) else { continue };
         let from = block.nodes[at].ins[0];
@@ -121,13 +125,65 @@ fn transpose_products(block: &mut BlockGraph) {
         let node = &mut block.nodes[at];
         node.ins = vec![b, a];
         node.op = Op::Kernel { kernel: Arc::new(swapped), starts: Vec::new() };
-        dropped.push(maker);
+        dropped.insert(maker);
     }
+    remove(block, &dropped);
+}
+
+/// Combines gathers with the selections that replace some windows by a constant. JAX creates such selections for indices
+/// out of bounds, for example in `jnp.take`. Small arrays keep separate ops, because the loop compiler knows these.
+fn mask_gathers(block: &mut BlockGraph, values: &[Value]) {
+    let mut makers: HashMap<ValueIndex, usize> = HashMap::new();
+    for (at, node) in block.nodes.iter().enumerate() {
+        if gather(node).is_some() || matches!(node.op, Op::Load(_)) {
+            makers.insert(node.outs[0], at);
+        }
+    }
+    let mut uses: HashMap<ValueIndex, usize> = HashMap::new();
+    block.for_each_use(&mut |v| *uses.entry(v).or_default() += 1);
+    let mut dropped = HashSet::new();
+    for at in 0..block.nodes.len() {
+        let Node { op: Op::Map(Map { meaning: Some(Meaning::Select), .. }), ins, outs } = &block.nodes[at] else {
+            continue;
+        };
+        let &[mask, gathered, constant] = &ins[..] else { continue };
+        let Some(Constant::Splat(element)) = values[constant as usize].constant else { continue };
+        let (Some(&masks), Some(&windows)) = (makers.get(&mask), makers.get(&gathered)) else { continue };
+        let [repeated, taken] = [masks, windows].map(|maker| &block.nodes[maker]);
+        let (Op::Load(view), Some(gather)) = (&repeated.op, gather(taken)) else { continue };
+        let is_large = values[outs[0] as usize].bytes() >= parallel::WORTH;
+        if !is_large || uses.get(&gathered) != Some(&1) {
+            continue;
+        }
+        let Some(kernel) = MaskedGather::new(gather, view, element) else { continue };
+        let ins = vec![taken.ins[0], taken.ins[1], repeated.ins[0]];
+        dropped.insert(windows);
+        // Several selections may read the same truth values.
+        let readers = uses.entry(mask).or_default();
+        *readers = readers.saturating_sub(1);
+        if *readers == 0 {
+            dropped.insert(masks);
+        }
+        let node = &mut block.nodes[at];
+        node.ins = ins;
+        node.op = Op::Kernel { kernel: Arc::new(kernel), starts: Vec::new() };
+    }
+    remove(block, &dropped);
+}
+
+/// Removes the nodes at the positions in `dropped`.
+fn remove(block: &mut BlockGraph, dropped: &HashSet<usize>) {
     let mut at = 0;
     block.nodes.retain(|_| {
         at += 1;
         !dropped.contains(&(at - 1))
     });
+}
+
+fn gather(node: &Node) -> Option<Arc<Gather>> {
+    let Op::Kernel { kernel, .. } = &node.op else { return None };
+    let kernel: Arc<dyn Any + Send + Sync> = kernel.clone();
+    kernel.downcast().ok()
 }
 
 /// Passes constants of equal elements directly to kernels. If an output of a kernel starts as a copy of an array that

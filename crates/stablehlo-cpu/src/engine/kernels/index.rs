@@ -1,12 +1,15 @@
 //! Kernels of `gather` and `scatter`.
 
-use bytemuck::{cast_slice, cast_slice_mut};
+use std::sync::Arc;
+
+use bytemuck::{cast_slice, cast_slice_mut, pod_read_unaligned};
 
 use super::combine::Body;
 use super::shape::ReadIndex;
 use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
 use crate::engine::parallel;
+use crate::engine::view::View;
 use crate::error::RunError;
 
 /// Windows of a tensor. Their positions are read from an index tensor of shape `[windows, parts]`, which contains one
@@ -69,27 +72,64 @@ pub(crate) struct Gather {
     pub(crate) size: usize,
 }
 
-impl Kernel for Gather {
-    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
+impl Gather {
+    /// Writes the windows to `out`. If there is a mask, windows whose truth value is false consist of copies of the
+    /// element instead. An element has the first bytes of the array.
+    fn write(&self, operand: &[u8], indices: &[u8], mask: Option<(&[u8], &[u8; 16])>, out: &mut [u8]) {
         let w = &self.windows;
-        if w.len() == 0 {
-            // If empty dimensions of the operand are collapsed, the result has elements although the operand has none.
-            outs[0].fill(0);
-            return Ok(());
-        }
         with_size!(self.size, T => {
-            let src: &[T] = cast_slice(ins[0]);
-            let bytes = outs[0].len();
-            let out: &mut [T] = cast_slice_mut(outs[0]);
+            let src: &[T] = cast_slice(operand);
+            let mask = mask.map(|(mask, element)| (mask, pod_read_unaligned::<T>(&element[..self.size])));
+            let bytes = out.len();
+            let out: &mut [T] = cast_slice_mut(out);
             parallel::chunks(out, w.len(), bytes, |start, part| {
-                for (i, out) in part.chunks_exact_mut(w.len()).enumerate() {
-                    let at = w.clamped(ins[1], start / w.len() + i);
+                for (window, out) in (start / w.len()..).zip(part.chunks_exact_mut(w.len())) {
+                    if let Some((mask, element)) = mask && mask[window] == 0 {
+                        out.fill(element);
+                        continue;
+                    }
+                    let at = w.clamped(indices, window);
                     for (out, &offset) in out.chunks_exact_mut(w.run).zip(&w.runs) {
                         out.copy_from_slice(&src[at + offset..][..w.run]);
                     }
                 }
             });
         });
+    }
+}
+
+impl Kernel for Gather {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
+        if self.windows.len() == 0 {
+            // If empty dimensions of the operand are collapsed, the result has elements although the operand has none.
+            outs[0].fill(0);
+            return Ok(());
+        }
+        self.write(ins[0], ins[1], None, outs[0]);
+        Ok(())
+    }
+}
+
+/// A gather that replaces windows by copies of one element. The inputs are those of the gather, and one truth value for
+/// each window, which specifies whether the result contains the window.
+pub(crate) struct MaskedGather {
+    gather: Arc<Gather>,
+    /// The element, in the first bytes.
+    element: [u8; 16],
+}
+
+impl MaskedGather {
+    /// Combines a gather with a selection between its result and an array of equal elements. `mask` is the view by which
+    /// the selection reads its truth values. Returns `None` unless all elements of a window have the same truth value.
+    pub(crate) fn new(gather: Arc<Gather>, mask: &View, element: [u8; 16]) -> Option<Self> {
+        let windows = &gather.windows;
+        (windows.len() > 0 && mask.repeats(windows.count, windows.len())).then_some(Self { gather, element })
+    }
+}
+
+impl Kernel for MaskedGather {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
+        self.gather.write(ins[0], ins[1], Some((ins[2], &self.element)), outs[0]);
         Ok(())
     }
 }
