@@ -1,6 +1,6 @@
 //! Measures the speed of reading, printing and writing. To start the benchmark, use `cargo bench -p stablehlo-rs`. It
-//! prints MB/s and ops/s for a small program as JAX sends it, and for three generated programs. The generated programs
-//! have about 5,000 ops, about 100,000 ops, and about 5,000 ops with a large constant. Each program is measured as an
+//! prints MB/s and ops/s for two small programs as JAX sends them, and for three generated programs. The generated
+//! programs have about 5,000 ops, about 100,000 ops, and about 5,000 ops with a large constant. Each program is measured as an
 //! artifact and as text, except for the program with a large constant, which is measured only as an artifact.
 //!
 //! With paths as arguments (`cargo bench -p stablehlo-rs -- PROGRAM...`), the benchmark measures those programs
@@ -25,7 +25,7 @@ fn main() {
         return;
     }
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    for name in ["transformer.1.17.0.bc", "transformer.mlir"] {
+    for name in ["mlp_grad.1.17.0.bc", "transformer.1.17.0.bc", "transformer.mlir"] {
         match std::fs::read(data.join(name)) {
             Ok(program) => measure(name, program.into()),
             Err(e) => println!("{name}: {e}"),

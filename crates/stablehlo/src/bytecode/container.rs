@@ -46,10 +46,20 @@ pub(super) struct Entry {
     pub(super) range: Range<usize>,
 }
 
-/// The name of an op, as the dialect section of the file lists it.
-pub(super) struct OpName {
-    /// Full name, such as `vhlo.add_v1`.
-    pub(super) full: String,
+/// The name of an op, as the dialect section of the file lists it. Both parts are printable ASCII.
+#[derive(Clone, Copy)]
+pub(super) struct OpName<'a> {
+    pub(super) dialect: &'a str,
+    /// Name in the dialect, such as `add_v1`. The name is empty if the dialect section lists only the dialect.
+    pub(super) name: &'a str,
+}
+
+impl OpName<'_> {
+    /// Returns the full name, such as `vhlo.add_v1`.
+    pub(super) fn full(self) -> String {
+        let Self { dialect, name } = self;
+        if name.is_empty() { dialect.to_owned() } else { [dialect, ".", name].concat() }
+    }
 }
 
 /// A dialect resource. The reader keeps the byte range of a blob, and ignores the data of other resources.
@@ -67,7 +77,7 @@ pub(super) struct Container<'a> {
     pub(super) stablehlo_version: Option<Version>,
     pub(super) producer: String,
     pub(super) strings: Vec<Range<usize>>,
-    pub(super) op_names: Vec<OpName>,
+    pub(super) op_names: Vec<OpName<'a>>,
     pub(super) attributes: Vec<Entry>,
     pub(super) types: Vec<Entry>,
     pub(super) properties: Vec<Range<usize>>,
@@ -210,7 +220,8 @@ impl<'a> Container<'a> {
             });
         }
         if self.bytecode_version >= 4 {
-            cursor.count()?;
+            let names = cursor.count()?;
+            self.op_names.reserve_exact(names);
         }
         while !cursor.is_empty() {
             let dialect = self.dialect_index(&mut cursor, dialects.len())?;
@@ -229,13 +240,15 @@ impl<'a> Container<'a> {
                 if name.len() + dialect.len() > 256 {
                     return Err(cursor.error("an op name is longer than 256 bytes"));
                 }
-                let parts: [&[u8]; 3] = if name.is_empty() { [dialect, b"", b""] } else { [dialect, b".", name] };
-                let full = parts.concat();
                 let plain = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\');
-                match String::from_utf8(full) {
-                    Ok(full) if full.as_bytes().iter().all(plain) => self.op_names.push(OpName { full }),
-                    other => {
-                        let full = other.unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
+                let text = |bytes: &'a [u8]| std::str::from_utf8(bytes).ok().filter(|_| bytes.iter().all(plain));
+                match (text(dialect), text(name)) {
+                    (Some(dialect), Some(name)) if !dialect.is_empty() || !name.is_empty() => {
+                        self.op_names.push(OpName { dialect, name });
+                    }
+                    _ => {
+                        let [dialect, name] = [dialect, name].map(String::from_utf8_lossy);
+                        let full = OpName { dialect: &dialect, name: &name }.full();
                         return Err(cursor.error(format_args!("{full:?} is not the name of an op")));
                     }
                 }

@@ -19,6 +19,10 @@ use crate::types::Ty;
 /// Maximum nesting depth of attributes and types. It bounds the stack that the recursive decoder needs.
 pub(super) const MAX_DEPTH: usize = 32;
 
+/// Maximum number of decoded attributes for which the reader reserves memory before it starts. Most attributes of a file
+/// are locations, which stay encoded.
+const FIRST_ATTRIBUTES: usize = 64;
+
 /// The tables of a file, with the entries that are already decoded. `budget` limits the memory for copies of entries.
 pub(super) struct Tables<'a> {
     pub(super) container: Container<'a>,
@@ -46,7 +50,7 @@ impl<'a> Tables<'a> {
         let container = Container::read(program)?;
         Ok(Self {
             attributes: vec![0; container.attributes.len()],
-            loaded: Vec::new(),
+            loaded: Vec::with_capacity(container.attributes.len().min(FIRST_ATTRIBUTES)),
             types: vec![None; container.types.len()],
             value_types: vec![None; container.types.len()],
             container,

@@ -108,11 +108,9 @@ impl<'a> Walk<'a> {
         let Some(Op { kind: OpKind::Return, operands, .. }) = body.ops.last() else {
             return Err(Error::new(ErrorKind::Structure, "a function must end in a return"));
         };
-        let types = |ids: &[ValueId]| ids.iter().map(|v| scope.values[v.0 as usize].clone()).collect::<Vec<_>>();
-        let (inputs, results) = (types(&body.args), types(operands));
-        let results = self.declared(head, &f, &inputs, results)?;
+        let results = self.declared(head, &f, &scope.values, [&body.args, operands])?;
         let (arg_attributes, result_attributes) =
-            (f.lists("arg_attrs", inputs.len())?, f.lists("res_attrs", results.len())?);
+            (f.lists("arg_attrs", body.args.len())?, f.lists("res_attrs", results.len())?);
         let mut attributes = f.discardable;
         keep_visibility(visibility.as_deref(), &mut attributes);
         self.module.funcs.push(Func {
@@ -130,13 +128,23 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the declared result types of a function. A declared extent may be dynamic where the extent in the body
-    /// is static.
-    fn declared(&mut self, head: &Head, f: &FuncAttributes, inputs: &[Type], results: Vec<Type>) -> Result<Vec<Type>> {
+    /// is static. `taken` and `returned` are the values that the body takes and returns.
+    fn declared(
+        &mut self,
+        head: &Head,
+        f: &FuncAttributes,
+        values: &ValueTypes,
+        [taken, returned]: [&[ValueId]; 2],
+    ) -> Result<Vec<Type>> {
+        let equal = |types: &[Type], ids: &[ValueId]| types.iter().eq(ids.iter().map(|&v| &values[v]));
+        let copy = |ids: &[ValueId]| ids.iter().map(|&v| values[v].clone()).collect::<Vec<_>>();
         match (f.ty, f.find("function_type")) {
             (Some(ty), _) => {
                 match self.tables.function_type(head.offset, ty)? {
-                    Some((takes, declared)) if takes == inputs && declared == results => return Ok(results),
-                    Some((takes, declared)) if takes == inputs && all_compatible(&results, declared) => {
+                    Some((takes, declared)) if equal(takes, taken) && equal(declared, returned) => {
+                        return Ok(copy(returned));
+                    }
+                    Some((takes, declared)) if equal(takes, taken) && all_compatible(&copy(returned), declared) => {
                         let weight = declared.iter().map(type_weight).sum();
                         let declared = declared.to_vec();
                         self.tables.charge(head.offset, weight)?;
@@ -145,10 +153,10 @@ impl<'a> Walk<'a> {
                     _ => {}
                 }
                 let declared = self.tables.type_at(head.offset, ty, 0)?.into_type();
-                declared_results(&declared, inputs, results)
+                declared_results(&declared, &copy(taken), copy(returned))
             }
             // In artifacts without properties, the function type is a copied attribute, which the IR keeps as text.
-            (None, Some(Attribute::Type(declared))) => declared_results(declared, inputs, results),
+            (None, Some(Attribute::Type(declared))) => declared_results(declared, &copy(taken), copy(returned)),
             _ => Err(Error::new(ErrorKind::Attribute, "attribute `function_type` must be a type")),
         }
     }

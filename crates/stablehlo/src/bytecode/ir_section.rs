@@ -126,7 +126,8 @@ impl<'a> Walk<'a> {
     pub(super) fn new(tables: Tables<'a>) -> Result<Self> {
         let names = resolve(&tables.container)?;
         let module = Module { version: tables.container.stablehlo_version, ..Module::default() };
-        Ok(Self { tables, names, cache: OpCache::default(), module })
+        let cache = OpCache::new(names.len(), tables.container.properties.len());
+        Ok(Self { tables, names, cache, module })
     }
 
     /// Reads the section, which is an implicit block that contains one module.
@@ -366,6 +367,9 @@ impl<'a> Walk<'a> {
             return Err(cursor.error(format_args!("a region announces {count} values, more than the program can hold")));
         }
         scope.extent = end;
+        if depth == 1 {
+            scope.values.reserve(count);
+        }
         scope.slots.resize(end, UNDEFINED);
         let mut numbers = Numbers { next: base, end };
         let mut region = Region::default();

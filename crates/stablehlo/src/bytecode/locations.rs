@@ -4,6 +4,7 @@
 //! The id of a location is the index of its attribute plus one, and id 0 is the unknown location. To read an op, the
 //! reader therefore only reads this index. A location is decoded on request, without its nested locations.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -13,7 +14,7 @@ use super::container::{Container, Dialect, Entry};
 use super::cursor::Cursor;
 use crate::attributes::Budget;
 use crate::error::Result;
-use crate::ir::{EncodedLocations, Location, LocationId};
+use crate::ir::{EncodedLocations, LocationId, LocationView};
 
 /// The attributes of a bytecode file. Some of them are locations.
 pub(super) struct ArtifactLocations {
@@ -80,35 +81,35 @@ impl ArtifactLocations {
         }
     }
 
-    fn text(&self, cursor: &mut Cursor<'_>) -> Result<String> {
-        Ok(String::from_utf8_lossy(self.name(cursor)?).into_owned())
+    fn text(&self, cursor: &mut Cursor<'_>) -> Result<Cow<'_, str>> {
+        Ok(String::from_utf8_lossy(self.name(cursor)?))
     }
 
-    fn decode(&self, entry: &Entry) -> Result<Location> {
+    fn decode(&self, entry: &Entry) -> Result<LocationView<'_>> {
         let (code, mut cursor) = self.fields(entry)?;
         let cursor = &mut cursor;
         let place = |cursor: &mut Cursor<'_>| read(cursor, self.attributes.len());
         let location = match code {
-            10 => Location::CallSite(place(cursor)?, place(cursor)?),
-            11 => Location::File { file: self.text(cursor)?, line: cursor.varint()?, column: cursor.varint()? },
-            12 => Location::Fused(cursor.list(place)?),
+            10 => LocationView::CallSite(place(cursor)?, place(cursor)?),
+            11 => LocationView::File { file: self.text(cursor)?, line: cursor.varint()?, column: cursor.varint()? },
+            12 => LocationView::Fused(cursor.list(place)?.into()),
             13 => {
                 let places = cursor.list(place)?;
                 cursor.index()?;
-                Location::Fused(places)
+                LocationView::Fused(places.into())
             }
-            14 => Location::Name(self.text(cursor)?, place(cursor)?),
+            14 => LocationView::Name(self.text(cursor)?, place(cursor)?),
             22 => {
                 let file = self.text(cursor)?;
                 let numbers = cursor.list(Cursor::varint)?;
                 let at = |i: usize| numbers.get(i).copied().unwrap_or(0);
                 // The first two numbers are the start line and the start column. The numbers for the end of the range
                 // are not used.
-                Location::File { file, line: at(0), column: at(1) }
+                LocationView::File { file, line: at(0), column: at(1) }
             }
-            _ => Location::Unknown,
+            _ => LocationView::Unknown,
         };
-        Ok(if cursor.is_empty() { location } else { Location::Unknown })
+        Ok(if cursor.is_empty() { location } else { LocationView::Unknown })
     }
 }
 
@@ -117,11 +118,11 @@ impl EncodedLocations for ArtifactLocations {
         self.attributes.len() + 1
     }
 
-    fn get(&self, id: usize) -> Location {
+    fn get(&self, id: usize) -> LocationView<'_> {
         let decoded = id.checked_sub(1).and_then(|index| self.attributes.get(index)).map(|entry| self.decode(entry));
         match decoded {
             Some(Ok(location)) if *self.modest.get_or_init(|| self.is_modest()) => location,
-            _ => Location::Unknown,
+            _ => LocationView::Unknown,
         }
     }
 }

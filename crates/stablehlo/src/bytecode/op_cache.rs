@@ -11,8 +11,10 @@ pub(super) struct CachedOp {
     pub(super) weight: usize,
 }
 
+/// Maximum number of ops for which a new cache reserves memory.
+const FIRST_OPS: usize = 64;
+
 /// The cached ops.
-#[derive(Default)]
 pub(super) struct OpCache {
     /// For each index of properties, the index of its entry in `known` plus one, or 0 if there is no entry.
     by_properties: Vec<u32>,
@@ -23,6 +25,12 @@ pub(super) struct OpCache {
 }
 
 impl OpCache {
+    /// Creates an empty cache for a file with this many op names and entries of properties.
+    pub(super) fn new(names: usize, properties: usize) -> Self {
+        let known = Vec::with_capacity(names.max(properties).min(FIRST_OPS));
+        Self { by_properties: vec![0; properties], by_name: vec![0; names], known }
+    }
+
     #[inline]
     pub(super) fn find(&self, name: usize, properties: Option<usize>) -> Option<&CachedOp> {
         let position = match properties {
@@ -39,13 +47,8 @@ impl OpCache {
             Some(properties) => (&mut self.by_properties, properties),
             None => (&mut self.by_name, known.name),
         };
-        if list.len() <= index {
-            list.resize(index + 1, 0);
-        }
-        if list[index] == 0
-            && let Ok(position) = u32::try_from(self.known.len() + 1)
-        {
-            list[index] = position;
+        if let (Some(entry @ 0), Ok(position)) = (list.get_mut(index), u32::try_from(self.known.len() + 1)) {
+            *entry = position;
             self.known.push(known);
         }
     }

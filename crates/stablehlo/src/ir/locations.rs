@@ -33,14 +33,47 @@ pub enum Location {
     Fused(Vec<LocationId>),
 }
 
+/// A [`Location`] whose texts may be borrowed from the table of locations.
+pub(crate) enum LocationView<'a> {
+    Unknown,
+    File { file: Cow<'a, str>, line: u64, column: u64 },
+    Name(Cow<'a, str>, LocationId),
+    CallSite(LocationId, LocationId),
+    Fused(Cow<'a, [LocationId]>),
+}
+
+impl LocationView<'_> {
+    fn into_owned(self) -> Location {
+        match self {
+            Self::Unknown => Location::Unknown,
+            Self::File { file, line, column } => Location::File { file: file.into_owned(), line, column },
+            Self::Name(name, place) => Location::Name(name.into_owned(), place),
+            Self::CallSite(callee, caller) => Location::CallSite(callee, caller),
+            Self::Fused(places) => Location::Fused(places.into_owned()),
+        }
+    }
+}
+
+impl<'a> From<&'a Location> for LocationView<'a> {
+    fn from(location: &'a Location) -> Self {
+        match location {
+            Location::Unknown => Self::Unknown,
+            &Location::File { ref file, line, column } => Self::File { file: file.into(), line, column },
+            Location::Name(name, place) => Self::Name(name.into(), *place),
+            Location::CallSite(callee, caller) => Self::CallSite(*callee, *caller),
+            Location::Fused(places) => Self::Fused(places.into()),
+        }
+    }
+}
+
 /// Locations that are decoded on request. Each reader of a format with encoded locations implements this trait. The
 /// trait does not require `Debug`, because the code for `Debug` would be part of every plugin.
 pub(crate) trait EncodedLocations: Send + Sync {
     /// Returns the number of locations. Every id below this number has a location.
     fn len(&self) -> usize;
 
-    /// Returns the location with this id, or [`Location::Unknown`] if it is malformed.
-    fn get(&self, id: usize) -> Location;
+    /// Returns the location with this id, or [`LocationView::Unknown`] if it is malformed.
+    fn get(&self, id: usize) -> LocationView<'_>;
 }
 
 /// Source locations of a module's ops, indexed by [`LocationId`]. The readers of this crate assign the id 0 to
@@ -87,8 +120,17 @@ impl Locations {
     pub fn get(&self, id: LocationId) -> Option<Cow<'_, Location>> {
         let index = id.0 as usize;
         match &self.encoded {
-            Some(encoded) if index < encoded.len() => Some(Cow::Owned(encoded.get(index))),
+            Some(encoded) if index < encoded.len() => Some(Cow::Owned(encoded.get(index).into_owned())),
             _ => self.listed.get(index - self.encoded_count()).map(Cow::Borrowed),
+        }
+    }
+
+    /// Returns the location with this id, like [`Self::get`]. Does not copy texts.
+    pub(crate) fn view(&self, id: LocationId) -> Option<LocationView<'_>> {
+        let index = id.0 as usize;
+        match &self.encoded {
+            Some(encoded) if index < encoded.len() => Some(encoded.get(index)),
+            _ => self.listed.get(index - self.encoded_count()).map(LocationView::from),
         }
     }
 

@@ -23,7 +23,7 @@ pub use collectives::{ChannelHandle, ReplicaGroups};
 pub use literal::Literal;
 #[cfg(feature = "hlo")]
 pub(crate) use literal::normalise;
-pub(crate) use locations::EncodedLocations;
+pub(crate) use locations::{EncodedLocations, LocationView};
 pub use locations::{Location, LocationId, Locations};
 pub(crate) use ops::Enumeration;
 pub use ops::{

@@ -131,6 +131,12 @@ impl ValueTypes {
         position
     }
 
+    /// Reserves memory for this many more values.
+    pub(crate) fn reserve(&mut self, values: usize) {
+        self.positions.reserve(values);
+        self.types.reserve(values.min(RECENT));
+    }
+
     /// Adds a value whose type has this index in `types`.
     #[inline]
     pub(crate) fn push_interned(&mut self, position: u32) {

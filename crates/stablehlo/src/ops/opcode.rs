@@ -10,7 +10,8 @@ fn find(names: &str, lengths: &[u16], name: &str) -> Option<usize> {
     lengths.iter().position(|length| {
         let (known, others) = rest.split_at((*length).into());
         rest = others;
-        known == name
+        // Most names differ in their length or in their first character.
+        known.len() == name.len() && known.as_bytes().first() == name.as_bytes().first() && known == name
     })
 }
 

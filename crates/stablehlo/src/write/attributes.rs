@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::bytes::Buffer;
-use super::encoder::{Dialect, Encoder};
+use super::encoder::{Dialect, Encoder, SMALL};
 use super::texts;
 use super::versions::needs;
 use crate::attributes::{is_none_type, sorted};
@@ -87,28 +87,41 @@ impl Encoder {
     }
 
     /// Adds a tensor of 64-bit integers with this shape to the attribute table, and returns its index.
-    fn vhlo_integers(&mut self, shape: &[i64], values: &[i64]) -> Result<usize> {
-        let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        let literal = Literal { ty: TensorType::new(shape, ElementType::I64), data: data.into(), splat: false };
-        self.vhlo_literal(&literal)
+    fn vhlo_integers(&mut self, shape: &[i64], values: impl Iterator<Item = i64> + Clone) -> Result<usize> {
+        let count = values.clone().count();
+        // A uniform tensor is stored as one element.
+        let stored = match values.clone().next() {
+            Some(first) if values.clone().all(|v| v == first) => 1,
+            _ => count,
+        };
+        let values = values.take(stored);
+        if stored * size_of::<i64>() > SMALL {
+            let data: Vec<u8> = values.flat_map(i64::to_le_bytes).collect();
+            let literal = Literal { ty: TensorType::new(shape, ElementType::I64), data: data.into(), splat: false };
+            return self.vhlo_literal(&literal);
+        }
+        let ty = self.vhlo_tensor(shape, ElementType::I64)?;
+        Ok(self.vhlo_put(15, |b| {
+            b.size(ty);
+            b.size(stored * size_of::<i64>());
+            values.for_each(|v| b.0.extend_from_slice(&v.to_le_bytes()));
+        }))
     }
 
     pub(super) fn vhlo_ints(&mut self, values: &[i64]) -> Result<usize> {
-        self.vhlo_integers(&[i64::try_from(values.len()).unwrap_or(i64::MAX)], values)
+        self.vhlo_integers(&[extent(values.len())], values.iter().copied())
     }
 
     pub(super) fn vhlo_dims(&mut self, values: &[usize]) -> Result<usize> {
-        let values: Vec<i64> = values.iter().map(|&v| i64::try_from(v).unwrap_or(i64::MAX)).collect();
-        self.vhlo_ints(&values)
+        self.vhlo_integers(&[extent(values.len())], values.iter().map(|&v| extent(v)))
     }
 
     pub(super) fn vhlo_pairs(&mut self, values: &[(i64, i64)]) -> Result<usize> {
-        let flat: Vec<i64> = values.iter().flat_map(|&(a, b)| [a, b]).collect();
-        self.vhlo_integers(&[i64::try_from(values.len()).unwrap_or(i64::MAX), 2], &flat)
+        self.vhlo_integers(&[extent(values.len()), 2], values.iter().flat_map(|&(a, b)| [a, b]))
     }
 
     pub(super) fn vhlo_bools(&mut self, values: &[bool]) -> Result<usize> {
-        let ty = TensorType::new([i64::try_from(values.len()).unwrap_or(i64::MAX)], ElementType::Bool);
+        let ty = TensorType::new([extent(values.len())], ElementType::Bool);
         let data: Vec<u8> = values.iter().map(|&v| u8::from(v)).collect();
         self.vhlo_literal(&Literal { ty, data: data.into(), splat: false })
     }
@@ -340,11 +353,6 @@ impl Encoder {
         self.put(Dialect::Builtin, code, fields)
     }
 
-    pub(super) fn builtin_string(&mut self, bytes: &[u8]) -> usize {
-        let string = self.string(bytes);
-        self.builtin_put(2, |b| b.size(string))
-    }
-
     /// Adds a dictionary. `pairs` contains the name and the table index of each attribute. Returns the dictionary's
     /// index.
     pub(super) fn builtin_pairs(&mut self, mut pairs: Vec<(&str, usize)>) -> usize {
@@ -451,6 +459,10 @@ impl Encoder {
             }
         }
     }
+}
+
+fn extent(size: usize) -> i64 {
+    i64::try_from(size).unwrap_or(i64::MAX)
 }
 
 fn float_bits(value: f64, element: ElementType) -> Result<u64> {

@@ -11,10 +11,20 @@ impl Buffer {
 
     /// Writes an unsigned integer in the prefix encoding. The number of trailing zero bits in the first byte is the
     /// number of bytes that follow.
+    #[inline]
     pub(super) fn varint(&mut self, value: u64) {
         // Most integers are indices that take one byte.
         if value < 1 << 7 {
             self.0.push((value << 1 | 1).to_le_bytes()[0]);
+        } else {
+            self.long_varint(value);
+        }
+    }
+
+    fn long_varint(&mut self, value: u64) {
+        if value < 1 << 14 {
+            let [low, high, ..] = (value << 2 | 2).to_le_bytes();
+            self.0.extend_from_slice(&[low, high]);
             return;
         }
         let bits = 64 - value.leading_zeros();
@@ -69,9 +79,14 @@ impl Buffer {
 
     /// Writes a section: its id, its length and its content.
     pub(super) fn section(&mut self, id: u8, content: &[u8]) {
-        self.byte(id);
-        self.size(content.len());
+        self.section_start(id, content.len());
         self.0.extend_from_slice(content);
+    }
+
+    /// Writes the id and the length of a section.
+    pub(super) fn section_start(&mut self, id: u8, length: usize) {
+        self.byte(id);
+        self.size(length);
     }
 }
 
@@ -89,6 +104,8 @@ mod tests {
         assert_eq!(bytes(5), [11]);
         assert_eq!(bytes(127), [0xFF]);
         assert_eq!(bytes(300), [0xB2, 0x04]);
+        assert_eq!(bytes((1 << 14) - 1), [0xFE, 0xFF]);
+        assert_eq!(bytes(1 << 14), [0x04, 0x00, 0x02]);
         assert_eq!(bytes((1 << 56) - 1).len(), 8);
         assert_eq!(bytes(1 << 56), [0, 0, 0, 0, 0, 0, 0, 0, 1]);
         let mut buffer = Buffer::default();

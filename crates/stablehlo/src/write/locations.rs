@@ -2,7 +2,7 @@
 
 use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
-use crate::ir::{Location, LocationId, Module};
+use crate::ir::{LocationId, LocationView, Module};
 
 /// Maximum nesting depth of locations. A limit is necessary because the locations of a malicious program may be cyclic.
 const MAX_DEPTH: usize = 64;
@@ -29,36 +29,36 @@ impl Locations {
         if let Some(Some(number)) = self.known.get(at) {
             return *number;
         }
-        let (Some(location), true) = (module.locations.get(id), depth < MAX_DEPTH) else { return self.unknown };
+        let (Some(location), true) = (module.locations.view(id), depth < MAX_DEPTH) else { return self.unknown };
         let mut child = |id: LocationId| self.at_depth(module, encoder, id, depth + 1);
-        let number = match &*location {
-            Location::Unknown => self.unknown,
+        let number = match location {
+            LocationView::Unknown => self.unknown,
             // Without a file name, the location is a line of the text from which the program was read.
-            Location::File { file, .. } if file.is_empty() => self.unknown,
-            Location::File { file, line, column } => {
+            LocationView::File { file, .. } if file.is_empty() => self.unknown,
+            LocationView::File { file, line, column } => {
                 let file = encoder.builtin_string(file.as_bytes());
                 put(encoder, 11, |b| {
                     b.size(file);
-                    b.varint(*line);
-                    b.varint(*column);
+                    b.varint(line);
+                    b.varint(column);
                 })
             }
-            Location::Name(name, place) => {
-                let place = child(*place);
+            LocationView::Name(name, place) => {
+                let place = child(place);
                 let name = encoder.builtin_string(name.as_bytes());
                 put(encoder, 14, |b| {
                     b.size(name);
                     b.size(place);
                 })
             }
-            Location::CallSite(callee, caller) => {
-                let (callee, caller) = (child(*callee), child(*caller));
+            LocationView::CallSite(callee, caller) => {
+                let (callee, caller) = (child(callee), child(caller));
                 put(encoder, 10, |b| {
                     b.size(callee);
                     b.size(caller);
                 })
             }
-            Location::Fused(places) => {
+            LocationView::Fused(places) => {
                 let places: Vec<usize> = places.iter().map(|&id| child(id)).collect();
                 put(encoder, 12, |b| b.indices(&places))
             }

@@ -8,9 +8,22 @@ use super::encoder::{Dialect, Encoder};
 use super::locations::Locations;
 use super::repeated::{OpFields, Repeated};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ir::{function_text, *};
+use crate::ir::*;
 use crate::text::function_type;
 use crate::verify::VerifyLevel;
+
+/// Table indices of the fields of a function that `func_record` does not add, and the function's name.
+struct Signature<'a> {
+    /// The type as an attribute.
+    ty: usize,
+    /// The attributes of the arguments and of the results.
+    lists: [usize; 2],
+    name: &'a str,
+    visibility: &'a str,
+}
+
+/// Maximum number of attributes for which the writer reserves memory before it starts.
+const MAX_ROOM: usize = 1024;
 
 /// Inherent attributes of `func.func`. All other attributes are discardable.
 const FUNC_OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"];
@@ -52,6 +65,8 @@ struct Scope<'a> {
     func: &'a Func,
     /// Index of each value. VHLO ops use these indices to refer to values.
     numbers: Vec<usize>,
+    /// Table index of each VHLO type that is already written, by the type's position in `func.values`.
+    types: Vec<Option<usize>>,
     extent: usize,
 }
 
@@ -82,7 +97,9 @@ struct Record {
 
 impl<'a> Writer<'a> {
     pub(super) fn new(module: &'a Module, version: Version) -> Self {
-        let mut encoder = Encoder::new(version);
+        // Large programs repeat most attributes, so limit the estimate.
+        let values: usize = module.funcs.iter().map(|func| func.values.len()).sum();
+        let mut encoder = Encoder::new(version, values.max(module.locations.len()).min(MAX_ROOM));
         let locations = Locations::new(module, &mut encoder);
         Self { module, encoder, locations, repeated: Repeated::default() }
     }
@@ -188,7 +205,7 @@ impl<'a> Writer<'a> {
         let mut properties = None;
         if self.encoder.bytecode >= 5 {
             if !own.is_empty() {
-                let mut buffer = Buffer::default();
+                let mut buffer = self.encoder.buffer();
                 own.iter().for_each(|&(_, number)| buffer.size(number));
                 properties = Some(self.encoder.properties(buffer));
             }
@@ -207,7 +224,18 @@ impl<'a> Writer<'a> {
             };
             let (inputs, results) = function_type(ty)
                 .ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("`{ty}` is not a function type")))?;
-            let record = self.func_record(attributes, &inputs, &results, LocationId(0))?;
+            let encoder = &mut self.encoder;
+            let (inputs, results) = (encoder.vhlo_types(&inputs)?, encoder.vhlo_types(&results)?);
+            let ty = encoder.vhlo_function(&inputs, &results);
+            let ty = encoder.vhlo_type_attribute(ty);
+            let mut list = |name| match find(attributes, name) {
+                Some(list) => encoder.vhlo_attribute(list),
+                None => Ok(encoder.vhlo_array(&[])),
+            };
+            let lists = [list("arg_attrs")?, list("res_attrs")?];
+            let text = |name| find(attributes, name).and_then(Attribute::as_str).unwrap_or_default();
+            let signature = Signature { ty, lists, name: text("sym_name"), visibility: text("sym_visibility") };
+            let record = self.func_record(&signature, attributes, LocationId(0))?;
             self.record(out, &record);
             let mut body = Buffer::default();
             body.size(0);
@@ -238,35 +266,31 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds the attributes and the type of a function to the tables, and returns the function's record.
+    /// Adds the name, the visibility and the discardable attributes of a function to the tables, and returns the
+    /// function's record. Ignores inherent attributes in `attributes`.
     fn func_record(
         &mut self,
+        signature: &Signature<'_>,
         attributes: &Attributes,
-        inputs: &[Type],
-        results: &[Type],
         location: LocationId,
     ) -> Result<Record> {
-        let ty = self.encoder.vhlo_function(inputs, results)?;
-        let mut own = vec![("function_type", self.encoder.vhlo_type_attribute(ty))];
-        for name in ["arg_attrs", "res_attrs"] {
-            let list = match find(attributes, name) {
-                Some(list) => self.encoder.vhlo_attribute(list)?,
-                None => self.encoder.vhlo_array(&[]),
-            };
-            own.push((name, list));
-        }
-        for name in ["sym_name", "sym_visibility"] {
-            let text = find(attributes, name).and_then(Attribute::as_str).unwrap_or_default();
-            own.push((name, self.encoder.vhlo_string(text.as_bytes())));
-        }
-        own.sort_unstable_by_key(|&(name, _)| name);
+        let &Signature { ty, lists: [arguments, results], name, visibility } = signature;
+        let name = self.encoder.vhlo_string(name.as_bytes());
+        let visibility = self.encoder.vhlo_string(visibility.as_bytes());
+        let own = [
+            ("arg_attrs", arguments),
+            ("function_type", ty),
+            ("res_attrs", results),
+            ("sym_name", name),
+            ("sym_visibility", visibility),
+        ];
         let mut discardable = Vec::new();
         for (name, value) in attributes.iter().filter(|(name, _)| !FUNC_OWN.contains(&name.as_str())) {
             discardable.push((name.as_str(), self.encoder.vhlo_attribute(value).map_err(|e| named(e, name))?));
         }
         let (dictionary, properties) = self.own_and_discardable(&own, discardable);
         Ok(Record {
-            name: self.encoder.op_name(Dialect::Vhlo, "func_v1"),
+            name: self.encoder.vhlo_name("func", false),
             location: self.location(location),
             dictionary,
             properties,
@@ -278,22 +302,54 @@ impl<'a> Writer<'a> {
     }
 
     fn func(&mut self, out: &mut Buffer, func: &'a Func) -> Result<()> {
-        let inputs: Vec<Type> = func.args().iter().map(|&v| func.ty(v).clone()).collect();
-        let lists = [func.arg_attributes.clone(), func.result_attributes.clone()];
-        let ty = function_text(&inputs, &func.results);
-        let visibility = crate::print::visibility(func);
-        let discardable: Attributes =
-            func.attributes.iter().filter(|(name, _)| !FUNC_OWN.contains(&name.as_str())).cloned().collect();
-        let attributes = crate::signature::declaration(&func.name, ty, visibility, lists, discardable);
+        let mut scope = Scope { func, numbers: vec![usize::MAX; func.values.len()], types: Vec::new(), extent: 0 };
         let record = self
-            .func_record(&attributes, &inputs, &func.results, func.location)
+            .defined_func(&mut scope)
             .map_err(|e| e.with_op("func.func").with_location(self.module.location(func.location)))?;
         self.record(out, &record);
-        let mut scope = Scope { func, numbers: vec![usize::MAX; func.values.len()], extent: 0 };
         let mut body = Buffer::default();
         self.region(&mut body, &mut scope, &func.body, RegionDialect::Artifact)?;
         self.isolated(out, &body);
         Ok(())
+    }
+
+    /// Adds the type and the attributes of a function with a body to the tables, and returns the function's record.
+    fn defined_func(&mut self, scope: &mut Scope<'_>) -> Result<Record> {
+        let func = scope.func;
+        let mut inputs = Indices::new();
+        for &value in func.args() {
+            inputs.push(self.value_type(scope, value)?);
+        }
+        let results = self.encoder.vhlo_types(&func.results)?;
+        let ty = self.encoder.vhlo_function(&inputs, &results);
+        let ty = self.encoder.vhlo_type_attribute(ty);
+        let mut list = |entries: &[Attributes]| {
+            let mut items = Indices::new();
+            if entries.iter().any(|entries| !entries.is_empty()) {
+                for entries in entries {
+                    items.push(self.encoder.vhlo_dictionary(entries)?);
+                }
+            }
+            Ok(self.encoder.vhlo_array(&items))
+        };
+        let lists = [list(&func.arg_attributes)?, list(&func.result_attributes)?];
+        let visibility = crate::print::visibility(func).unwrap_or_default();
+        let signature = Signature { ty, lists, name: &func.name, visibility };
+        self.func_record(&signature, &func.attributes, func.location)
+    }
+
+    /// Adds the VHLO type of a value to the type table, and returns its index.
+    fn value_type(&mut self, scope: &mut Scope<'_>, value: ValueId) -> Result<usize> {
+        let position = scope.func.values.position(value) as usize;
+        if let Some(&Some(known)) = scope.types.get(position) {
+            return Ok(known);
+        }
+        let index = self.encoder.vhlo_type(scope.func.ty(value))?;
+        if scope.types.len() <= position {
+            scope.types.resize(position + 1, None);
+        }
+        scope.types[position] = Some(index);
+        Ok(index)
     }
 
     /// Returns the number of ops that are written for an op, including casts, and the number of values that these ops
@@ -337,7 +393,7 @@ impl<'a> Writer<'a> {
         if inside == RegionDialect::Foreign {
             for &arg in &region.args {
                 let number = scope.numbers[arg.0 as usize];
-                let ty = self.encoder.vhlo_type(scope.func.ty(arg))?;
+                let ty = self.value_type(scope, arg)?;
                 scope.numbers[arg.0 as usize] = self.cast(out, number, ty, LocationId(0), &mut next);
             }
         }
@@ -361,11 +417,10 @@ impl<'a> Writer<'a> {
         let unknown = self.location(LocationId(0));
         out.size(region.args.len());
         for &arg in &region.args {
-            let ty = scope.func.ty(arg);
             let ty = if inside == RegionDialect::Foreign {
-                self.encoder.builtin_type(ty)
+                self.encoder.builtin_type(scope.func.ty(arg))
             } else {
-                self.encoder.vhlo_type(ty)?
+                self.value_type(scope, arg)?
             };
             if self.encoder.bytecode >= 4 {
                 out.flagged(ty, true);
@@ -426,8 +481,11 @@ impl<'a> Writer<'a> {
             _ => self.artifact_record(scope, op)?,
         };
         for &value in &op.results {
-            let ty = scope.func.ty(value);
-            record.results.push(if foreign { self.encoder.builtin_type(ty) } else { self.encoder.vhlo_type(ty)? });
+            record.results.push(if foreign {
+                self.encoder.builtin_type(scope.func.ty(value))
+            } else {
+                self.value_type(scope, value)?
+            });
             scope.numbers[value.0 as usize] = *next;
             *next += 1;
         }
@@ -446,7 +504,7 @@ impl<'a> Writer<'a> {
         if foreign {
             for &value in &op.results {
                 let number = scope.numbers[value.0 as usize];
-                let ty = self.encoder.vhlo_type(scope.func.ty(value))?;
+                let ty = self.value_type(scope, value)?;
                 scope.numbers[value.0 as usize] = self.cast(out, number, ty, op.location, next);
             }
         }
@@ -486,7 +544,7 @@ impl<'a> Writer<'a> {
             discardable.push((name.as_str(), self.encoder.vhlo_attribute(value).map_err(|e| named(e, name))?));
         }
         let (dictionary, properties) = self.own_and_discardable(&spelled.attributes, discardable);
-        Ok(OpFields { name: self.encoder.op_name(Dialect::Vhlo, &spelled.name), dictionary, properties })
+        Ok(OpFields { name: spelled.name, dictionary, properties })
     }
 }
 

@@ -2,6 +2,7 @@
 //! values.
 
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::attributes::{find, named};
 use super::encoder::Encoder;
@@ -15,14 +16,15 @@ use crate::ops::fields::{
 };
 use crate::ops::{second, since};
 
-/// VHLO name of an op, and the name and table index of each of its attributes. The attributes are sorted by name.
+/// Table index of an op's VHLO name, and the name and table index of each of its attributes. The attributes are sorted
+/// by name.
 pub(super) struct Spelled {
-    pub(super) name: String,
-    pub(super) attributes: Vec<(&'static str, usize)>,
+    pub(super) name: usize,
+    pub(super) attributes: Named,
 }
 
-/// Names and indices of attributes, before they are sorted.
-pub(super) type Named = Vec<(&'static str, usize)>;
+/// Names and indices of attributes.
+pub(super) type Named = SmallVec<[(&'static str, usize); 12]>;
 
 /// Returns whether an attribute is an 8-bit floating-point type.
 fn is_byte_float(attribute: &Attribute) -> bool {
@@ -61,7 +63,7 @@ impl Encoder {
             _ => self.own(base, func, op, &mut attributes)?,
         };
         attributes.sort_unstable_by_key(|&(name, _)| name);
-        Ok(Spelled { name: format!("{base}_v{}", if second { 2 } else { 1 }), attributes })
+        Ok(Spelled { name: self.vhlo_name(base, second), attributes })
     }
 
     /// Checks uses of an op that require a newer StableHLO version than the op itself: reductions that accumulate in
@@ -253,6 +255,7 @@ impl Encoder {
         if !second {
             return Ok(false);
         }
+        let absent = if algorithm.is_none() { self.vhlo_absent()? } else { 0 };
         let body = match algorithm {
             Some(Attribute::Other(text)) => super::texts::inside(text, "dot_algorithm"),
             _ => None,
@@ -268,7 +271,7 @@ impl Encoder {
             "allow_imprecise_accumulation",
         ] {
             let value = match &fields {
-                None => self.vhlo_absent()?,
+                None => absent,
                 Some(fields) => match find(fields, name) {
                     // Algorithms with several primitive operations for 8-bit floating-point types require a newer
                     // version.

@@ -20,26 +20,54 @@ pub(super) struct OpFields {
     pub(super) properties: Option<usize>,
 }
 
-/// Different ops that have been written, by kind, and their fields.
+/// Different ops that have been written, and their fields. The ops of each kind form a linked list.
 #[derive(Default)]
 pub(super) struct Repeated<'a> {
-    known: HashMap<Discriminant<OpKind>, Vec<(&'a Op, OpFields)>, RandomState>,
+    lists: HashMap<Discriminant<OpKind>, List, RandomState>,
+    known: Vec<Known<'a>>,
+}
+
+/// The ops of one kind.
+#[derive(Default)]
+struct List {
+    length: usize,
+    /// Index in `known` of the op that was added last.
+    last: usize,
+}
+
+struct Known<'a> {
+    op: &'a Op,
+    fields: OpFields,
+    /// Index in `known` of the previous op of the same kind.
+    previous: Option<usize>,
 }
 
 impl<'a> Repeated<'a> {
     /// Returns the fields of an earlier op with the same name and attributes, if one is known.
     pub(super) fn find(&self, op: &Op) -> Option<OpFields> {
-        let known = self.known.get(&discriminant(&op.kind))?;
-        known.iter().find(|(other, _)| has_same_fields(op, other)).map(|&(_, fields)| fields)
+        let mut next = Some(self.lists.get(&discriminant(&op.kind))?.last);
+        while let Some(known) = next.map(|at| &self.known[at]) {
+            if has_same_fields(op, known.op) {
+                return Some(known.fields);
+            }
+            next = known.previous;
+        }
+        None
     }
 
     /// Records the fields of an op for which [`Self::find`] returned `None`.
     pub(super) fn add(&mut self, op: &'a Op, fields: OpFields) {
-        let known = self.known.entry(discriminant(&op.kind)).or_default();
         // An op that is not the same as itself is of a kind that `has_same_fields` does not support.
-        if known.len() < MAX_OPS_PER_KIND && has_same_fields(op, op) {
-            known.push((op, fields));
+        if !has_same_fields(op, op) {
+            return;
         }
+        let list = self.lists.entry(discriminant(&op.kind)).or_default();
+        if list.length == MAX_OPS_PER_KIND {
+            return;
+        }
+        let previous = (list.length > 0).then_some(list.last);
+        (list.length, list.last) = (list.length + 1, self.known.len());
+        self.known.push(Known { op, fields, previous });
     }
 }
 

@@ -57,7 +57,7 @@ impl Encoder {
     }
 
     pub(super) fn vhlo_element(&mut self, element: ElementType) -> Result<usize> {
-        if let Some(&index) = self.elements.get(&element) {
+        if let Some(&(_, index)) = self.elements.iter().find(|(known, _)| *known == element) {
             return Ok(index);
         }
         let (code, since) = element_code(element);
@@ -69,7 +69,7 @@ impl Encoder {
             }
             None => self.vhlo(code, |_| {}),
         };
-        self.elements.insert(element, index);
+        self.elements.push((element, index));
         Ok(index)
     }
 
@@ -94,16 +94,21 @@ impl Encoder {
         }
     }
 
-    fn vhlo_types(&mut self, types: &[Type]) -> Result<Vec<usize>> {
+    pub(super) fn vhlo_types(&mut self, types: &[Type]) -> Result<Vec<usize>> {
         types.iter().map(|ty| self.vhlo_type(ty)).collect()
     }
 
-    pub(super) fn vhlo_function(&mut self, inputs: &[Type], results: &[Type]) -> Result<usize> {
+    fn vhlo_function_of(&mut self, inputs: &[Type], results: &[Type]) -> Result<usize> {
         let (inputs, results) = (self.vhlo_types(inputs)?, self.vhlo_types(results)?);
-        Ok(self.vhlo(8, |b| {
-            b.indices(&inputs);
-            b.indices(&results);
-        }))
+        Ok(self.vhlo_function(&inputs, &results))
+    }
+
+    /// Adds a function type to the type table, and returns its index. `inputs` and `results` are indices of types.
+    pub(super) fn vhlo_function(&mut self, inputs: &[usize], results: &[usize]) -> usize {
+        self.vhlo(8, |b| {
+            b.indices(inputs);
+            b.indices(results);
+        })
     }
 
     /// Adds the type `none` to the type table, and returns its index. The type represents an absent type attribute.
@@ -136,7 +141,7 @@ impl Encoder {
         }
         match whole_type(text) {
             Some(Ty::Element(element)) => self.vhlo_element(element),
-            Some(Ty::Function(inputs, results)) => self.vhlo_function(&inputs, &results),
+            Some(Ty::Function(inputs, results)) => self.vhlo_function_of(&inputs, &results),
             Some(Ty::Value(ty)) if !matches!(&ty, Type::Other(other) if other == text) => self.vhlo_type(&ty),
             _ => Err(Error::new(
                 ErrorKind::Unsupported,

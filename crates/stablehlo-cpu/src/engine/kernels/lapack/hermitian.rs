@@ -35,6 +35,7 @@ pub(super) fn decompose<T: Scalar<Real: Scalar>>(
         false => read.iter_mut().zip(a).for_each(|(to, x)| *to = scaling.apply(x.conj())),
     }
     (0..n).for_each(|i| read[i * n + i] = T::real(read[i * n + i].real_part()));
+    let scaling = scaling.reduce(&mut read, n);
     let parameters = Spec::new(SelfAdjointEvdParams {
         recursion_threshold: minimum_recursive_rows::<T>(),
         ..<SelfAdjointEvdParams as Auto<T>>::auto()
@@ -57,4 +58,38 @@ pub(super) fn decompose<T: Scalar<Real: Scalar>>(
         *to = scaling.undo(<T::Real as Scalar>::real(from.real_part()));
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For these matrices, the divide-and-conquer algorithm stops too early if the eigenvalues are not scaled.
+    #[test]
+    fn residuals_of_matrices_with_large_eigenvalues() {
+        let n = 80;
+        for seed in [72, 177] {
+            let (mut state, mut a) = (seed, vec![0f32; n * n]);
+            for i in 0..n {
+                for j in 0..=i {
+                    state = u32::wrapping_add(u32::wrapping_mul(state, 1_664_525), 1_013_904_223);
+                    let magnitude = if state >> 24 & 7 == 0 { 0.9375 } else { 1.875 };
+                    let x = if state >> 31 == 0 { magnitude } else { -magnitude };
+                    (a[i * n + j], a[j * n + i]) = (x, x);
+                }
+            }
+            let (mut v, mut w) = (vec![0f32; n * n], vec![0f32; n]);
+            assert!(decompose(&a, n, true, &mut v, &mut w));
+            let norm = a.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+            let mut squares = 0.0;
+            for (i, row) in a.chunks_exact(n).enumerate() {
+                for (j, w) in w.iter().enumerate() {
+                    let terms = row.iter().enumerate().map(|(k, x)| f64::from(*x) * f64::from(v[k * n + j]));
+                    squares += (terms.sum::<f64>() - f64::from(v[i * n + j]) * f64::from(*w)).powi(2);
+                }
+            }
+            let error = squares.sqrt() / norm / f64::from(f32::EPSILON);
+            assert!(error <= 30.0, "seed {seed}: the residual is {error} times the machine epsilon");
+        }
+    }
 }
