@@ -104,8 +104,8 @@ fn many_feature_convolutions_match_definition() {
 /// JAX's `take` returns NaN for rows with an index out of bounds.
 #[test]
 fn masked_gather() {
-    let (rows, taken, columns) = (50, 300, 512);
-    let (table, indices, result) = (
+    let (rows, taken, columns) = (50u16, 300, 512u16);
+    let (table, integers, result) = (
         format!("tensor<{rows}x{columns}xf32>"),
         format!("tensor<{taken}xi32>"),
         format!("tensor<{taken}x{columns}xf32>"),
@@ -113,9 +113,9 @@ fn masked_gather() {
     let (mask, masks) = (format!("tensor<{taken}xi1>"), format!("tensor<{taken}x{columns}xi1>"));
     let body = |last: &str| {
         format!(
-            r#"%zero = stablehlo.constant dense<0> : {indices}
-            %mask = stablehlo.compare GE, %i, %zero, SIGNED : ({indices}, {indices}) -> {mask}
-            %column = stablehlo.reshape %i : ({indices}) -> tensor<{taken}x1xi32>
+            r#"%zero = stablehlo.constant dense<0> : {integers}
+            %mask = stablehlo.compare GE, %i, %zero, SIGNED : ({integers}, {integers}) -> {mask}
+            %column = stablehlo.reshape %i : ({integers}) -> tensor<{taken}x1xi32>
             %rows = "stablehlo.gather"(%t, %column) <{{dimension_numbers = #stablehlo.gather<offset_dims = [1],
               collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false,
               slice_sizes = array<i64: 1, {columns}>}}> : ({table}, tensor<{taken}x1xi32>) -> {result}
@@ -125,14 +125,14 @@ fn masked_gather() {
         )
     };
     let select = |x: &str, y: &str| format!("%r = stablehlo.select %masks, {x}, {y} : {masks}, {result}\n");
-    let parameters = format!("%t: {table}, %i: {indices}");
-    let values: Vec<f32> = (0..rows * columns).map(|i| i as f32).collect();
-    let at = |i: usize| (i * 7 % 60) as i32 - 5;
-    let inputs = || {
-        let indices: Vec<i32> = (0..taken).map(at).collect();
-        vec![tensor(DType::F32, &[rows, columns], &values), tensor(DType::I32, &[taken], &indices)]
-    };
-    let row = |i: usize| &values[at(i).clamp(0, rows as i32 - 1) as usize * columns..][..columns];
+    let parameters = format!("%t: {table}, %i: {integers}");
+    let values: Vec<f32> =
+        (0..rows).flat_map(|i| (0..columns).map(move |j| f32::from(i) * 1000.0 + f32::from(j))).collect();
+    let [rows, columns] = [rows, columns].map(usize::from);
+    let indices: Vec<i32> = (0..taken).map(|i| i * 7 % 60 - 5).collect();
+    let inputs = || vec![tensor(DType::F32, &[rows, columns], &values), tensor(DType::I32, &[indices.len()], &indices)];
+    // Indices out of bounds are clamped.
+    let row = |i: usize| &values[usize::try_from(indices[i]).unwrap_or(0).min(rows - 1) * columns..][..columns];
     let check = |got: &[f32], is_masked: &dyn Fn(usize) -> bool| {
         for (i, got) in got.chunks(columns).enumerate() {
             let expected = if is_masked(i) { &vec![f32::NAN; columns] } else { row(i) };
@@ -140,13 +140,13 @@ fn masked_gather() {
         }
     };
     let take = program(&parameters, &result, &(body(&select("%rows", "%nan")) + &format!("return %r : {result}")));
-    check(&run::<f32>(&take, inputs()), &|i| at(i) < 0);
+    check(&run::<f32>(&take, inputs()), &|i| indices[i] < 0);
     // One step computes the mask, and one step gathers.
     assert_eq!(take.step_count(), 2);
     let other = program(&parameters, &result, &(body(&select("%nan", "%rows")) + &format!("return %r : {result}")));
-    check(&run::<f32>(&other, inputs()), &|i| at(i) >= 0);
+    check(&run::<f32>(&other, inputs()), &|i| indices[i] >= 0);
     let last = select("%rows", "%nan") + &format!("return %r, %rows : {result}, {result}");
     let both = program(&parameters, &format!("{result}, {result}"), &body(&last)).run(inputs()).unwrap();
-    check(both[0].as_slice().unwrap(), &|i| at(i) < 0);
+    check(both[0].as_slice().unwrap(), &|i| indices[i] < 0);
     check(both[1].as_slice().unwrap(), &|_| false);
 }
