@@ -1,7 +1,7 @@
 //! Sockets between two processes: TCP connections, and on Linux also Unix sockets.
 //!
-//! A Unix socket transfers a large message in about half the time of a TCP connection of the loopback interface. The
-//! name of a listening Unix socket is abstract. The system removes it when the process ends, and no file is created.
+//! A Unix socket transfers a large message in less time than a TCP connection of the loopback interface. The name of a
+//! listening Unix socket is abstract. The system removes it when the process ends, and no file is created.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
