@@ -1,4 +1,4 @@
-//! Compares the transports over MPI and TCP between two processes of one machine: the time of a message of 4 bytes in
+//! Compares the transports over MPI and sockets between two processes of one machine: the time of a message of 4 bytes in
 //! one direction, and the throughput of messages of 64 MiB. Prints the medians and the ratio of the times.
 //!
 //! Start the example with `mpirun -n 2 compare_transports`.
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let place = process.address().to_owned();
     let rank = usize::from(place == "mpi1 1 2");
     let mpi = process.connect(rank, &["mpi1 0 2".to_owned(), "mpi1 1 2".to_owned()], TIMEOUT)?;
-    // The processes exchange the addresses of the TCP transport through MPI.
+    // The processes exchange the addresses of the socket transport through MPI.
     let listener = LocalListener::bind()?;
     let meeting = Stream { lane: 1, number: 0 };
     mpi.send(1 - rank, meeting, 0, &[listener.address().as_bytes()])?;
@@ -61,11 +61,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         if rank == 0 {
             let ratio = mpi / local;
             if size == 4 {
-                println!("4 bytes: TCP {:.1} us, MPI {:.1} us, time ratio {ratio:.2}", local * 1e6, mpi * 1e6);
+                println!("4 bytes: sockets {:.1} us, MPI {:.1} us, time ratio {ratio:.2}", local * 1e6, mpi * 1e6);
             } else {
                 let rate = |seconds: f64| 64.0 / 1024.0 / seconds;
-                let (tcp, other) = (rate(local), rate(mpi));
-                println!("64 MiB: TCP {tcp:.2} GiB/s, MPI {other:.2} GiB/s, time ratio {ratio:.2}");
+                let (sockets, other) = (rate(local), rate(mpi));
+                println!("64 MiB: sockets {sockets:.2} GiB/s, MPI {other:.2} GiB/s, time ratio {ratio:.2}");
             }
         }
     }

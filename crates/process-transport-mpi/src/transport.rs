@@ -12,6 +12,9 @@ use crate::progress::{self, FAREWELL, Queue, Task};
 
 /// Default for the maximum time that a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
+/// Size in bytes into which to divide a large transfer. With messages of 1 MiB or 32 MiB, an all-reduce of 64 MiB takes
+/// 1.3 to 1.5 times as long.
+const MESSAGE: usize = 4 << 20;
 
 /// A process in which MPI is initialized, before it is connected to the other processes.
 #[derive(Debug)]
@@ -122,6 +125,10 @@ impl Transport for MpiTransport {
 
     fn size(&self) -> usize {
         self.size
+    }
+
+    fn message_size(&self) -> usize {
+        MESSAGE
     }
 
     fn send(&self, to: usize, stream: Stream, tag: u64, parts: &[&[u8]]) -> Result<(), Error> {

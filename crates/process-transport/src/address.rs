@@ -1,9 +1,10 @@
-//! The address of a process: its machine, its socket address, and a secret that only its peers know.
+//! The address of a process: its machine, its sockets, and a secret that only its peers know.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use crate::Error;
+use crate::socket::random;
 
 /// Number of bytes of a secret.
 pub(crate) const SECRET: usize = 16;
@@ -14,24 +15,24 @@ pub(crate) struct Address {
     /// Boot ID of the machine's operating system. Empty if it is unknown.
     pub(crate) machine: String,
     pub(crate) socket: SocketAddr,
+    /// Name of the abstract Unix socket. Empty if there is none.
+    pub(crate) local: String,
     /// Secret of the process. The process closes connections that do not present the secret.
     pub(crate) secret: [u8; SECRET],
 }
 
 impl Address {
     /// Creates an address with a new secret.
-    pub(crate) fn new(socket: SocketAddr) -> Result<Self, Error> {
-        let mut secret = [0; SECRET];
-        getrandom::fill(&mut secret).map_err(|error| Error::System(format!("random numbers: {error}")))?;
-        Ok(Self { machine: machine(), socket, secret })
+    pub(crate) fn new(socket: SocketAddr, local: &str) -> Result<Self, Error> {
+        Ok(Self { machine: machine(), socket, local: local.to_owned(), secret: random()? })
     }
 
     /// Parses the address of the process with this rank.
     pub(crate) fn parse(text: &str, rank: usize) -> Result<Self, Error> {
         let fault = || Error::Invalid(format!("{text:?}, the address of process {rank}, is not one of this transport"));
-        let mut parts = text.strip_prefix("tcp1 ").ok_or_else(fault)?.split(' ');
-        let (Some(machine), Some(socket), Some(secret), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
+        let mut parts = text.strip_prefix("local2 ").ok_or_else(fault)?.split(' ');
+        let (Some(machine), Some(socket), Some(local), Some(secret), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return Err(fault());
         };
@@ -39,6 +40,7 @@ impl Address {
         Ok(Self {
             machine: machine.to_owned(),
             socket: socket.parse().map_err(|_| fault())?,
+            local: local.to_owned(),
             secret: number.ok_or_else(fault)?.to_be_bytes(),
         })
     }
@@ -49,11 +51,17 @@ impl Address {
         let local = self.socket.ip().is_loopback() || other.socket.ip().is_loopback();
         !local || self.machine == other.machine
     }
+
+    /// Returns whether both processes are known to run on the same machine.
+    pub(crate) fn shares_machine(&self, other: &Self) -> bool {
+        !self.machine.is_empty() && self.machine == other.machine
+    }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tcp1 {} {} {:032x}", self.machine, self.socket, u128::from_be_bytes(self.secret))
+        let secret = u128::from_be_bytes(self.secret);
+        write!(f, "local2 {} {} {} {secret:032x}", self.machine, self.socket, self.local)
     }
 }
 
@@ -69,13 +77,17 @@ mod tests {
 
     #[test]
     fn round_trips() {
-        let address = Address::new("127.0.0.1:80".parse().unwrap()).unwrap();
-        assert_eq!(Address::parse(&address.to_string(), 0), Ok(address));
+        for local in ["", "name"] {
+            let address = Address::new("127.0.0.1:80".parse().unwrap(), local).unwrap();
+            assert_eq!(Address::parse(&address.to_string(), 0), Ok(address));
+        }
     }
 
     #[test]
     fn rejects_other_text() {
-        for text in ["", "tcp1 m 127.0.0.1:1 00", "tcp1 m here 00112233445566778899aabbccddeeff", "tcp2 a b c"] {
+        for text in
+            ["", "local2 m 127.0.0.1:1 n 00", "local2 m here n 00112233445566778899aabbccddeeff", "local1 a b c d"]
+        {
             assert!(matches!(Address::parse(text, 3), Err(Error::Invalid(_))), "{text}");
         }
     }
@@ -85,6 +97,7 @@ mod tests {
         let at = |machine: &str, socket: &str| Address {
             machine: machine.to_owned(),
             socket: socket.parse().unwrap(),
+            local: String::new(),
             secret: [0; SECRET],
         };
         let here = at("a", "127.0.0.1:1");

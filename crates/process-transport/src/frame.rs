@@ -105,10 +105,9 @@ impl Header {
         from.read_exact(&mut bytes[1..])?;
         let (header, len) = Self::decode(&bytes).ok_or_else(|| io::Error::other(Self::UNKNOWN))?;
         let mut body = memory(len).map_err(io::Error::other)?;
-        body.clear();
-        if from.take(len as u64).read_to_end(&mut body)? != len {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        // In reused memory, this initializes only the bytes that no earlier message has written.
+        body.resize(len, 0);
+        from.read_exact(&mut body)?;
         Ok(Some((header, body)))
     }
 }

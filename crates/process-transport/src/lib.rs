@@ -2,12 +2,17 @@
 //!
 //! Collective operations use the trait [`Transport`] to send messages from one process to another. Messages arrive in
 //! order, receiving has a deadline, and errors name the process at fault. [`LocalTransport`] implements the trait with
-//! TCP connections, on one machine or between machines of a trusted network.
+//! Unix sockets between processes of one machine (on Linux), and with TCP connections otherwise, also between machines of
+//! a trusted network.
 //!
 //! Messages belong to a [`Stream`], such as one launch of a program, and have a tag within this stream. If a process
 //! cannot continue with a stream, it reports the failure with [`Transport::fail`], and the other processes stop waiting
 //! for messages of the stream.
 #![forbid(unsafe_code)]
+
+// The test cases of all transports name this crate as a dependency.
+#[cfg(test)]
+extern crate self as process_transport;
 
 mod address;
 mod error;
@@ -15,6 +20,7 @@ mod frame;
 mod inbox;
 mod local;
 mod memory;
+mod socket;
 mod transport;
 
 pub use error::Error;

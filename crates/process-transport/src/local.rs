@@ -1,8 +1,8 @@
-//! TCP connections between all processes, by default over the loopback interface.
+//! Connections between all processes, by default of one machine.
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -12,6 +12,7 @@ use crate::Error;
 use crate::address::{Address, SECRET};
 use crate::frame::{Header, Kind};
 use crate::inbox::Inbox;
+use crate::socket::{self, LocalSocket, Socket};
 use crate::transport::{Stream, Transport};
 
 /// The first bytes of a connection. The digit is the version of the protocol.
@@ -25,10 +26,12 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Default for the maximum time that a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
 
-/// A socket that accepts the connections of the other processes.
+/// Accepts the connections of the other processes. Processes of the same machine connect to a Unix socket, where the
+/// system has abstract Unix sockets and the processes share them. Other processes use TCP.
 #[derive(Debug)]
 pub struct LocalListener {
     listener: TcpListener,
+    local: LocalSocket,
     own: Address,
     address: String,
     stall: Duration,
@@ -58,8 +61,9 @@ impl LocalListener {
         }
         let failed = |error: io::Error| Error::System(format!("cannot listen on {ip}: {error}"));
         let listener = TcpListener::bind((ip, 0)).map_err(failed)?;
-        let own = Address::new(listener.local_addr().map_err(failed)?)?;
-        Ok(Self { listener, address: own.to_string(), own, stall: STALL })
+        let local = LocalSocket::bind()?;
+        let own = Address::new(listener.local_addr().map_err(failed)?, local.name())?;
+        Ok(Self { listener, local, address: own.to_string(), own, stall: STALL })
     }
 
     /// Sets how long a process may leave its messages unread before it counts as lost. The default is 60 s.
@@ -96,7 +100,7 @@ impl LocalListener {
         if let Some(far) = all.iter().position(|other| !self.own.can_reach(other)) {
             return Err(Error::OtherMachine { rank: far });
         }
-        let mut sockets: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
+        let mut sockets: Vec<Option<Socket>> = (0..size).map(|_| None).collect();
         for (peer, address) in all.iter().enumerate().take(rank) {
             sockets[peer] = Some(self.dial((rank, size), peer, address, deadline)?);
         }
@@ -111,12 +115,12 @@ impl LocalListener {
         peer: usize,
         address: &Address,
         deadline: Instant,
-    ) -> Result<TcpStream, Error> {
+    ) -> Result<Socket, Error> {
         let failed = |why: String| Error::Unreachable { rank: peer, address: address.socket.to_string(), why };
         let left = remaining(deadline).ok_or_else(|| failed("the time is over".to_owned()))?;
         let talk = || {
-            let mut socket = TcpStream::connect_timeout(&address.socket, left)?;
-            socket.set_nodelay(true)?;
+            let near = self.own.shares_machine(address).then(|| Socket::connect_unix(&address.local)).flatten();
+            let mut socket = near.map_or_else(|| Socket::connect_tcp(&address.socket, left), Ok)?;
             socket.write_all(&greeting(&address.secret, rank, size))?;
             socket.set_read_timeout(remaining(deadline).or(Some(PAUSE)))?;
             let mut answer = [0; GREETING];
@@ -142,25 +146,19 @@ impl LocalListener {
         &self,
         (rank, size): (usize, usize),
         all: &[Address],
-        sockets: &mut [Option<TcpStream>],
+        sockets: &mut [Option<Socket>],
         deadline: Instant,
     ) -> Result<(), Error> {
         let start = Instant::now();
         let failed = |error: io::Error| Error::System(format!("waiting for connections: {error}"));
         self.listener.set_nonblocking(true).map_err(failed)?;
         while let Some(missing) = (rank + 1..size).find(|peer| sockets[*peer].is_none()) {
-            let socket = match self.listener.accept() {
-                Ok((socket, _)) => socket,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if remaining(deadline).is_none() {
-                        return Err(Error::Timeout { rank: missing, waited: start.elapsed() });
-                    }
-                    std::thread::sleep(PAUSE);
-                    continue;
+            let Some(socket) = socket::accept(&self.listener, &self.local).map_err(failed)? else {
+                if remaining(deadline).is_none() {
+                    return Err(Error::Timeout { rank: missing, waited: start.elapsed() });
                 }
-                // The other process ended the connection before it was accepted.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => return Err(failed(error)),
+                std::thread::sleep(PAUSE);
+                continue;
             };
             // Any program may connect, but only a peer knows the secret. Close other connections and continue to wait.
             if let Ok((peer, socket)) = self.welcome((rank, size), socket, all, deadline) {
@@ -174,12 +172,10 @@ impl LocalListener {
     fn welcome(
         &self,
         (rank, size): (usize, usize),
-        mut socket: TcpStream,
+        mut socket: Socket,
         all: &[Address],
         deadline: Instant,
-    ) -> io::Result<(usize, TcpStream)> {
-        socket.set_nonblocking(false)?;
-        socket.set_nodelay(true)?;
+    ) -> io::Result<(usize, Socket)> {
         socket.set_read_timeout(Some(remaining(deadline).unwrap_or(PAUSE).min(PATIENCE)))?;
         let mut read = [0; GREETING];
         socket.read_exact(&mut read)?;
@@ -207,7 +203,7 @@ fn greeting(secret: &[u8; SECRET], rank: usize, size: usize) -> [u8; GREETING] {
     bytes
 }
 
-/// A [`Transport`] over TCP, with one connection for each pair of processes.
+/// A [`Transport`] over Unix sockets and TCP, with one connection for each pair of processes.
 ///
 /// A thread for each connection reads all messages as they arrive, so that no sender waits until the other process
 /// calls [`Transport::receive`]. When the transport is dropped, the other processes are notified.
@@ -219,14 +215,14 @@ pub struct LocalTransport {
 
 struct Peer {
     /// Socket for writing. The reading thread has a clone of the socket.
-    socket: Mutex<TcpStream>,
+    socket: Mutex<Socket>,
     /// Whether a write failed. The connection then ends in the middle of a frame.
     is_broken: AtomicBool,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Peer {
-    fn lock(&self) -> MutexGuard<'_, TcpStream> {
+    fn lock(&self) -> MutexGuard<'_, Socket> {
         self.socket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -238,13 +234,13 @@ impl Peer {
         header.write(&mut *socket, parts).inspect_err(|_| {
             self.is_broken.store(true, Ordering::Relaxed);
             // This makes the reading threads of both processes notice the failure.
-            let _ = socket.shutdown(Shutdown::Both);
+            let _ = socket.shutdown();
         })
     }
 }
 
 impl LocalTransport {
-    fn start(rank: usize, sockets: Vec<Option<TcpStream>>, stall: Duration) -> Result<Self, Error> {
+    fn start(rank: usize, sockets: Vec<Option<Socket>>, stall: Duration) -> Result<Self, Error> {
         let inbox = Arc::new(Inbox::new(sockets.len()));
         let mut transport = Self { rank, inbox, peers: Vec::new() };
         for (peer, socket) in sockets.into_iter().enumerate() {
@@ -255,7 +251,7 @@ impl LocalTransport {
         Ok(transport)
     }
 
-    fn open(&self, peer: usize, socket: TcpStream, stall: Duration) -> io::Result<Peer> {
+    fn open(&self, peer: usize, socket: Socket, stall: Duration) -> io::Result<Peer> {
         socket.set_write_timeout(Some(stall))?;
         let mut read = socket.try_clone()?;
         let inbox = Arc::clone(&self.inbox);
@@ -269,17 +265,10 @@ impl LocalTransport {
             Error::Invalid(format!("process {} has no connection to process {rank} of {}", self.rank, self.peers.len()))
         })
     }
-
-    /// Returns the addresses of both ends of a connection, for tests.
-    #[cfg(test)]
-    fn ends(&self, rank: usize) -> (std::net::SocketAddr, std::net::SocketAddr) {
-        let socket = self.peers[rank].as_ref().unwrap().lock();
-        (socket.local_addr().unwrap(), socket.peer_addr().unwrap())
-    }
 }
 
 /// Delivers all messages of a connection to the inbox until the connection ends.
-fn read_all(socket: &mut TcpStream, from: usize, inbox: &Inbox) {
+fn read_all(socket: &mut Socket, from: usize, inbox: &Inbox) {
     let why = loop {
         match Header::read(socket, |len| inbox.memory(len)) {
             Ok(Some((header, body))) => {
@@ -347,7 +336,7 @@ impl Drop for LocalTransport {
         let goodbye = Header { kind: Kind::Goodbye, stream: Stream::default(), tag: 0 };
         for peer in self.peers.iter().flatten() {
             let _ = peer.write(goodbye, &[]);
-            let _ = peer.lock().shutdown(Shutdown::Both);
+            let _ = peer.lock().shutdown();
         }
         for thread in self.peers.iter_mut().flatten().filter_map(|peer| peer.thread.take()) {
             let _ = thread.join();
@@ -362,101 +351,4 @@ impl fmt::Debug for LocalTransport {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TIMEOUT: Duration = Duration::from_secs(60);
-
-    /// Returns `count` connected transports. Each transport represents one process.
-    fn connected(count: usize) -> Vec<LocalTransport> {
-        let listeners: Vec<_> = (0..count).map(|_| LocalListener::bind().unwrap()).collect();
-        let addresses: Vec<_> = listeners.iter().map(|listener| listener.address().to_owned()).collect();
-        std::thread::scope(|scope| {
-            let connect = |(rank, listener): (usize, LocalListener)| {
-                let addresses = &addresses;
-                scope.spawn(move || listener.connect(rank, addresses, TIMEOUT).unwrap())
-            };
-            let threads: Vec<_> = listeners.into_iter().enumerate().map(connect).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-        })
-    }
-
-    fn soon() -> Instant {
-        Instant::now() + TIMEOUT
-    }
-
-    #[test]
-    fn connections_use_the_loopback_interface() {
-        let all = connected(3);
-        for (own, peer) in [(0, 1), (0, 2), (1, 2)] {
-            let (here, there) = all[own].ends(peer);
-            assert!(here.ip().is_loopback() && there.ip().is_loopback());
-        }
-    }
-
-    #[test]
-    fn unread_messages_do_not_block_for_ever() {
-        let listeners = [0, 1].map(|_| LocalListener::bind().unwrap().with_stall_timeout(Duration::from_millis(100)));
-        let addresses = listeners.each_ref().map(|listener| listener.address().to_owned());
-        let [first, second] = listeners;
-        // The second process sends its greeting and then never reads, like a stopped process.
-        let address = Address::parse(&addresses[0], 0).unwrap();
-        let (first, _silent) = std::thread::scope(|scope| {
-            let first = scope.spawn(|| first.connect(0, &addresses, TIMEOUT).unwrap());
-            let silent = second.dial((1, 2), 0, &address, soon()).unwrap();
-            (first.join().unwrap(), silent)
-        });
-        let large = vec![0; 64 << 20];
-        let lost = first.send(1, Stream::default(), 0, &[&large]);
-        assert!(matches!(lost, Err(Error::Lost { rank: 1, .. })), "{lost:?}");
-    }
-
-    #[test]
-    fn stranger_is_refused() {
-        let listeners = [0, 1].map(|_| LocalListener::bind().unwrap());
-        let addresses = listeners.each_ref().map(|listener| listener.address().to_owned());
-        let [first, second] = listeners;
-        let socket = Address::parse(&addresses[0], 0).unwrap().socket;
-        std::thread::scope(|scope| {
-            let mut stranger = TcpStream::connect(socket).unwrap();
-            stranger.write_all(&greeting(&[0; SECRET], 1, 2)).unwrap();
-            let first = scope.spawn(|| first.connect(0, &addresses, TIMEOUT).unwrap());
-            let second = second.connect(1, &addresses, TIMEOUT).unwrap();
-            let first = first.join().unwrap();
-            second.send(0, Stream::default(), 0, &[b"peer"]).unwrap();
-            assert_eq!(first.receive(1, Stream::default(), 0, soon()).unwrap(), b"peer");
-            assert_eq!(stranger.read(&mut [0; 8]).unwrap_or(0), 0);
-        });
-    }
-
-    #[test]
-    fn missing_process_is_named() {
-        let listener = LocalListener::bind().unwrap();
-        let absent = LocalListener::bind().unwrap();
-        let addresses = [listener.address().to_owned(), absent.address().to_owned()];
-        let late = listener.connect(0, &addresses, Duration::from_millis(50)).unwrap_err();
-        assert!(matches!(late, Error::Timeout { rank: 1, .. }), "{late:?}");
-        let gone = LocalListener::bind().unwrap();
-        let addresses = [gone.address().to_owned(), absent.address().to_owned()];
-        drop(gone);
-        let refused = absent.connect(1, &addresses, TIMEOUT).unwrap_err();
-        assert!(matches!(refused, Error::Unreachable { rank: 0, .. }), "{refused:?}");
-    }
-
-    #[test]
-    fn other_machines_are_refused() {
-        let listener = LocalListener::bind().unwrap();
-        let far = Address { machine: "elsewhere".to_owned(), ..listener.own.clone() };
-        let addresses = [listener.address().to_owned(), far.to_string()];
-        assert_eq!(listener.connect(0, &addresses, TIMEOUT).unwrap_err(), Error::OtherMachine { rank: 1 });
-    }
-
-    #[test]
-    fn wrong_rank_is_refused() {
-        let listener = LocalListener::bind().unwrap();
-        let other = LocalListener::bind().unwrap();
-        let addresses = [other.address().to_owned(), listener.address().to_owned()];
-        assert!(matches!(listener.connect(0, &addresses, TIMEOUT), Err(Error::Invalid(_))));
-        assert!(matches!(LocalListener::bind_to(Ipv4Addr::UNSPECIFIED.into()), Err(Error::Invalid(_))));
-    }
-}
+mod tests;

@@ -28,6 +28,15 @@ pub trait Transport: Send + Sync + fmt::Debug {
     /// Returns the number of processes.
     fn size(&self) -> usize;
 
+    /// Returns the size in bytes into which to divide a large transfer, if the other process can use the first bytes
+    /// before the last ones arrive. Returns the same value in all processes.
+    ///
+    /// A message of this size stays in the processor's cache while it is sent, received and used. Smaller messages wake
+    /// threads more often.
+    fn message_size(&self) -> usize {
+        1 << 20
+    }
+
     /// Sends a message that consists of `parts`.
     ///
     /// Does not wait until the other process calls [`receive`](Self::receive). May wait until the transport of the

@@ -49,7 +49,7 @@ pub(crate) const MOST_DEVICES: i64 = 1024;
 /// The transport of messages between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransportKind {
-    /// TCP connections.
+    /// Unix sockets and TCP connections.
     Local,
     #[cfg(feature = "mpi")]
     Mpi,
@@ -137,8 +137,8 @@ pub(crate) fn schema() -> OptionSchema {
         OptionSpec::new(
             TRANSPORT,
             OptionType::String,
-            "what carries the messages between processes: local, which is TCP, or mpi, for processes that mpirun started, \
-             if the library was built with the feature mpi; by default local",
+            "what carries the messages between processes: local, which is sockets, or mpi, for processes that mpirun \
+             started, if the library was built with the feature mpi; by default local",
         ),
     ])
 }

@@ -23,7 +23,7 @@ pub(crate) struct Job {
     transport: Arc<dyn Transport>,
     /// The process of each device, by device ID.
     processes: Vec<usize>,
-    /// How long a collective waits for another process.
+    /// How long a collective waits for a message of another process.
     timeout: Duration,
     order: Mutex<Order>,
 }
@@ -287,6 +287,12 @@ impl RemoteLaunch {
     }
 }
 
+/// Returns the tag of the messages of a collective and a group.
+fn tag(collective: u32, group: &[usize]) -> u64 {
+    let first = group.first().and_then(|first| u32::try_from(*first).ok()).unwrap_or(u32::MAX);
+    (u64::from(collective) << 32) | u64::from(first)
+}
+
 impl RemoteMembers for RemoteLaunch {
     fn own_process(&self) -> usize {
         self.transport.rank()
@@ -296,23 +302,20 @@ impl RemoteMembers for RemoteLaunch {
         self.span.processes.get(member).copied()
     }
 
-    fn exchange(
-        &self,
-        collective: u32,
-        group: &[usize],
-        messages: &[Message<'_>],
-    ) -> std::result::Result<Vec<Vec<u8>>, String> {
+    fn message_size(&self) -> usize {
+        self.transport.message_size()
+    }
+
+    fn send(&self, collective: u32, group: &[usize], message: &Message<'_>) -> std::result::Result<(), String> {
+        let Message { to, parts } = message;
+        self.transport.send(*to, self.stream, tag(collective, group), parts).map_err(|error| error.to_string())
+    }
+
+    fn receive(&self, collective: u32, group: &[usize], from: usize) -> std::result::Result<Vec<u8>, String> {
         let deadline = Instant::now() + self.timeout;
-        let first = group.first().and_then(|first| u32::try_from(*first).ok()).unwrap_or(u32::MAX);
-        let tag = (u64::from(collective) << 32) | u64::from(first);
-        for Message { to, parts } in messages {
-            self.transport.send(*to, self.stream, tag, parts).map_err(|error| error.to_string())?;
-        }
-        let receive = |message: &Message<'_>| {
-            self.meet(message.to, deadline)?;
-            self.transport.receive(message.to, self.stream, tag, deadline).map_err(|error| error.to_string())
-        };
-        messages.iter().map(receive).collect()
+        self.meet(from, deadline)?;
+        let message = self.transport.receive(from, self.stream, tag(collective, group), deadline);
+        message.map_err(|error| error.to_string())
     }
 
     fn recycle(&self, message: Vec<u8>) {

@@ -96,7 +96,7 @@ fn process_with_another_version_is_named() {
             // Write the first message of a process in a job of two. It contains the version and the address of the
             // process.
             let mut hello = 2u64.to_le_bytes().to_vec();
-            hello.extend_from_slice(b"pjrt-cpu 0.0.0-other\ntcp1 elsewhere 127.0.0.1:1 00");
+            hello.extend_from_slice(b"pjrt-cpu 0.0.0-other\nlocal2 elsewhere 127.0.0.1:1 name 00");
             role.store().put("pjrt_cpu/process/1", &hello).unwrap();
         }
         return;

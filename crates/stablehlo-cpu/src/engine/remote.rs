@@ -24,23 +24,39 @@ pub trait RemoteMembers: Send + Sync + fmt::Debug {
     /// Returns the index of the process that runs the member with a flattened ID, or `None` if there is no such member.
     fn process_of(&self, member: usize) -> Option<usize>;
 
-    /// Sends one message to each other process with members in the group. Returns the messages that these processes
-    /// sent, in the order of `messages`.
+    /// Returns the size in bytes into which to divide large messages. Must return the same value in all processes.
     ///
-    /// All processes make calls with the same collective and the same group in the same order. Calls that differ in the
-    /// collective or the group may overlap.
+    /// While a process combines the elements of one message, the next message can arrive.
+    fn message_size(&self) -> usize {
+        1 << 20
+    }
+
+    /// Sends a message of a collective to another process. May wait until the other process has read earlier messages,
+    /// but not until it calls [`receive`](Self::receive).
+    ///
+    /// The messages of a collective and a group arrive in the order in which they were sent. All processes make calls
+    /// with the same collective and the same group in the same order. Calls that differ in the collective or the group
+    /// may overlap.
     ///
     /// # Errors
     ///
-    /// Returns an error if the exchange fails. The error is a message that names the process at fault.
-    fn exchange(&self, collective: u32, group: &[usize], messages: &[Message<'_>]) -> Result<Vec<Vec<u8>>, String>;
+    /// Returns an error if the message cannot be sent. The error is a message that names the process at fault.
+    fn send(&self, collective: u32, group: &[usize], message: &Message<'_>) -> Result<(), String>;
 
-    /// Takes back the memory of a message that [`exchange`](Self::exchange) returned, so that later messages can use it.
+    /// Waits for the next message that the process `from` has sent for a collective and a group.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no message can arrive, or if none arrives in time. The error is a message that names the
+    /// process at fault.
+    fn receive(&self, collective: u32, group: &[usize], from: usize) -> Result<Vec<u8>, String>;
+
+    /// Takes back the memory of a message that [`receive`](Self::receive) returned, so that later messages can use it.
     fn recycle(&self, message: Vec<u8>) {
         drop(message);
     }
 
-    /// Reports that the launch cannot continue in this process. Waiting calls of [`RemoteMembers::exchange`], in this
+    /// Reports that the launch cannot continue in this process. Waiting calls of [`RemoteMembers::receive`], in this
     /// process and in the other processes, then return an error. The engine calls this method at most once, possibly
     /// while a call waits.
     fn fail(&self, why: &str);

@@ -317,21 +317,36 @@ impl Member {
         Ok(processes)
     }
 
-    /// Sends a message to each other process of the group, and returns the messages from these processes.
+    /// Returns the size in bytes into which to divide large messages to other processes.
+    pub(crate) fn message_size(&self) -> usize {
+        self.communicator.remote.as_ref().map_or(1 << 20, |remote| remote.message_size())
+    }
+
+    /// Sends a message of a collective to another process.
+    pub(crate) fn send(&self, collective: u32, group: &[usize], message: &Message<'_>) -> Result<(), RunError> {
+        let remote = &self.communicator.remote;
+        remote.as_ref().map_or(Ok(()), |remote| remote.send(collective, group, message)).map_err(RunError::Launch)
+    }
+
+    /// Waits for the next message of a collective from another process.
+    pub(crate) fn receive(&self, collective: u32, group: &[usize], from: usize) -> Result<Vec<u8>, RunError> {
+        let remote = &self.communicator.remote;
+        let remote = remote.as_ref().ok_or_else(|| RunError::Internal("there is no other process".to_owned()))?;
+        remote.receive(collective, group, from).map_err(RunError::Launch)
+    }
+
+    /// Sends a message to each other process of the group, and returns the next messages from these processes.
     pub(crate) fn exchange(
         &self,
         collective: u32,
         group: &[usize],
         messages: &[Message<'_>],
     ) -> Result<Vec<Vec<u8>>, RunError> {
-        match &self.communicator.remote {
-            Some(remote) => remote.exchange(collective, group, messages).map_err(RunError::Launch),
-            None => Ok(Vec::new()),
-        }
+        messages.iter().try_for_each(|message| self.send(collective, group, message))?;
+        messages.iter().map(|message| self.receive(collective, group, message.to)).collect()
     }
 
-    /// Gives the memory of messages that [`exchange`](Self::exchange) returned back to the transport, so that later
-    /// messages can use it.
+    /// Gives the memory of received messages back to the transport, so that later messages can use it.
     pub(crate) fn recycle(&self, messages: Vec<Vec<u8>>) {
         if let Some(remote) = &self.communicator.remote {
             messages.into_iter().for_each(|message| remote.recycle(message));

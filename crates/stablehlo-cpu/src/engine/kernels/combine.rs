@@ -50,6 +50,11 @@ impl Body {
         }
     }
 
+    /// Returns whether this module has a loop for the body.
+    pub(crate) fn is_fast(&self) -> bool {
+        matches!(self, Body::Fast { .. })
+    }
+
     /// Returns whether the body contains a loop.
     pub(crate) fn has_loop(&self) -> bool {
         match self {

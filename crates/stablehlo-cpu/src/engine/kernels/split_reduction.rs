@@ -8,11 +8,13 @@
 //! all-reduce, each process reduces whole strips of [`STRIP`] bytes. Loops therefore divide the elements into the same
 //! vectors and remainders as in one process.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::Context;
 use super::combine::Body;
 use super::member_reduction::{ReduceScatter, STRIP, reduce};
+use crate::engine::parallel;
 use crate::engine::pool::Buffer;
 use crate::engine::remote::Message;
 use crate::engine::rendezvous::{GroupProcess, Member};
@@ -21,6 +23,9 @@ use crate::error::RunError;
 /// Minimum size in bytes of an all-reduce that is split. In a smaller all-reduce, a second message costs more than it
 /// saves.
 const WORTHWHILE: usize = 64 << 10;
+
+/// Number of pieces for which a process sends its contributions before it combines the contributions to the first piece.
+const AHEAD: usize = 1;
 
 /// Returns whether to split an all-reduce of arrays of these sizes. All processes must make the same decision.
 pub(super) fn is_worthwhile(bytes: &[usize]) -> bool {
@@ -72,6 +77,9 @@ impl Aligned<'_> {
 impl<'a> SplitCollective<'a> {
     /// Returns the reduced arrays. `sizes` are the sizes of their elements, and `bytes` are the sizes of the arrays, in
     /// bytes.
+    ///
+    /// Processes exchange the elements in pieces of the size that the transport prefers. For each piece, a process receives the
+    /// contributions, combines them, and sends the result. A piece stays in the cache during these steps.
     pub(super) fn all_reduce(&self, sizes: &[usize], bytes: &[usize], body: &Body) -> Result<Vec<Buffer>, RunError> {
         let parts = |process: usize| -> Vec<Part> {
             let part = |(array, (&size, &bytes)): (usize, (&usize, &usize))| {
@@ -82,20 +90,52 @@ impl<'a> SplitCollective<'a> {
             };
             sizes.iter().zip(bytes).enumerate().map(part).collect()
         };
-        let parts: Vec<Vec<Part>> = (0..self.processes.len()).map(parts).collect();
+        let size = self.member.message_size();
+        let mut pieces: Vec<VecDeque<Vec<Part>>> =
+            (0..self.processes.len()).map(|process| pieces(parts(process), size)).collect();
+        // All processes exchange the same number of pieces. Some pieces of a process may be empty.
+        let count = pieces.iter().map(VecDeque::len).max().unwrap_or_default();
+        let piece =
+            |_| -> Vec<Vec<Part>> { pieces.iter_mut().map(|pieces| pieces.pop_front().unwrap_or_default()).collect() };
+        let pieces: Vec<Vec<Vec<Part>>> = (0..count).map(piece).collect();
         let mut outs = bytes.iter().map(|&bytes| self.cx.pool.alloc(bytes)).collect::<Result<Vec<_>, _>>()?;
         let own = self.own();
-        self.scatter(&parts, sizes.len(), |part, ins, captured| {
-            let Some(range) = part.ranges.first().cloned() else { return Ok(()) };
-            reduce(ins, &mut outs[part.array].write()?[range], part.size, body, captured, self.cx.stop)
-        })?;
-        let reduced = parts[own].iter().flat_map(|part| part.ranges.iter().map(|range| (part.array, range)));
-        let reduced: Vec<&[u8]> = reduced.map(|(array, range)| &outs[array].bytes()[range.clone()]).collect();
-        let message = |process: &GroupProcess| Message { to: process.number, parts: reduced.clone() };
-        let messages: Vec<Message<'_>> = self.others().map(|(_, process)| message(process)).collect();
-        let arrived = self.member.exchange(self.id, self.group, &messages)?;
-        for ((at, process), bytes) in self.others().zip(&arrived) {
-            Member::expect_size(process, bytes, parts[at].iter().map(Part::len).sum())?;
+        for parts in pieces.iter().take(AHEAD) {
+            self.send_contributions(parts, sizes.len())?;
+        }
+        for (at, parts) in pieces.iter().enumerate() {
+            if let Some(next) = pieces.get(at + AHEAD) {
+                self.send_contributions(next, sizes.len())?;
+            }
+            self.reduce_own(parts, sizes.len(), |part, ins, captured| {
+                let Some(range) = part.ranges.first().cloned() else { return Ok(()) };
+                let out = &mut outs[part.array].write()?[range];
+                let mut reduce = || reduce(ins, out, part.size, body, captured, self.cx.stop);
+                // The threads that send and receive need the other cores. Waking more threads for each piece costs more
+                // than a fast loop.
+                if body.is_fast() { parallel::alone(reduce) } else { reduce() }
+            })?;
+            let reduced = parts[own].iter().flat_map(|part| part.ranges.iter().map(|range| (part.array, range)));
+            let reduced: Vec<&[u8]> = reduced.map(|(array, range)| &outs[array].bytes()[range.clone()]).collect();
+            for (_, process) in self.others() {
+                let message = Message { to: process.number, parts: reduced.clone() };
+                self.member.send(self.id, self.group, &message)?;
+            }
+            if let Some(parts) = at.checked_sub(AHEAD).and_then(|at| pieces.get(at)) {
+                self.receive_results(parts, &mut outs)?;
+            }
+        }
+        for parts in pieces.iter().skip(count.saturating_sub(AHEAD)) {
+            self.receive_results(parts, &mut outs)?;
+        }
+        Ok(outs)
+    }
+
+    /// Receives the elements that the other processes have reduced. `parts` contains the parts of each process.
+    fn receive_results(&self, parts: &[Vec<Part>], outs: &mut [Buffer]) -> Result<(), RunError> {
+        for (at, process) in self.others() {
+            let bytes = self.member.receive(self.id, self.group, process.number)?;
+            Member::expect_size(process, &bytes, parts[at].iter().map(Part::len).sum())?;
             let mut left = &bytes[..];
             for part in &parts[at] {
                 for range in &part.ranges {
@@ -104,9 +144,9 @@ impl<'a> SplitCollective<'a> {
                     outs[part.array].write()?[range.clone()].copy_from_slice(now);
                 }
             }
+            self.member.recycle(vec![bytes]);
         }
-        self.member.recycle(arrived);
-        Ok(outs)
+        Ok(())
     }
 
     /// Returns the results of the members of this process, by position in the group. Each result has `bytes` bytes.
@@ -124,7 +164,8 @@ impl<'a> SplitCollective<'a> {
         let parts: Vec<Vec<Part>> =
             self.processes.iter().map(|process| process.places.iter().map(part).collect()).collect();
         let mut reduced = Vec::new();
-        self.scatter(&parts, 1, |part, ins, captured| {
+        self.send_contributions(&parts, 1)?;
+        self.reduce_own(&parts, 1, |part, ins, captured| {
             let mut out = self.cx.pool.alloc(bytes)?;
             reduce(ins, out.write()?, part.size, &scatter.body, captured, self.cx.stop)?;
             reduced.push(out);
@@ -147,17 +188,10 @@ impl<'a> SplitCollective<'a> {
         self.processes.iter().enumerate().filter(|(_, process)| !process.is_own)
     }
 
-    /// Sends to each other process the elements that the receiver reduces, and receives the elements that this process
-    /// reduces. Then calls `reduce` for each part of this process. The arguments are the part, the contributions to it
-    /// in the order of the group, and the captured scalars. `parts` contains the parts of each process, and `arrays` is
-    /// the number of arrays.
-    fn scatter(
-        &self,
-        parts: &[Vec<Part>],
-        arrays: usize,
-        mut reduce: impl FnMut(&Part, &[&[u8]], &[&[u8]]) -> Result<(), RunError>,
-    ) -> Result<(), RunError> {
-        let send = |(at, process): (usize, &GroupProcess)| {
+    /// Sends to each other process the elements that the receiver reduces, followed by the captured scalars. `parts`
+    /// contains the parts of each process, and `arrays` is the number of arrays.
+    fn send_contributions(&self, parts: &[Vec<Part>], arrays: usize) -> Result<(), RunError> {
+        for (at, process) in self.others() {
             let mut message = Vec::new();
             for buffers in self.contributions.iter().flatten() {
                 for part in &parts[at] {
@@ -165,12 +199,21 @@ impl<'a> SplitCollective<'a> {
                 }
                 message.extend(buffers[arrays..].iter().map(Buffer::bytes));
             }
-            Message { to: process.number, parts: message }
-        };
-        let messages: Vec<Message<'_>> = self.others().map(send).collect();
-        let arrived = self.member.exchange(self.id, self.group, &messages)?;
-        drop(messages);
+            self.member.send(self.id, self.group, &Message { to: process.number, parts: message })?;
+        }
+        Ok(())
+    }
 
+    /// Receives the elements that this process reduces. Then calls `reduce` for each part of this process. The
+    /// arguments are the part, the contributions to it in the order of the group, and the captured scalars.
+    fn reduce_own(
+        &self,
+        parts: &[Vec<Part>],
+        arrays: usize,
+        mut reduce: impl FnMut(&Part, &[&[u8]], &[&[u8]]) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let arrived = self.others().map(|(_, process)| self.member.receive(self.id, self.group, process.number));
+        let arrived = arrived.collect::<Result<Vec<_>, _>>()?;
         let own = &parts[self.own()];
         let captured: Vec<usize> = match self.contributions.iter().flatten().next() {
             Some(buffers) => buffers[arrays..].iter().map(|buffer| buffer.bytes().len()).collect(),
@@ -234,6 +277,34 @@ impl<'a> SplitCollective<'a> {
     }
 }
 
+/// Divides parts into pieces of at least `size` bytes. The last piece may be shorter. The parts must have one range each.
+/// All cuts are at multiples of [`STRIP`] bytes from the beginning of a part.
+fn pieces(parts: Vec<Part>, size: usize) -> VecDeque<Vec<Part>> {
+    let full = size.max(STRIP);
+    let mut pieces = VecDeque::new();
+    let (mut piece, mut room) = (Vec::new(), full);
+    for Part { array, size, ranges } in parts {
+        for mut left in ranges {
+            while !left.is_empty() {
+                // The other arrays of the piece may not consist of whole strips.
+                let len = left.len().min(room.next_multiple_of(STRIP));
+                let range = left.start..left.start + len;
+                left.start = range.end;
+                piece.push(Part { array, size, ranges: vec![range] });
+                room = room.saturating_sub(len);
+                if room == 0 {
+                    pieces.push_back(std::mem::take(&mut piece));
+                    room = full;
+                }
+            }
+        }
+    }
+    if !piece.is_empty() {
+        pieces.push_back(piece);
+    }
+    pieces
+}
+
 /// Divides an array of `bytes` bytes into `count` ranges of whole strips, and returns range `at`. A range may be empty,
 /// and the last strip of the array may be shorter than [`STRIP`].
 fn share(bytes: usize, at: usize, count: usize) -> Range<usize> {
@@ -244,6 +315,26 @@ fn share(bytes: usize, at: usize, count: usize) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_cover_the_parts() {
+        const PIECE: usize = 4 * STRIP;
+        let lengths = [3 * PIECE, 0, 5, STRIP + 1, PIECE - 7, 2 * PIECE + 1];
+        let part = |(array, len): (usize, usize)| Part { array, size: 1, ranges: vec![STRIP..STRIP + len] };
+        let pieces = pieces(lengths.into_iter().enumerate().map(part).collect(), PIECE);
+        let mut ends = lengths.map(|_| STRIP);
+        for (at, piece) in pieces.iter().enumerate() {
+            let len: usize = piece.iter().map(Part::len).sum();
+            assert!(len <= PIECE + STRIP && (len >= PIECE || at + 1 == pieces.len()), "{len}");
+            for part in piece {
+                let range = part.ranges[0].clone();
+                assert_eq!((range.start, range.start % STRIP), (ends[part.array], 0));
+                ends[part.array] = range.end;
+            }
+        }
+        assert_eq!(ends, lengths.map(|len| STRIP + len));
+        assert!(super::pieces(Vec::new(), PIECE).is_empty());
+    }
 
     #[test]
     fn shares_cover_an_array() {

@@ -41,30 +41,28 @@ impl RemoteMembers for Process {
         Some(member / 2)
     }
 
-    fn exchange(&self, collective: u32, group: &[usize], sent: &[Message<'_>]) -> Result<Vec<Vec<u8>>, String> {
+    fn send(&self, collective: u32, group: &[usize], message: &Message<'_>) -> Result<(), String> {
+        let mut bytes = message.parts.concat();
+        bytes.truncate(bytes.len() - self.cut);
+        self.mail.bytes.fetch_add(bytes.len(), Ordering::Relaxed);
         let mut messages = self.mail.messages.lock().unwrap();
-        for Message { to, parts } in sent {
-            let mut bytes = parts.concat();
-            bytes.truncate(bytes.len() - self.cut);
-            self.mail.bytes.fetch_add(bytes.len(), Ordering::Relaxed);
-            messages.entry((*to, self.rank, collective, group[0])).or_default().push(bytes);
-        }
+        messages.entry((message.to, self.rank, collective, group[0])).or_default().push(bytes);
         self.mail.changed.notify_all();
-        let mut received = Vec::new();
-        for Message { to: from, .. } in sent {
-            let bytes = loop {
-                if let Some(why) = &*self.mail.failure.lock().unwrap() {
-                    return Err(why.clone());
-                }
-                let queue = messages.entry((self.rank, *from, collective, group[0])).or_default();
-                if !queue.is_empty() {
-                    break queue.remove(0);
-                }
-                messages = self.mail.changed.wait(messages).unwrap();
-            };
-            received.push(bytes);
+        Ok(())
+    }
+
+    fn receive(&self, collective: u32, group: &[usize], from: usize) -> Result<Vec<u8>, String> {
+        let mut messages = self.mail.messages.lock().unwrap();
+        loop {
+            if let Some(why) = &*self.mail.failure.lock().unwrap() {
+                return Err(why.clone());
+            }
+            let queue = messages.entry((self.rank, from, collective, group[0])).or_default();
+            if !queue.is_empty() {
+                return Ok(queue.remove(0));
+            }
+            messages = self.mail.changed.wait(messages).unwrap();
         }
-        Ok(received)
     }
 
     fn fail(&self, why: &str) {
@@ -184,5 +182,37 @@ fn all_to_all_sends_only_the_needed_parts() {
         assert_eq!(bytes, 4 * 12 * (4 + 2), "{list}");
         let failed = launch(&program, 1, matrix);
         assert!(failed.into_iter().take(2).all(|got| matches!(got, Err(RunError::Launch(_)))), "{list}");
+    }
+}
+
+/// Number of elements of [`long`]. Each process reduces several pieces, and the last piece is shorter.
+const LONG: usize = 1_500_001;
+
+/// Returns a long vector of fractions. The sum of several such vectors depends on the order of the additions.
+fn long(id: usize) -> Tensor {
+    let value = |at: usize| f32::from(u16::try_from((at * 31 + id * 7919) % 1009).unwrap()) / 7.0;
+    tensor(DType::F32, &[LONG], &(0..LONG).map(value).collect::<Vec<_>>())
+}
+
+#[test]
+fn long_all_reduce_adds_in_the_order_of_the_group() {
+    for list in ["[[0, 1, 2, 3]]", "[[2, 0, 3, 1]]"] {
+        let ty = format!("tensor<{LONG}xf32>");
+        let body = format!(
+            "%y = stablehlo.sine %x : {ty}
+            %0:2 = \"stablehlo.all_reduce\"(%x, %y) <{{{}}}> ({{
+              ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+                %s = stablehlo.add %a, %b : tensor<f32>
+                stablehlo.return %s : tensor<f32>
+            }}) : ({ty}, {ty}) -> ({ty}, {ty})
+            return %0#0, %0#1 : {ty}, {ty}",
+            groups(list, false, false)
+        );
+        let program = program(4, 1, &format!("%x: {ty}"), &format!("{ty}, {ty}"), &body);
+        let expected = collectives::launch(&program, |id| vec![long(id)]);
+        for (got, expected) in launch(&program, 0, long).into_iter().zip(expected) {
+            let (got, expected) = (got.unwrap(), expected.unwrap());
+            assert!(got.iter().zip(&expected).all(|(got, expected)| got.bytes() == expected.bytes()), "{list}");
+        }
     }
 }
