@@ -17,6 +17,11 @@ impl Precision {
         if matches!(dtype, DType::F32 | DType::C64) { Self::Single } else { Self::Double }
     }
 
+    /// Returns the precision of the numbers of type `T`.
+    pub(super) fn of_scalar<T: Scalar>() -> Self {
+        if size_of::<T::Real>() == size_of::<f32>() { Self::Single } else { Self::Double }
+    }
+
     /// Returns the distance from 1 to the next larger number.
     pub(super) fn epsilon(self) -> f64 {
         match self {
@@ -39,5 +44,8 @@ impl Precision {
 /// The rounding errors of QR iterations grow with the number of rows. With this limit, the errors of `f32` results are
 /// as small as those of LAPACK. With `faer`'s default of 128, they are 5 to 10 times as large.
 pub(super) fn minimum_recursive_rows<T: Scalar>() -> usize {
-    if size_of::<T::Real>() == size_of::<f32>() { 16 } else { 32 }
+    match Precision::of_scalar::<T>() {
+        Precision::Single => 16,
+        Precision::Double => 32,
+    }
 }
