@@ -320,7 +320,8 @@ mod tests {
     fn pieces_cover_the_parts() {
         const PIECE: usize = 4 * STRIP;
         let lengths = [3 * PIECE, 0, 5, STRIP + 1, PIECE - 7, 2 * PIECE + 1];
-        let part = |(array, len): (usize, usize)| Part { array, size: 1, ranges: vec![STRIP..STRIP + len] };
+        let ranges = |len| std::iter::once(STRIP..STRIP + len).collect();
+        let part = |(array, len): (usize, usize)| Part { array, size: 1, ranges: ranges(len) };
         let pieces = pieces(lengths.into_iter().enumerate().map(part).collect(), PIECE);
         let mut ends = lengths.map(|_| STRIP);
         for (at, piece) in pieces.iter().enumerate() {
