@@ -1,7 +1,7 @@
 """A buffer of the Rust API that Python libraries import as a DLPack tensor, and the import of their tensors as buffers.
 
-The library that `PJRT_DLPACK` names does the work. `cargo build -p device-plugin-testing --examples` builds it as
-`target/debug/examples/libdlpack_exchange.so`.
+`PJRT_DLPACK` is the path of a library that exports and imports the tensors. `cargo build -p device-plugin-testing
+--examples` builds it as `target/debug/examples/libdlpack_exchange.so`.
 """
 
 import ctypes
@@ -20,15 +20,15 @@ CAPSULE.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 CAPSULE.PyCapsule_SetName.argtypes = [ctypes.py_object, ctypes.c_char_p]
 CAPSULE.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
-#: The names of a capsule before and after a library took the tensor. A capsule refers to its name, so both must live.
+#: The names of a capsule before and after a library took the tensor. A capsule stores a pointer to its name.
 VERSIONED = (b"dltensor_versioned", b"used_dltensor_versioned")
-OLDER = (b"dltensor", b"used_dltensor")
+UNVERSIONED = (b"dltensor", b"used_dltensor")
 
 
 @pytest.fixture(scope="module")
 def library():
     if not LIBRARY or not os.path.exists(LIBRARY):
-        pytest.skip(f"PJRT_DLPACK names no library to exchange tensors with: {LIBRARY!r}")
+        pytest.skip(f"PJRT_DLPACK must be the path of libdlpack_exchange.so, not {LIBRARY!r}")
     loaded = ctypes.CDLL(LIBRARY)
     for name in ["dlpack_export", "dlpack_export_versioned"]:
         function = getattr(loaded, name)
@@ -49,15 +49,15 @@ class Buffer:
         return (1, 0)
 
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
-        names = OLDER if max_version is None else VERSIONED
+        names = UNVERSIONED if max_version is None else VERSIONED
         self.forms.append(names)
-        export = self.library.dlpack_export if names is OLDER else self.library.dlpack_export_versioned
+        export = self.library.dlpack_export if names is UNVERSIONED else self.library.dlpack_export_versioned
         return CAPSULE.PyCapsule_New(export(self.start), names[0], None)
 
 
 def sums(library, capsule):
     """Imports a tensor of three columns. Returns the number of its elements and the sums of the columns."""
-    for names, take in [(VERSIONED, library.dlpack_import_versioned), (OLDER, library.dlpack_import)]:
+    for names, take in [(VERSIONED, library.dlpack_import_versioned), (UNVERSIONED, library.dlpack_import)]:
         if CAPSULE.PyCapsule_IsValid(capsule, names[0]):
             pointer = CAPSULE.PyCapsule_GetPointer(capsule, names[0])
             CAPSULE.PyCapsule_SetName(capsule, names[1])

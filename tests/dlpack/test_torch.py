@@ -9,13 +9,13 @@ The environments of the JAX tests have no PyTorch, because its package for Linux
 import gc
 
 import pytest
-from exchange import CAPSULE, OLDER, VERSIONED, Buffer, library, sums  # noqa: F401 (`library` is a fixture)
+from exchange import CAPSULE, UNVERSIONED, VERSIONED, Buffer, library, sums  # noqa: F401 (`library` is a fixture)
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed; the file's first lines have the command to run")
 
 #: Whether this PyTorch also exchanges versioned capsules.
 HAS_VERSIONED = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 9)
-FORMS = [OLDER, VERSIONED] if HAS_VERSIONED else [OLDER]
+FORMS = [UNVERSIONED, VERSIONED] if HAS_VERSIONED else [UNVERSIONED]
 
 
 def test_torch_imports_a_buffer(library):
@@ -31,7 +31,7 @@ def test_torch_imports_a_buffer(library):
 
 def test_torch_imports_capsules(library):
     for names in FORMS:
-        export = library.dlpack_export if names is OLDER else library.dlpack_export_versioned
+        export = library.dlpack_export if names is UNVERSIONED else library.dlpack_export_versioned
         tensor = torch.utils.dlpack.from_dlpack(CAPSULE.PyCapsule_New(export(40.0), names[0], None))
         gc.collect()
         assert tensor.tolist() == [[40, 41, 42], [43, 44, 45]]
@@ -47,7 +47,7 @@ def test_torch_exports_to_a_buffer(library):
             assert sums(library, view.__dlpack__(max_version=(1, 0))) == (view.numel(), expected)
 
 
-def test_torch_sees_later_writes(library):
+def test_buffer_sees_later_writes(library):
     tensor = torch.zeros(1, 3, dtype=torch.float32)
     capsule = tensor.__dlpack__()
     tensor[0, 1] = 5

@@ -17,7 +17,7 @@ assert "MPI" in [task.read_text().strip() for task in Path("/proc/self/task").gl
 """
 
 
-def test_results_over_mpi_equal_those_over_tcp(tmp_path, world=2):
+def test_results_over_mpi_equal_those_over_sockets(tmp_path, world=2):
     """Compares collective operations and training steps over both transports, bit for bit."""
     # In programs of several processes, JAX ignores JAX_PJRT_CLIENT_CREATE_OPTIONS if the plugin is registered without
     # options.

@@ -62,8 +62,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files
   layers              run the conformance suite with layers in front of the embedded CPU device and XLA's CPU plugins
-  layouts [BUILDS]    measure the null device against C in builds with different code layouts (15), and print the range
-                      of the ratios (requires the linker LLD)
+  layouts [BUILDS]    measure the null device against C in 15 or BUILDS builds with different code layouts, and print
+                      the range of the ratios (requires the linker LLD)
   mpi                 build and test the transport over MPI (needs openmpi-bin, libopenmpi-dev and libclang-dev)
   mutants [OPTION ...] [NAME ...]
                       run the conformance suite against deliberately broken plugins, and print the percentage that it

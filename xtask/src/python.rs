@@ -25,8 +25,8 @@ pub(crate) const JAX: &[Jax] = &[
 /// The version of JAX whose environment also contains other tools for tests, such as `pypjrt`.
 pub(crate) const MAIN: &str = "0.10.2";
 
-/// Returns a Python that imports PyTorch, NumPy and pytest. PyTorch's package in the Python registry takes several
-/// gigabytes on Linux, so the tests use the packages of the system.
+/// Returns a Python interpreter that can import PyTorch, NumPy and pytest. PyTorch's wheel takes several gigabytes on
+/// Linux, so the tests use the packages of the system.
 pub(crate) fn with_torch() -> Result<PathBuf, Error> {
     let candidates = ["python3", "/usr/bin/python3"];
     let imports = |python: &&&str| {
@@ -37,7 +37,7 @@ pub(crate) fn with_torch() -> Result<PathBuf, Error> {
     found.map(PathBuf::from).ok_or_else(|| {
         let names = candidates.join(" and ");
         format!(
-            "{names} cannot import torch, numpy and pytest; in Debian, install python3-torch, python3-numpy and \
+            "{names} cannot import torch, numpy and pytest; on Debian, install python3-torch, python3-numpy and \
              python3-pytest"
         )
         .into()

@@ -101,8 +101,8 @@ fn report() -> bool {
 }
 
 #[test]
-fn collectives_equal_those_over_tcp() {
-    let test = "collectives_equal_those_over_tcp";
+fn collectives_equal_those_over_sockets() {
+    let test = "collectives_equal_those_over_sockets";
     if report() {
         return;
     }

@@ -105,7 +105,7 @@ impl Header {
         from.read_exact(&mut bytes[1..])?;
         let (header, len) = Self::decode(&bytes).ok_or_else(|| io::Error::other(Self::UNKNOWN))?;
         let mut body = memory(len).map_err(io::Error::other)?;
-        // In reused memory, this initializes only the bytes that no earlier message has written.
+        // Reused memory keeps its length, so this clears only the bytes beyond the end of its previous message.
         body.resize(len, 0);
         from.read_exact(&mut body)?;
         Ok(Some((header, body)))

@@ -1,9 +1,9 @@
 //! Messages between the processes of one computation.
 //!
 //! Collective operations use the trait [`Transport`] to send messages from one process to another. Messages arrive in
-//! order, receiving has a deadline, and errors name the process at fault. [`LocalTransport`] implements the trait with
-//! Unix sockets between processes of one machine (on Linux), and with TCP connections otherwise, also between machines of
-//! a trusted network.
+//! order, receiving has a deadline, and errors name the process at fault. [`LocalTransport`] implements the trait. On
+//! Linux, processes of one machine use Unix sockets. Otherwise the processes use TCP, by default on the loopback
+//! interface, or between machines of a trusted network.
 //!
 //! Messages belong to a [`Stream`], such as one launch of a program, and have a tag within this stream. If a process
 //! cannot continue with a stream, it reports the failure with [`Transport::fail`], and the other processes stop waiting

@@ -1,4 +1,4 @@
-//! Connections between all processes, by default of one machine.
+//! Sockets between all pairs of processes, by default of one machine.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -26,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// Default for the maximum time that a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
 
-/// Accepts the connections of the other processes. Processes of the same machine connect to a Unix socket, where the
-/// system has abstract Unix sockets and the processes share them. Other processes use TCP.
+/// Accepts the connections of the other processes. On Linux, processes of this machine in the same network namespace
+/// connect to an abstract Unix socket. All others use TCP.
 #[derive(Debug)]
 pub struct LocalListener {
     listener: TcpListener,

@@ -28,8 +28,8 @@ pub trait Transport: Send + Sync + fmt::Debug {
     /// Returns the number of processes.
     fn size(&self) -> usize;
 
-    /// Returns the size in bytes into which to divide a large transfer, if the other process can use the first bytes
-    /// before the last ones arrive. Returns the same value in all processes.
+    /// Returns the preferred size of a message in bytes. Divide a large transfer into messages of this size if the
+    /// receiver can process each message while the next one arrives. Returns the same value in all processes.
     ///
     /// A message of this size stays in the processor's cache while it is sent, received and used. Smaller messages wake
     /// threads more often.

@@ -137,8 +137,8 @@ pub(crate) fn schema() -> OptionSchema {
         OptionSpec::new(
             TRANSPORT,
             OptionType::String,
-            "what carries the messages between processes: local, which is sockets, or mpi, for processes that mpirun \
-             started, if the library was built with the feature mpi; by default local",
+            "transport of messages between processes: local (Unix sockets and TCP; the default) or mpi (requires mpirun \
+             and a library built with the feature mpi)",
         ),
     ])
 }

@@ -23,7 +23,7 @@ pub(crate) struct Job {
     transport: Arc<dyn Transport>,
     /// The process of each device, by device ID.
     processes: Vec<usize>,
-    /// How long a collective waits for a message of another process.
+    /// How long a collective waits for a message from another process.
     timeout: Duration,
     order: Mutex<Order>,
 }

@@ -24,15 +24,15 @@ pub trait RemoteMembers: Send + Sync + fmt::Debug {
     /// Returns the index of the process that runs the member with a flattened ID, or `None` if there is no such member.
     fn process_of(&self, member: usize) -> Option<usize>;
 
-    /// Returns the size in bytes into which to divide large messages. Must return the same value in all processes.
-    ///
-    /// While a process combines the elements of one message, the next message can arrive.
+    /// Returns the preferred size of a message in bytes. Larger data is divided into messages of this size, so that a
+    /// process can combine the elements of one message while the next one arrives. Must return the same value in all
+    /// processes.
     fn message_size(&self) -> usize {
         1 << 20
     }
 
-    /// Sends a message of a collective to another process. May wait until the other process has read earlier messages,
-    /// but not until it calls [`receive`](Self::receive).
+    /// Sends a message of a collective to another process. May block until the transport of the other process has
+    /// accepted earlier messages, but must not wait for a call of [`receive`](Self::receive).
     ///
     /// The messages of a collective and a group arrive in the order in which they were sent. All processes make calls
     /// with the same collective and the same group in the same order. Calls that differ in the collective or the group

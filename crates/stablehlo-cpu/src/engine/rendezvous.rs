@@ -317,22 +317,24 @@ impl Member {
         Ok(processes)
     }
 
-    /// Returns the size in bytes into which to divide large messages to other processes.
+    /// Returns the preferred size in bytes of messages to other processes.
     pub(crate) fn message_size(&self) -> usize {
         self.communicator.remote.as_ref().map_or(1 << 20, |remote| remote.message_size())
     }
 
     /// Sends a message of a collective to another process.
     pub(crate) fn send(&self, collective: u32, group: &[usize], message: &Message<'_>) -> Result<(), RunError> {
-        let remote = &self.communicator.remote;
-        remote.as_ref().map_or(Ok(()), |remote| remote.send(collective, group, message)).map_err(RunError::Launch)
+        self.remote()?.send(collective, group, message).map_err(RunError::Launch)
     }
 
     /// Waits for the next message of a collective from another process.
     pub(crate) fn receive(&self, collective: u32, group: &[usize], from: usize) -> Result<Vec<u8>, RunError> {
-        let remote = &self.communicator.remote;
-        let remote = remote.as_ref().ok_or_else(|| RunError::Internal("there is no other process".to_owned()))?;
-        remote.receive(collective, group, from).map_err(RunError::Launch)
+        self.remote()?.receive(collective, group, from).map_err(RunError::Launch)
+    }
+
+    fn remote(&self) -> Result<&dyn RemoteMembers, RunError> {
+        let remote = self.communicator.remote.as_deref();
+        remote.ok_or_else(|| RunError::Internal("there is no other process".to_owned()))
     }
 
     /// Sends a message to each other process of the group, and returns the next messages from these processes.

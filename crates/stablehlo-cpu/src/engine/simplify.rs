@@ -130,8 +130,9 @@ fn transpose_products(block: &mut BlockGraph) {
     remove(block, &dropped);
 }
 
-/// Combines gathers with the selections that replace some windows by a constant. JAX creates such selections for indices
-/// out of bounds, for example in `jnp.take`. Small arrays keep separate ops, because the loop compiler knows these.
+/// Combines gathers with the selections that replace some windows with a constant. JAX creates such selections for
+/// indices out of bounds, for example in `jnp.take`. Does not change gathers with small results, because the loop
+/// compiler can compile the separate ops.
 fn mask_gathers(block: &mut BlockGraph, values: &[Value]) {
     let mut makers: HashMap<ValueIndex, usize> = HashMap::new();
     for (at, node) in block.nodes.iter().enumerate() {
@@ -148,21 +149,21 @@ fn mask_gathers(block: &mut BlockGraph, values: &[Value]) {
         };
         let &[mask, gathered, constant] = &ins[..] else { continue };
         let Some(Constant::Splat(element)) = values[constant as usize].constant else { continue };
-        let (Some(&masks), Some(&windows)) = (makers.get(&mask), makers.get(&gathered)) else { continue };
-        let [repeated, taken] = [masks, windows].map(|maker| &block.nodes[maker]);
-        let (Op::Load(view), Some(gather)) = (&repeated.op, gather(taken)) else { continue };
+        let (Some(&mask_at), Some(&gather_at)) = (makers.get(&mask), makers.get(&gathered)) else { continue };
+        let [mask_node, gather_node] = [mask_at, gather_at].map(|maker| &block.nodes[maker]);
+        let (Op::Load(view), Some(gather)) = (&mask_node.op, gather(gather_node)) else { continue };
         let is_large = values[outs[0] as usize].bytes() >= parallel::WORTH;
         if !is_large || uses.get(&gathered) != Some(&1) {
             continue;
         }
         let Some(kernel) = MaskedGather::new(gather, view, element) else { continue };
-        let ins = vec![taken.ins[0], taken.ins[1], repeated.ins[0]];
-        dropped.insert(windows);
+        let ins = vec![gather_node.ins[0], gather_node.ins[1], mask_node.ins[0]];
+        dropped.insert(gather_at);
         // Several selections may read the same truth values.
         let readers = uses.entry(mask).or_default();
         *readers = readers.saturating_sub(1);
         if *readers == 0 {
-            dropped.insert(masks);
+            dropped.insert(mask_at);
         }
         let node = &mut block.nodes[at];
         node.ins = ins;

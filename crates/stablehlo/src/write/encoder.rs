@@ -26,8 +26,8 @@ impl Dialect {
         }
     }
 
-    /// Returns the tag of an op name, or of an attribute or type as MLIR text. With [`ENCODED`], it is the tag of an
-    /// attribute or type in the dialect's encoding.
+    /// Returns the tag of an op name, or of an attribute or type that is stored as MLIR text. Combined with [`ENCODED`],
+    /// it is the tag of an attribute or type in the dialect's encoding.
     fn tag(self) -> u8 {
         (self as u8) << 1
     }
@@ -56,7 +56,7 @@ struct Table {
     /// Index of each entry with a large constant, in ascending order, and the elements of the constant. They follow the
     /// other bytes of the entry, and are not copied before the file is assembled.
     data: Vec<(usize, Bytes)>,
-    /// The tag and the bytes of each entry in `data`, with the address of its elements. The sets have the same order.
+    /// The tag and the bytes of each entry in `data`, with the address of its elements, in the order of `data`.
     known_data: Interner,
 }
 
@@ -125,8 +125,8 @@ pub(super) struct Encoder {
     types: Table,
     names: Interner,
     properties: Interner,
-    /// Index of the attribute for each string that is a string attribute of MLIR's builtin dialect, by the string's
-    /// index.
+    /// For each string, the index of the string attribute of MLIR's builtin dialect with this string, if the table
+    /// contains it.
     string_attributes: Vec<Option<usize>>,
     /// Index of each VHLO element type that is already in the table of types.
     pub(super) elements: Vec<(ElementType, usize)>,

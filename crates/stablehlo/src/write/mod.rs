@@ -1,7 +1,7 @@
 //! Writes programs as portable artifacts: MLIR bytecode in a chosen version of the VHLO dialect.
 //!
-//! [`encoder`] stores the tables of the file as [`interner`]s, and [`types`] and [`attributes`] add to them. [`ops`] selects the version
-//! of each op and writes all its attributes. [`module`] writes functions, regions and values.
+//! [`encoder`] stores the tables of the file as [`interner`]s, and [`types`] and [`attributes`] add to them. [`ops`]
+//! selects the version of each op and writes all its attributes. [`module`] writes functions, regions and values.
 
 mod attributes;
 mod bytes;

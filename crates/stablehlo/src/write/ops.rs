@@ -255,12 +255,14 @@ impl Encoder {
         if !second {
             return Ok(false);
         }
-        let absent = if algorithm.is_none() { self.vhlo_absent()? } else { 0 };
-        let body = match algorithm {
-            Some(Attribute::Other(text)) => super::texts::inside(text, "dot_algorithm"),
+        let fields = match algorithm {
+            Some(Attribute::Other(text)) => {
+                super::texts::inside(text, "dot_algorithm").map(crate::text::fields).transpose()?
+            }
             _ => None,
         };
-        let fields = body.map(crate::text::fields).transpose()?;
+        // Without fields, all attributes are absent.
+        let absent = if fields.is_none() { self.vhlo_absent()? } else { 0 };
         for name in [
             "lhs_precision_type",
             "rhs_precision_type",

@@ -73,8 +73,9 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Writes the windows to `out`. If there is a mask, windows whose truth value is false consist of copies of the
-    /// element instead. An element has the first bytes of the array.
+    /// Writes the windows to `out`. `mask` contains one truth value for each window, and the bytes of an element. If the
+    /// truth value is false, the window is filled with copies of the element. The element is at the start of the array,
+    /// and the remaining bytes are not used.
     fn write(&self, operand: &[u8], indices: &[u8], mask: Option<(&[u8], &[u8; 16])>, out: &mut [u8]) {
         let w = &self.windows;
         with_size!(self.size, T => {
@@ -114,7 +115,7 @@ impl Kernel for Gather {
 /// each window, which specifies whether the result contains the window.
 pub(crate) struct MaskedGather {
     gather: Arc<Gather>,
-    /// The element, in the first bytes.
+    /// The element that fills the other windows. It is at the start of the array.
     element: [u8; 16],
 }
 

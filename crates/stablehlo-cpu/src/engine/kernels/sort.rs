@@ -43,7 +43,7 @@ pub(crate) struct SortKey {
     pub(crate) program: Option<TileProgram>,
     /// Number of scalars that the program captures. The captured scalars of all keys follow the operands of the sort.
     pub(crate) captured: usize,
-    /// Type of the keys. Its elements have integer representations in the order of the keys.
+    /// Type of the keys. Its values map to integers in the same order.
     pub(crate) dtype: DType,
     pub(crate) descending: bool,
     /// Whether -0 precedes +0. Otherwise, they are equal.
@@ -56,8 +56,9 @@ impl SortKey {
         Self { operand, program: None, captured: 0, dtype, descending, total: true }
     }
 
-    /// Sorts the `n` elements in `row` and returns the indices of the first `kept` elements. Elements with equal keys
-    /// remain in the order that `order` specifies by their indices, or in their order in `row` if it is `None`.
+    /// Sorts the `n` elements in `row` and returns the indices of the first `kept` elements. `order` contains the indices
+    /// of the elements in their current order, or is `None` if this is the order in `row`. Elements with equal keys keep
+    /// their current order.
     fn sorted(&self, (row, n): (&[u8], usize), captured: &[&[u8]], order: Option<&[u32]>, kept: usize) -> Vec<u32> {
         let size = self.dtype.size();
         let mut computed: Vec<u128> = Vec::new();
@@ -215,7 +216,8 @@ impl Sort {
     /// Sorts by merging pairs of sorted runs. Each element of a left run finds its position in the right run by binary
     /// search. All elements search at the same time, so that one call of the comparator processes many pairs.
     ///
-    /// The result is a permutation for every comparator, even if it defines no order, like one that compares NaN.
+    /// The result is a permutation even if the comparator is not a strict weak order, for example because it compares
+    /// NaN.
     fn merge(
         &self,
         body: &ScalarFn,

@@ -24,7 +24,7 @@ use crate::error::RunError;
 /// saves.
 const WORTHWHILE: usize = 64 << 10;
 
-/// Number of pieces for which a process sends its contributions before it combines the contributions to the first piece.
+/// Number of pieces by which a process sends its contributions ahead of the piece that it combines.
 const AHEAD: usize = 1;
 
 /// Returns whether to split an all-reduce of arrays of these sizes. All processes must make the same decision.
@@ -78,8 +78,8 @@ impl<'a> SplitCollective<'a> {
     /// Returns the reduced arrays. `sizes` are the sizes of their elements, and `bytes` are the sizes of the arrays, in
     /// bytes.
     ///
-    /// Processes exchange the elements in pieces of the size that the transport prefers. For each piece, a process receives the
-    /// contributions, combines them, and sends the result. A piece stays in the cache during these steps.
+    /// Processes exchange the elements in pieces of the size that the transport prefers. For each piece, a process
+    /// receives the contributions, combines them, and sends the result. A piece stays in the cache during these steps.
     pub(super) fn all_reduce(&self, sizes: &[usize], bytes: &[usize], body: &Body) -> Result<Vec<Buffer>, RunError> {
         let parts = |process: usize| -> Vec<Part> {
             let part = |(array, (&size, &bytes)): (usize, (&usize, &usize))| {
@@ -111,8 +111,8 @@ impl<'a> SplitCollective<'a> {
                 let Some(range) = part.ranges.first().cloned() else { return Ok(()) };
                 let out = &mut outs[part.array].write()?[range];
                 let mut reduce = || reduce(ins, out, part.size, body, captured, self.cx.stop);
-                // The threads that send and receive need the other cores. Waking more threads for each piece costs more
-                // than a fast loop.
+                // Run a fast loop on this thread only. The threads that send and receive use the other cores, and waking
+                // more threads for each piece would take longer than the loop.
                 if body.is_fast() { parallel::alone(reduce) } else { reduce() }
             })?;
             let reduced = parts[own].iter().flat_map(|part| part.ranges.iter().map(|range| (part.array, range)));
@@ -277,8 +277,8 @@ impl<'a> SplitCollective<'a> {
     }
 }
 
-/// Divides parts into pieces of at least `size` bytes. The last piece may be shorter. The parts must have one range each.
-/// All cuts are at multiples of [`STRIP`] bytes from the beginning of a part.
+/// Divides parts into pieces of at least `size` bytes. The last piece may be shorter. The parts must have one range
+/// each. All cuts are at multiples of [`STRIP`] bytes from the beginning of a part.
 fn pieces(parts: Vec<Part>, size: usize) -> VecDeque<Vec<Part>> {
     let full = size.max(STRIP);
     let mut pieces = VecDeque::new();
@@ -286,7 +286,7 @@ fn pieces(parts: Vec<Part>, size: usize) -> VecDeque<Vec<Part>> {
     for Part { array, size, ranges } in parts {
         for mut left in ranges {
             while !left.is_empty() {
-                // The other arrays of the piece may not consist of whole strips.
+                // Round up to a whole strip, because an earlier array of the piece may end in a shorter strip.
                 let len = left.len().min(room.next_multiple_of(STRIP));
                 let range = left.start..left.start + len;
                 left.start = range.end;

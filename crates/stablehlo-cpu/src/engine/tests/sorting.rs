@@ -81,7 +81,7 @@ fn operands_in_any_order() {
     assert_eq!(sorted(&swapped), expected(|(a, b), (c, d)| a.total_cmp(&c).then(b.cmp(&d))));
 }
 
-/// JAX makes -0 and +0 equal, and all NaN, before it compares floats.
+/// JAX maps -0 to +0, and every NaN to one NaN, before it compares floats.
 #[test]
 fn computed_keys() {
     let constants = "%zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -104,10 +104,9 @@ fn computed_keys() {
 #[test]
 fn similar_comparators() {
     let total = |direction: &str, name: &str| floats(name, direction, ("%x", "%y"), "TOTALORDER");
-    // Always false for equal first keys, because `equal` excludes them.
+    // `next` repeats `before`, so these comparators order by one key, although they have the form of two keys.
     let excluded = nested(total("LT", "%before"), total("NE", "%equal"), total("LT", "%next"));
     assert_eq!(sorted(&excluded), expected(|(a, _), (c, _)| a.total_cmp(&c)));
-    // `equal` compares other values than `before`, so the comparator ignores the second key.
     let unrelated = nested(total("LT", "%before"), integers("%equal", "EQ"), total("LT", "%next"));
     assert_eq!(sorted(&unrelated), expected(|(a, _), (c, _)| a.total_cmp(&c)));
 }

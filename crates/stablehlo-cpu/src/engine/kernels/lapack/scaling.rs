@@ -30,9 +30,9 @@ impl Scaling {
     /// The divide-and-conquer algorithm of `faer` compares some quantities with the machine epsilon alone. With large
     /// eigenvalues, it therefore stops too early.
     pub(super) fn reduce<T: Scalar>(self, a: &mut [T], n: usize) -> Self {
-        // The largest row sum is an upper bound of the eigenvalues. The bound of a matrix with random signs is too
-        // large by a factor of about the square root of `n`, and that of a matrix with equal signs is exact, so divide
-        // it by the fourth root.
+        // Estimate the largest eigenvalue by the largest row sum of the lower triangle, divided by the fourth root of
+        // `n`. For the sums of full rows, the estimate of a matrix with equal signs would be exact, and that of a matrix
+        // with random signs would be too large by a factor of about the square root of `n`.
         let mut sums = vec![0.0; n];
         for (j, column) in a.chunks_exact(n).enumerate() {
             sums[j..]
