@@ -96,7 +96,7 @@ impl Write for Socket {
     }
 }
 
-/// Accepts connections to the Unix socket of a process. On systems other than Linux, there are no such connections.
+/// The abstract Unix socket at which a process accepts connections. Systems other than Linux have no such sockets.
 #[derive(Debug, Default)]
 pub(crate) struct LocalSocket {
     #[cfg(target_os = "linux")]
