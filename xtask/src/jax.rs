@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::python::{JAX, Jax, MAIN};
+use crate::python::{JAX, Jax, MAIN, pytest};
 use crate::workspace::Workspace;
 use crate::{Error, sh};
 
@@ -122,14 +122,13 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
         Ok(python) => python,
         Err(error) => return Outcome::Missing(sh::reason(&error)),
     };
-    let mut pytest = Command::new(&python);
-    pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]);
+    let mut pytest = pytest(&python);
     pytest.args(["tests/jax", "tests/dlpack/test_dlpack.py"].map(|tests| sh::root().join(tests)));
     pytest.env("PJRT_CPU_PACKAGE", package);
     pytest.env("PJRT_CPU_PLUGIN", libraries.cpu).env("PJRT_TRACED", libraries.traced);
     pytest.env("PJRT_COMMAND", libraries.command).env("PJRT_LAYERS_LIBRARY", libraries.layers);
     pytest.env("PJRT_TEST_PLUGINS", libraries.plugins);
-    pytest.env("PJRT_DLPACK", libraries.dlpack).env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest.env("PJRT_DLPACK", libraries.dlpack);
     let (mut passed, mut failed, mut skipped, mut failures) = (0, 0, Vec::new(), Vec::new());
     let result = sh::run_filtered(&mut pytest, |line| {
         // Print the version, because several versions run at the same time.

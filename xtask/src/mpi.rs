@@ -4,7 +4,7 @@
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::process::{Command, Stdio};
 
-use crate::python::{JAX, Jax, MAIN};
+use crate::python::{JAX, Jax, MAIN, pytest};
 use crate::{Error, sh};
 
 /// Arguments of `cargo test` that select the packages with a transport over MPI, and their tests of this transport.
@@ -46,8 +46,7 @@ fn jax() -> Result<(), Error> {
     let selection = ["-p", "pjrt-cpu-plugin", "-p", "pjrt-cpu", "--lib", "--test", "mpi"];
     sh::run(sh::cargo().arg("build").args(selection).args(["--features", "pjrt-cpu-plugin/mpi,pjrt-cpu/mpi"]))?;
     let library = sh::target().join("debug").join(format!("{DLL_PREFIX}pjrt_plugin_cpu{DLL_SUFFIX}"));
-    let mut pytest = Command::new(python);
-    pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]).arg(sh::root().join(JAX_TESTS));
-    pytest.env("PJRT_CPU_PLUGIN", library).env("PYTHONDONTWRITEBYTECODE", "1").env_remove("PJRT_CPU_PACKAGE");
+    let mut pytest = pytest(&python);
+    pytest.arg(sh::root().join(JAX_TESTS)).env("PJRT_CPU_PLUGIN", library).env_remove("PJRT_CPU_PACKAGE");
     sh::run(&mut pytest)
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{Error, sh};
@@ -24,6 +24,13 @@ pub(crate) const JAX: &[Jax] = &[
 
 /// The version of JAX whose environment also contains other tools for tests, such as `pypjrt`.
 pub(crate) const MAIN: &str = "0.10.2";
+
+/// Returns a command that runs pytest. The caller adds the paths of the tests.
+pub(crate) fn pytest(python: &Path) -> Command {
+    let mut pytest = Command::new(python);
+    pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]).env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest
+}
 
 /// Returns a Python interpreter that can import PyTorch, NumPy and pytest. PyTorch's wheel takes several gigabytes on
 /// Linux, so the tests use the packages of the system.

@@ -133,11 +133,11 @@ fn examples_on(workspace: Workspace, plugin: &Path) -> Result<u64, Error> {
 /// Packages plugins as wheels, installs the wheels, and runs JAX on these plugins.
 fn wheels(workspace: Workspace, python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Result<(), Error> {
     let mut run = |python: &Path, tests: &str| {
-        let mut pytest = Command::new(python);
-        pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]).arg(sh::root().join(tests));
+        let mut pytest = python::pytest(python);
+        pytest.arg(sh::root().join(tests));
         pytest.env("PJRT_COMMAND", workspace.command("pjrt"));
         pytest.env("PJRT_LAYERS_LIBRARY", workspace.example_library("layers_plugin"));
-        pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TEST_PLUGINS", plugins).env("PYTHONDONTWRITEBYTECODE", "1");
+        pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TEST_PLUGINS", plugins);
         sh::run_watched(&mut pytest, |line| report.pytest_line(line))
     };
     run(python, "tests/package")?;
@@ -249,10 +249,9 @@ impl Report {
     fn torch(&mut self, workspace: Workspace) {
         step("DLPack tensors of PyTorch");
         let Some(python) = self.part("DLPack tensors of PyTorch", python::with_torch()) else { return };
-        let mut pytest = Command::new(python);
-        pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]);
+        let mut pytest = python::pytest(&python);
         pytest.arg(sh::root().join("tests/dlpack/test_torch.py"));
-        pytest.env("PJRT_DLPACK", workspace.example_library("dlpack_exchange")).env("PYTHONDONTWRITEBYTECODE", "1");
+        pytest.env("PJRT_DLPACK", workspace.example_library("dlpack_exchange"));
         let outcome = sh::run_watched(&mut pytest, |line| self.pytest_line(line));
         self.check("pytest tests/dlpack/test_torch.py", outcome);
     }

@@ -318,8 +318,8 @@ impl Member {
     }
 
     /// Returns the preferred size in bytes of messages to other processes.
-    pub(crate) fn message_size(&self) -> usize {
-        self.communicator.remote.as_ref().map_or(1 << 20, |remote| remote.message_size())
+    pub(crate) fn message_size(&self) -> Result<usize, RunError> {
+        Ok(self.remote()?.message_size())
     }
 
     /// Sends a message of a collective to another process.

@@ -90,7 +90,7 @@ impl<'a> SplitCollective<'a> {
             };
             sizes.iter().zip(bytes).enumerate().map(part).collect()
         };
-        let size = self.member.message_size();
+        let size = self.member.message_size()?;
         let mut pieces: Vec<VecDeque<Vec<Part>>> =
             (0..self.processes.len()).map(|process| pieces(parts(process), size)).collect();
         // All processes exchange the same number of pieces. Some pieces of a process may be empty.

@@ -10,7 +10,7 @@ use crate::engine::graph::{Node, Op, ValueIndex};
 use crate::engine::kernels::custom::Custom;
 use crate::engine::kernels::householder::{HouseholderProduct, Qr};
 use crate::engine::kernels::linalg::Field;
-use crate::engine::kernels::sort::{Order, Sort, SortKey};
+use crate::engine::kernels::sort::{Order, SortKey};
 use crate::engine::tile::Iota;
 use crate::order::{Order as StorageOrder, inverse_permutation};
 
@@ -214,37 +214,6 @@ impl<'m> LoweringContext<'_, 'm> {
             .or(config)
             .or_else(|| within(find_attribute(attributes, "mhlo.backend_config")?))
             .or_else(|| within(find_attribute(attributes, "mhlo.attributes")?))
-    }
-
-    /// Sorts `inputs` together along `dimension` by `order`, and returns the first `kept` elements of each. `ins` are
-    /// the inputs of the sort kernel, which may also include captured scalars. The result is exact, so it satisfies
-    /// every recall target of `ApproxTopK`.
-    fn first_sorted(
-        &mut self,
-        inputs: &[TypedValue],
-        dimension: usize,
-        kept: usize,
-        order: Order,
-        ins: &[ValueIndex],
-    ) -> Result<Vec<TypedValue>> {
-        let dims = inputs[0].ty.dims.clone();
-        if u32::try_from(dims[dimension]).is_err() {
-            return Err(self.unsupported());
-        }
-        self.ensure(kept <= dims[dimension], || format!("{kept} of {}", dims[dimension]))?;
-        let kernel = Sort {
-            outer: dims[..dimension].iter().product(),
-            n: dims[dimension],
-            kept,
-            inner: dims[dimension + 1..].iter().product(),
-            sizes: inputs.iter().map(|x| x.ty.dtype.size()).collect(),
-            order,
-        };
-        let mut taken = dims.to_vec();
-        taken[dimension] = kept;
-        let types = inputs.iter().map(|x| self.typed(x.ty.dtype, &taken)).collect::<Result<Vec<TensorType>>>()?;
-        let sorted = self.kernel(kernel, ins, &[], &types);
-        Ok(sorted.into_iter().zip(types).map(|(value, ty)| TypedValue { value, ty }).collect())
     }
 
     fn approx_top_k(&mut self) -> Result<()> {

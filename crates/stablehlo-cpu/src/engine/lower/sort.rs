@@ -20,9 +20,6 @@ impl<'m> LoweringContext<'_, 'm> {
         let rank = first.ty.rank();
         self.ensure(dimension < rank, || format!("dimension {dimension} of {}", first.ty))?;
         let dims = first.ty.dims.clone();
-        if u32::try_from(dims[dimension]).is_err() {
-            return Err(self.unsupported());
-        }
         let region = self.body()?;
         let mut scalars = Vec::with_capacity(2 * operands.len());
         for x in &operands {
@@ -40,19 +37,41 @@ impl<'m> LoweringContext<'_, 'm> {
             }
             None => Order::Comparator(body),
         };
+        let mut ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).collect();
+        ins.extend(captured);
+        let sorted = self.first_sorted(&operands, dimension, dims[dimension], order, &ins)?;
+        self.finish(sorted)
+    }
+
+    /// Sorts `inputs` together along `dimension` by `order`, and returns the first `kept` elements of each. `ins` are
+    /// the inputs of the sort kernel, which may also include captured scalars. The result is exact, so it satisfies
+    /// every recall target of `ApproxTopK`.
+    pub(super) fn first_sorted(
+        &mut self,
+        inputs: &[TypedValue],
+        dimension: usize,
+        kept: usize,
+        order: Order,
+        ins: &[ValueIndex],
+    ) -> Result<Vec<TypedValue>> {
+        let dims = inputs[0].ty.dims.clone();
+        if u32::try_from(dims[dimension]).is_err() {
+            return Err(self.unsupported());
+        }
+        self.ensure(kept <= dims[dimension], || format!("{kept} of {}", dims[dimension]))?;
         let kernel = Sort {
             outer: dims[..dimension].iter().product(),
             n: dims[dimension],
-            kept: dims[dimension],
+            kept,
             inner: dims[dimension + 1..].iter().product(),
-            sizes: operands.iter().map(|x| x.ty.dtype.size()).collect(),
+            sizes: inputs.iter().map(|x| x.ty.dtype.size()).collect(),
             order,
         };
-        let mut ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).collect();
-        ins.extend(captured);
-        let types: Vec<TensorType> = operands.iter().map(|x| x.ty.clone()).collect();
-        let outs = self.kernel(kernel, &ins, &[], &types);
-        self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
+        let mut taken = dims.to_vec();
+        taken[dimension] = kept;
+        let types = inputs.iter().map(|x| self.typed(x.ty.dtype, &taken)).collect::<Result<Vec<TensorType>>>()?;
+        let sorted = self.kernel(kernel, ins, &[], &types);
+        Ok(sorted.into_iter().zip(types).map(|(value, ty)| TypedValue { value, ty }).collect())
     }
 
     /// Returns the keys of a comparator that compares elements by a list of keys, and the scalars that the keys
