@@ -123,15 +123,35 @@ impl Server {
         format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
-    /// Sends a signal, such as `STOP`, to the server.
+    /// Stops all threads of the server with `SIGSTOP`, so that it answers no request until [`resume`](Self::resume).
     ///
     /// # Panics
     ///
-    /// Panics if the signal cannot be sent.
-    pub fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.process.id());
-        let status = Command::new("sh").args(["-c", &kill]).status().expect("there is a shell");
-        assert!(status.success(), "{kill}");
+    /// Panics if the server cannot be stopped.
+    #[cfg(unix)]
+    pub fn stop(&self) {
+        use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process, waitid};
+        let process = self.process_id();
+        kill_process(process, Signal::STOP).expect("the signal is sent");
+        // After the signal is sent, threads of the server may still run. The status changes when the last one stops.
+        let status = waitid(WaitId::Pid(process), WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        let status = status.expect("the server is a child process").expect("the call waits for a change");
+        assert!(status.stopped(), "the server ended: {status:?}");
+    }
+
+    /// Resumes a stopped server.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server cannot be resumed.
+    #[cfg(unix)]
+    pub fn resume(&self) {
+        rustix::process::kill_process(self.process_id(), rustix::process::Signal::CONT).expect("the signal is sent");
+    }
+
+    #[cfg(unix)]
+    fn process_id(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.process)
     }
 }
 
