@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 use crate::python::{JAX, Jax, MAIN, pytest};
 use crate::{Error, sh};
 
-/// Arguments of `cargo test` that select the packages with a transport over MPI, and their tests of this transport.
-const TESTS: &[&[&str]] = &[&["-p", "process-transport-mpi"], &["-p", "pjrt-cpu", "--test", "mpi"]];
+/// Arguments of cargo that select the workspace with the feature `mpi`. A selection of fewer packages would need other
+/// features of their dependencies, and cargo would compile these dependencies again.
+const WORKSPACE: &[&str] = &["--workspace", "--features", "pjrt-cpu-plugin/mpi,pjrt-cpu/mpi,process-transport-mpi/mpi"];
 
 /// Tests in which JAX programs use the transport.
 const JAX_TESTS: &str = "tests/jax/processes_over_mpi.py";
@@ -24,9 +25,8 @@ pub(crate) fn run() -> Result<(), Error> {
             return Ok(());
         }
     }
-    for arguments in TESTS {
-        sh::run(sh::cargo().arg("test").args(*arguments).args(["--features", "mpi"]))?;
-    }
+    sh::run(sh::cargo().arg("test").args(WORKSPACE).args(["--test", "mpi"]))?;
+    sh::run(sh::cargo().args(["test", "-p", "process-transport-mpi", "--lib", "--features", "mpi"]))?;
     jax()
 }
 
@@ -41,10 +41,8 @@ fn jax() -> Result<(), Error> {
             return Ok(());
         }
     };
-    // The tests above need additional features of dependencies. Select a test here, too, so that cargo enables the same
-    // features. Otherwise, it would compile these dependencies again.
-    let selection = ["-p", "pjrt-cpu-plugin", "-p", "pjrt-cpu", "--lib", "--test", "mpi"];
-    sh::run(sh::cargo().arg("build").args(selection).args(["--features", "pjrt-cpu-plugin/mpi,pjrt-cpu/mpi"]))?;
+    // Select the tests, too, because they need additional features of dependencies.
+    sh::run(sh::cargo().arg("build").args(WORKSPACE).args(["--lib", "--test", "mpi"]))?;
     let library = sh::target().join("debug").join(format!("{DLL_PREFIX}pjrt_plugin_cpu{DLL_SUFFIX}"));
     let mut pytest = pytest(&python);
     pytest.arg(sh::root().join(JAX_TESTS)).env("PJRT_CPU_PLUGIN", library).env_remove("PJRT_CPU_PACKAGE");

@@ -134,7 +134,8 @@ impl Server {
         let process = self.process_id();
         kill_process(process, Signal::STOP).expect("the signal is sent");
         // After the signal is sent, threads of the server may still run. The status changes when the last one stops.
-        let status = waitid(WaitId::Pid(process), WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+        let status =
+            waitid(WaitId::Pid(process), WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let status = status.expect("the server is a child process").expect("the call waits for a change");
         assert!(status.stopped(), "the server ended: {status:?}");
     }

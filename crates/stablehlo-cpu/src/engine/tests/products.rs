@@ -270,6 +270,11 @@ fn compare_convolutions(r: &mut Random, wanted: usize, extents: &Extents) {
             order.iter().zip(index).for_each(|(&o, &i)| at[o] = i);
             at
         };
+        // Returns the distance between neighbors along dimension `which` of the logical order.
+        let stride_of = |dims: &[usize], order: &[usize], which: usize| {
+            order.iter().zip(dims).rev().take_while(|(o, _)| **o != which).map(|(_, size)| size).product::<usize>()
+        };
+        let (x_stride, k_stride) = (stride_of(&dx, &ox, 1), stride_of(&dk, &ok, 0));
         for_each_index(&dy, |index| {
             let y = logical(&oy, index);
             let group = y[1] / (outputs / count);
@@ -285,12 +290,12 @@ fn compare_convolutions(r: &mut Random, wanted: usize, extents: &Extents) {
                     }
                     from[2 + i] = at / base[i];
                 }
-                for feature in 0..per_group {
-                    from[1] = if groups > 1 { group * per_group + feature } else { feature };
-                    let mut weight = vec![feature, y[1]];
-                    weight.extend((0..spatial).map(|i| if reverse[i] { taps[i] - 1 - tap[i] } else { tap[i] }));
-                    sum += x[flat(&dx, &place(&ox, &from))] * k[flat(&dk, &place(&ok, &weight))];
-                }
+                from[1] = if groups > 1 { group * per_group } else { 0 };
+                let mut weight = vec![0, y[1]];
+                weight.extend((0..spatial).map(|i| if reverse[i] { taps[i] - 1 - tap[i] } else { tap[i] }));
+                let (x, k) = (&x[flat(&dx, &place(&ox, &from))..], &k[flat(&dk, &place(&ok, &weight))..]);
+                let features = x.iter().step_by(x_stride).zip(k.iter().step_by(k_stride)).take(per_group);
+                sum += features.map(|(x, k)| x * k).sum::<i32>();
             });
             want[flat(&dy, index)] = sum;
         });
