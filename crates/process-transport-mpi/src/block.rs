@@ -10,9 +10,9 @@ use memmap2::MmapMut;
 
 /// Size of a huge page on most systems. A message of at least this size gets a large block, whose size is a multiple of
 /// it.
-const PAGE: usize = 2 << 20;
+const HUGE_PAGE: usize = 2 << 20;
 /// Maximum number of bytes in the large blocks that are kept for later messages.
-const KEPT: usize = 256 << 20;
+const MAX_FREE_BYTES: usize = 256 << 20;
 
 /// The bytes of a message.
 pub(crate) enum Block {
@@ -42,8 +42,8 @@ pub(crate) struct Blocks(Mutex<Vec<MmapMut>>);
 impl Blocks {
     /// Returns a block with a message of `len` bytes. `fill` writes these bytes.
     pub(crate) fn filled(&self, len: usize, fill: impl FnOnce(&mut [u8])) -> Block {
-        if len >= PAGE
-            && let Some(mut map) = self.take(len.next_multiple_of(PAGE))
+        if len >= HUGE_PAGE
+            && let Some(mut map) = self.take(len.next_multiple_of(HUGE_PAGE))
         {
             fill(map.get_mut(..len).unwrap_or_default());
             return Block::Large { map, len };
@@ -69,14 +69,14 @@ impl Blocks {
         Some(map)
     }
 
-    /// Keeps the memory of a large block for later messages. If the kept memory exceeds [`KEPT`], frees the oldest
+    /// Keeps the memory of a large block for later messages. If the kept memory exceeds [`MAX_FREE_BYTES`], frees the oldest
     /// blocks.
     pub(crate) fn put(&self, block: Block) {
         let Block::Large { map, .. } = block else { return };
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         free.push(map);
         let mut held: usize = free.iter().map(|map| map.len()).sum();
-        while held > KEPT {
+        while held > MAX_FREE_BYTES {
             held -= free.remove(0).len();
         }
     }
@@ -93,15 +93,15 @@ mod tests {
         assert_eq!(small[..], [1; 5]);
         blocks.put(small);
         assert!(blocks.0.lock().unwrap().is_empty());
-        let large = blocks.filled(PAGE + 1, |bytes| bytes.fill(2));
-        assert_eq!(large[..], [2; PAGE + 1]);
+        let large = blocks.filled(HUGE_PAGE + 1, |bytes| bytes.fill(2));
+        assert_eq!(large[..], [2; HUGE_PAGE + 1]);
         blocks.put(large);
-        let other = blocks.filled(2 * PAGE, |_| {});
-        assert_eq!((other.len(), other[PAGE]), (2 * PAGE, 2));
+        let other = blocks.filled(2 * HUGE_PAGE, |_| {});
+        assert_eq!((other.len(), other[HUGE_PAGE]), (2 * HUGE_PAGE, 2));
         assert!(blocks.0.lock().unwrap().is_empty());
-        (0..2).for_each(|_| blocks.put(blocks.filled(2 * PAGE, |_| {})));
-        blocks.put(blocks.filled(KEPT, |_| {}));
+        (0..2).for_each(|_| blocks.put(blocks.filled(2 * HUGE_PAGE, |_| {})));
+        blocks.put(blocks.filled(MAX_FREE_BYTES, |_| {}));
         let free = blocks.0.lock().unwrap();
-        assert_eq!(free.iter().map(|map| map.len()).collect::<Vec<_>>(), [KEPT]);
+        assert_eq!(free.iter().map(|map| map.len()).collect::<Vec<_>>(), [MAX_FREE_BYTES]);
     }
 }

@@ -32,7 +32,7 @@ const BUSY: Duration = Duration::from_micros(300);
 const PAUSE: Duration = Duration::from_micros(100);
 /// Maximum depth of recursion of [`Progress::send`]. Each level sends the messages that were added during the level
 /// above.
-const DEPTH: usize = 16;
+const MAX_SEND_DEPTH: usize = 16;
 /// Maximum time that a dropped transport waits for the other processes to drop their transports.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(10);
 
@@ -398,7 +398,7 @@ impl Progress {
                 } else {
                     self.rest(start);
                 }
-                if self.depth < DEPTH {
+                if self.depth < MAX_SEND_DEPTH {
                     let (more, _) = self.queue.take();
                     if !more.is_empty() {
                         self.depth += 1;

@@ -16,22 +16,22 @@ pub(crate) struct Address {
     pub(crate) machine: String,
     pub(crate) socket: SocketAddr,
     /// Name of the abstract Unix socket. Empty if there is none.
-    pub(crate) local: String,
+    pub(crate) unix_name: String,
     /// Secret of the process. The process closes connections that do not present the secret.
     pub(crate) secret: [u8; SECRET],
 }
 
 impl Address {
     /// Creates an address with a new secret.
-    pub(crate) fn new(socket: SocketAddr, local: &str) -> Result<Self, Error> {
-        Ok(Self { machine: machine(), socket, local: local.to_owned(), secret: random()? })
+    pub(crate) fn new(socket: SocketAddr, unix_name: &str) -> Result<Self, Error> {
+        Ok(Self { machine: machine(), socket, unix_name: unix_name.to_owned(), secret: random()? })
     }
 
     /// Parses the address of the process with this rank.
     pub(crate) fn parse(text: &str, rank: usize) -> Result<Self, Error> {
         let fault = || Error::Invalid(format!("{text:?}, the address of process {rank}, is not one of this transport"));
         let mut parts = text.strip_prefix("local2 ").ok_or_else(fault)?.split(' ');
-        let (Some(machine), Some(socket), Some(local), Some(secret), None) =
+        let (Some(machine), Some(socket), Some(unix_name), Some(secret), None) =
             (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return Err(fault());
@@ -40,7 +40,7 @@ impl Address {
         Ok(Self {
             machine: machine.to_owned(),
             socket: socket.parse().map_err(|_| fault())?,
-            local: local.to_owned(),
+            unix_name: unix_name.to_owned(),
             secret: number.ok_or_else(fault)?.to_be_bytes(),
         })
     }
@@ -48,8 +48,8 @@ impl Address {
     /// Returns whether two processes can connect to each other. Processes on different machines cannot connect if one
     /// of them listens on the loopback interface.
     pub(crate) fn can_reach(&self, other: &Self) -> bool {
-        let local = self.socket.ip().is_loopback() || other.socket.ip().is_loopback();
-        !local || self.machine == other.machine
+        let is_loopback = self.socket.ip().is_loopback() || other.socket.ip().is_loopback();
+        !is_loopback || self.machine == other.machine
     }
 
     /// Returns whether both processes are known to run on the same machine.
@@ -61,7 +61,7 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secret = u128::from_be_bytes(self.secret);
-        write!(f, "local2 {} {} {} {secret:032x}", self.machine, self.socket, self.local)
+        write!(f, "local2 {} {} {} {secret:032x}", self.machine, self.socket, self.unix_name)
     }
 }
 
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn round_trips() {
-        for local in ["", "name"] {
-            let address = Address::new("127.0.0.1:80".parse().unwrap(), local).unwrap();
+        for unix_name in ["", "name"] {
+            let address = Address::new("127.0.0.1:80".parse().unwrap(), unix_name).unwrap();
             assert_eq!(Address::parse(&address.to_string(), 0), Ok(address));
         }
     }
@@ -97,7 +97,7 @@ mod tests {
         let at = |machine: &str, socket: &str| Address {
             machine: machine.to_owned(),
             socket: socket.parse().unwrap(),
-            local: String::new(),
+            unix_name: String::new(),
             secret: [0; SECRET],
         };
         let here = at("a", "127.0.0.1:1");

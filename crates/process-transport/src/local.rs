@@ -12,7 +12,7 @@ use crate::Error;
 use crate::address::{Address, SECRET};
 use crate::frame::{Header, Kind};
 use crate::inbox::Inbox;
-use crate::socket::{self, LocalSocket, Socket};
+use crate::socket::{self, PAUSE, Socket, UnixSocketListener};
 use crate::transport::{Stream, Transport};
 
 /// The first bytes of a connection. The digit is the version of the protocol.
@@ -21,8 +21,6 @@ const MAGIC: &[u8; 8] = b"pjrtmsg1";
 const GREETING: usize = 8 + SECRET + 8;
 /// Time within which the other end of a new connection must send its greeting. Afterwards the connection is closed.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time to sleep between two attempts to accept a connection.
-const PAUSE: Duration = Duration::from_millis(1);
 /// Default for the maximum time that a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
 
@@ -30,8 +28,8 @@ const STALL: Duration = Duration::from_secs(60);
 /// connect to an abstract Unix socket. All others use TCP.
 #[derive(Debug)]
 pub struct LocalListener {
-    listener: TcpListener,
-    local: LocalSocket,
+    tcp: TcpListener,
+    unix: UnixSocketListener,
     own: Address,
     address: String,
     stall: Duration,
@@ -60,10 +58,10 @@ impl LocalListener {
             return Err(Error::Invalid(format!("{ip} is not the address of one interface; name one")));
         }
         let failed = |error: io::Error| Error::System(format!("cannot listen on {ip}: {error}"));
-        let listener = TcpListener::bind((ip, 0)).map_err(failed)?;
-        let local = LocalSocket::bind()?;
-        let own = Address::new(listener.local_addr().map_err(failed)?, local.name())?;
-        Ok(Self { listener, local, address: own.to_string(), own, stall: STALL })
+        let tcp = TcpListener::bind((ip, 0)).map_err(failed)?;
+        let unix = UnixSocketListener::bind()?;
+        let own = Address::new(tcp.local_addr().map_err(failed)?, unix.name())?;
+        Ok(Self { tcp, unix, address: own.to_string(), own, stall: STALL })
     }
 
     /// Sets how long a process may leave its messages unread before it counts as lost. The default is 60 s.
@@ -117,10 +115,11 @@ impl LocalListener {
         deadline: Instant,
     ) -> Result<Socket, Error> {
         let failed = |why: String| Error::Unreachable { rank: peer, address: address.socket.to_string(), why };
-        let left = remaining(deadline).ok_or_else(|| failed("the time is over".to_owned()))?;
         let talk = || {
-            let near = self.own.shares_machine(address).then(|| Socket::connect_unix(&address.local)).flatten();
-            let mut socket = near.map_or_else(|| Socket::connect_tcp(&address.socket, left), Ok)?;
+            let is_near = self.own.shares_machine(address);
+            let near = if is_near { Socket::connect_unix(&address.unix_name, deadline)? } else { None };
+            let left = || remaining(deadline).ok_or(io::ErrorKind::TimedOut);
+            let mut socket = near.map_or_else(|| Socket::connect_tcp(&address.socket, left()?), Ok)?;
             socket.write_all(&greeting(&address.secret, rank, size))?;
             socket.set_read_timeout(remaining(deadline).or(Some(PAUSE)))?;
             let mut answer = [0; GREETING];
@@ -151,9 +150,9 @@ impl LocalListener {
     ) -> Result<(), Error> {
         let start = Instant::now();
         let failed = |error: io::Error| Error::System(format!("waiting for connections: {error}"));
-        self.listener.set_nonblocking(true).map_err(failed)?;
+        self.tcp.set_nonblocking(true).map_err(failed)?;
         while let Some(missing) = (rank + 1..size).find(|peer| sockets[*peer].is_none()) {
-            let Some(socket) = socket::accept(&self.listener, &self.local).map_err(failed)? else {
+            let Some(socket) = socket::accept(&self.tcp, &self.unix).map_err(failed)? else {
                 if remaining(deadline).is_none() {
                     return Err(Error::Timeout { rank: missing, waited: start.elapsed() });
                 }

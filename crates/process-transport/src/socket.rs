@@ -5,7 +5,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt as _;
@@ -13,6 +13,13 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 
 use crate::Error;
+
+/// Time to sleep between two attempts to connect or to accept a connection.
+pub(crate) const PAUSE: Duration = Duration::from_millis(1);
+/// Size in bytes of the send buffer of a Unix socket. With the system's default, a large message wakes the receiver more
+/// often.
+#[cfg(target_os = "linux")]
+const SEND_BUFFER: usize = 1 << 20;
 
 /// A connection to another process.
 #[derive(Debug)]
@@ -34,16 +41,50 @@ macro_rules! each {
 }
 
 impl Socket {
-    /// Connects to the Unix socket with a name, or returns `None` if that is not possible, for example because the
-    /// other process is in another network namespace.
-    pub(crate) fn connect_unix(name: &str) -> Option<Self> {
-        #[cfg(target_os = "linux")]
-        if !name.is_empty() {
-            let address = SocketAddr::from_abstract_name(name).ok()?;
-            return UnixStream::connect_addr(&address).ok().map(Self::Unix);
+    /// Connects to the Unix socket with a name. Returns `None` if that is not possible, for example because the other
+    /// process is in another network namespace.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of the kind [`TimedOut`](io::ErrorKind::TimedOut) if the other process does not accept enough
+    /// connections before the deadline.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn connect_unix(name: &str, deadline: Instant) -> io::Result<Option<Self>> {
+        use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+        if name.is_empty() {
+            return Ok(None);
         }
-        let _ = name;
-        None
+        // The standard library's `connect_addr` has no timeout. It blocks while the queue of the listening socket is
+        // full.
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let Ok(address) = SocketAddrUnix::new_abstract_name(name.as_bytes()) else { return Ok(None) };
+        let Ok(socket) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return Ok(None) };
+        loop {
+            match connect(&socket, &address) {
+                Ok(()) => return Self::unix(UnixStream::from(socket)).map(Some),
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+                Err(_) => return Ok(None),
+            }
+            if Instant::now() >= deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Returns `None`, because this system has no abstract Unix sockets.
+    #[cfg(not(target_os = "linux"))]
+    #[allow(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
+    pub(crate) fn connect_unix(_: &str, _: Instant) -> io::Result<Option<Self>> {
+        Ok(None)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn unix(stream: UnixStream) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        // The system limits the size to its maximum.
+        rustix::net::sockopt::set_socket_send_buffer_size(&stream, SEND_BUFFER)?;
+        Ok(Self::Unix(stream))
     }
 
     /// Connects to a TCP port.
@@ -98,13 +139,13 @@ impl Write for Socket {
 
 /// The abstract Unix socket at which a process accepts connections. Systems other than Linux have no such sockets.
 #[derive(Debug, Default)]
-pub(crate) struct LocalSocket {
+pub(crate) struct UnixSocketListener {
     #[cfg(target_os = "linux")]
     listener: Option<UnixListener>,
     name: String,
 }
 
-impl LocalSocket {
+impl UnixSocketListener {
     /// Listens at a Unix socket with a random name. If that is not possible, returns a value with an empty name, and the
     /// processes use TCP.
     #[cfg(target_os = "linux")]
@@ -136,8 +177,7 @@ impl LocalSocket {
         if let Some(listener) = &self.listener
             && let Some((stream, _)) = waiting(listener.accept())?
         {
-            stream.set_nonblocking(false)?;
-            return Ok(Some(Socket::Unix(stream)));
+            return Socket::unix(stream).map(Some);
         }
         Ok(None)
     }
@@ -151,8 +191,8 @@ pub(crate) fn random<const SIZE: usize>() -> Result<[u8; SIZE], Error> {
 }
 
 /// Accepts a connection that is waiting at one of the two sockets, if there is one. Neither socket may block.
-pub(crate) fn accept(tcp: &TcpListener, local: &LocalSocket) -> io::Result<Option<Socket>> {
-    if let Some(socket) = local.accept()? {
+pub(crate) fn accept(tcp: &TcpListener, unix: &UnixSocketListener) -> io::Result<Option<Socket>> {
+    if let Some(socket) = unix.accept()? {
         return Ok(Some(socket));
     }
     waiting(tcp.accept())?.map(|(stream, _)| Socket::tcp(stream)).transpose()
@@ -175,10 +215,10 @@ mod tests {
 
     #[test]
     fn name_is_free_after_the_end() {
-        let local = LocalSocket::bind().unwrap();
-        let name = local.name().to_owned();
-        let mut near = Socket::connect_unix(&name).unwrap();
-        let mut far = local.accept().unwrap().unwrap();
+        let listener = UnixSocketListener::bind().unwrap();
+        let name = listener.name().to_owned();
+        let mut near = Socket::connect_unix(&name, Instant::now()).unwrap().unwrap();
+        let mut far = listener.accept().unwrap().unwrap();
         near.write_all(b"abc").unwrap();
         let mut read = [0; 3];
         far.read_exact(&mut read).unwrap();
@@ -186,8 +226,29 @@ mod tests {
         drop(far);
         let broken = near.write(b"abc").unwrap_err();
         assert_eq!(broken.kind(), io::ErrorKind::BrokenPipe);
-        drop(local);
-        assert!(Socket::connect_unix(&name).is_none());
-        assert!(Socket::connect_unix("").is_none());
+        drop(listener);
+        assert!(Socket::connect_unix(&name, Instant::now()).unwrap().is_none());
+        assert!(Socket::connect_unix("", Instant::now()).unwrap().is_none());
+    }
+
+    #[test]
+    fn full_queues_time_out() {
+        let name = format!("process-transport-{:016x}", u64::from_ne_bytes(random().unwrap()));
+        let address = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+        let kind = rustix::net::SocketType::STREAM;
+        let listener = rustix::net::socket(rustix::net::AddressFamily::UNIX, kind, None).unwrap();
+        rustix::net::bind(&listener, &address).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let _waiting = Socket::connect_unix(&name, Instant::now()).unwrap().unwrap();
+        let start = Instant::now();
+        let error = Socket::connect_unix(&name, start + Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(start.elapsed() >= Duration::from_millis(50));
+        // As soon as the listener accepts a connection, the next one succeeds.
+        std::thread::scope(|scope| {
+            let next = scope.spawn(|| Socket::connect_unix(&name, Instant::now() + Duration::from_secs(60)));
+            rustix::net::accept(&listener).unwrap();
+            assert!(next.join().unwrap().unwrap().is_some());
+        });
     }
 }

@@ -29,8 +29,8 @@ fn soon() -> Instant {
 
 /// Disables the Unix socket of a listener, so that all connections use TCP.
 fn without_unix_socket(mut listener: LocalListener) -> LocalListener {
-    listener.local = LocalSocket::default();
-    listener.own.local.clear();
+    listener.unix = UnixSocketListener::default();
+    listener.own.unix_name.clear();
     listener.address = listener.own.to_string();
     listener
 }
@@ -76,7 +76,7 @@ fn cases_of_all_transports_over_tcp() {
 fn unreachable_unix_sockets_are_replaced_by_tcp() {
     // The sockets exist, but their names are wrong, as if the processes had different network namespaces.
     let all = connected(2, |mut listener| {
-        listener.own.local.push_str("-elsewhere");
+        listener.own.unix_name.push_str("-elsewhere");
         listener.address = listener.own.to_string();
         listener
     });

@@ -107,7 +107,7 @@ impl<'a> SplitCollective<'a> {
             if let Some(next) = pieces.get(at + AHEAD) {
                 self.send_contributions(next, sizes.len())?;
             }
-            self.reduce_own(parts, sizes.len(), |part, ins, captured| {
+            self.receive_and_reduce(parts, sizes.len(), |part, ins, captured| {
                 let Some(range) = part.ranges.first().cloned() else { return Ok(()) };
                 let out = &mut outs[part.array].write()?[range];
                 let mut reduce = || reduce(ins, out, part.size, body, captured, self.cx.stop);
@@ -165,7 +165,7 @@ impl<'a> SplitCollective<'a> {
             self.processes.iter().map(|process| process.places.iter().map(part).collect()).collect();
         let mut reduced = Vec::new();
         self.send_contributions(&parts, 1)?;
-        self.reduce_own(&parts, 1, |part, ins, captured| {
+        self.receive_and_reduce(&parts, 1, |part, ins, captured| {
             let mut out = self.cx.pool.alloc(bytes)?;
             reduce(ins, out.write()?, part.size, &scatter.body, captured, self.cx.stop)?;
             reduced.push(out);
@@ -206,7 +206,7 @@ impl<'a> SplitCollective<'a> {
 
     /// Receives the elements that this process reduces. Then calls `reduce` for each part of this process. The
     /// arguments are the part, the contributions to it in the order of the group, and the captured scalars.
-    fn reduce_own(
+    fn receive_and_reduce(
         &self,
         parts: &[Vec<Part>],
         arrays: usize,
@@ -277,10 +277,10 @@ impl<'a> SplitCollective<'a> {
     }
 }
 
-/// Divides parts into pieces of at least `size` bytes. The last piece may be shorter. The parts must have one range
+/// Divides parts into pieces of at least `piece_bytes` bytes. The last piece may be shorter. The parts must have one range
 /// each. All cuts are at multiples of [`STRIP`] bytes from the beginning of a part.
-fn pieces(parts: Vec<Part>, size: usize) -> VecDeque<Vec<Part>> {
-    let full = size.max(STRIP);
+fn pieces(parts: Vec<Part>, piece_bytes: usize) -> VecDeque<Vec<Part>> {
+    let full = piece_bytes.max(STRIP);
     let mut pieces = VecDeque::new();
     let (mut piece, mut room) = (Vec::new(), full);
     for Part { array, size, ranges } in parts {
