@@ -10,6 +10,13 @@ use crate::engine::elementwise::map::vectorized;
 /// Number of partial sums of a dot product or a sum of squares. The compiler keeps them in vector registers.
 const LANES: usize = 16;
 
+/// Number of columns to which a reflection is applied together. While the sums of one column wait for additions, the
+/// processor adds to those of another column.
+const GROUP: usize = 2;
+
+/// Number of rows that are copied together between row-major and column-major order.
+const TILE: usize = 16;
+
 /// Reflections of adjacent columns. The vector of each reflection starts one row below the vector of the reflection
 /// before it.
 pub(super) struct Panel<T> {
@@ -29,9 +36,10 @@ impl<T: Scalar> Panel<T> {
     pub(super) fn read(&mut self, a: &[T], n: usize, first: usize, count: usize) {
         self.rows = a.len() / n - first;
         self.columns.resize(self.rows * count, T::zeroed());
-        for (i, row) in a.chunks_exact(n).skip(first).enumerate() {
-            for (j, x) in row[first..first + count].iter().enumerate() {
-                self.columns[j * self.rows + i] = *x;
+        for (tile, rows) in a[first * n..].chunks(TILE * n).enumerate() {
+            for (j, column) in self.columns.chunks_exact_mut(self.rows).enumerate() {
+                let rows = rows.chunks_exact(n);
+                column[tile * TILE..].iter_mut().zip(rows).for_each(|(x, row)| *x = row[first + j]);
             }
         }
         self.tau.clear();
@@ -43,9 +51,10 @@ impl<T: Scalar> Panel<T> {
 
     /// Copies the columns back to the positions in the matrix from which [`read`](Self::read) copied them.
     pub(super) fn write(&self, a: &mut [T], n: usize, first: usize) {
-        for (i, row) in a.chunks_exact_mut(n).skip(first).enumerate() {
-            for (x, column) in row[first..].iter_mut().zip(self.columns.chunks_exact(self.rows)) {
-                *x = column[i];
+        for (tile, rows) in a[first * n..].chunks_mut(TILE * n).enumerate() {
+            for (j, column) in self.columns.chunks_exact(self.rows).enumerate() {
+                let rows = rows.chunks_exact_mut(n);
+                column[tile * TILE..].iter().zip(rows).for_each(|(x, row)| row[first + j] = *x);
             }
         }
     }
@@ -195,30 +204,50 @@ impl<T: Scalar> NullaryFnOnce for Apply<'_, T> {
 
     #[inline(always)]
     fn call(self) {
-        for column in self.columns.chunks_exact_mut(self.rows) {
-            let (_, x) = column.split_at_mut(self.rows - self.v.len() - 1);
-            let Some((head, tail)) = x.split_first_mut() else { continue };
-            let dot = head.add(dot(self.v, tail)).mul(self.tau);
-            *head = head.sub(dot);
-            tail.iter_mut().zip(self.v).for_each(|(x, v)| *x = x.sub(v.mul(dot)));
+        let Self { v, tau, columns, rows } = self;
+        let mut groups = columns.chunks_exact_mut(GROUP * rows);
+        for group in &mut groups {
+            apply::<T, GROUP>(v, tau, group, rows);
+        }
+        for column in groups.into_remainder().chunks_exact_mut(rows) {
+            apply::<T, 1>(v, tau, column, rows);
         }
     }
 }
 
-/// Returns the dot product `v* x`.
+/// Applies a reflection to `N` columns, as [`Apply`] describes.
 #[inline(always)]
-fn dot<T: Scalar>(v: &[T], x: &[T]) -> T {
-    let mut sums = [T::real(0.0); LANES];
-    let (v, x) = (v.chunks_exact(LANES), x.chunks_exact(LANES));
-    let rest = v.remainder().iter().zip(x.remainder());
-    let rest = rest.fold(T::real(0.0), |sum, (v, x)| sum.add(v.conj().mul(*x)));
-    if v.len() == 0 {
-        return rest;
+fn apply<T: Scalar, const N: usize>(v: &[T], tau: T, columns: &mut [T], rows: usize) {
+    let start = rows - v.len();
+    let dots = dots(v, std::array::from_fn::<_, N, _>(|j| &columns[j * rows + start..(j + 1) * rows]));
+    for (column, dot) in columns.chunks_exact_mut(rows).zip(dots) {
+        let dot = column[start - 1].add(dot).mul(tau);
+        column[start - 1] = column[start - 1].sub(dot);
+        column[start..].iter_mut().zip(v).for_each(|(x, v)| *x = x.sub(v.mul(dot)));
     }
-    for (v, x) in v.zip(x) {
-        for ((sum, v), x) in sums.iter_mut().zip(v).zip(x) {
-            *sum = sum.add(v.conj().mul(*x));
+}
+
+/// Returns the dot products `v* x` with several vectors `x`, which are as long as `v`.
+#[inline(always)]
+fn dots<T: Scalar, const N: usize>(v: &[T], x: [&[T]; N]) -> [T; N] {
+    let whole = v.len() - v.len() % LANES;
+    let mut totals = x.map(|x| {
+        let rest = v[whole..].iter().zip(&x[whole..]);
+        rest.fold(T::real(0.0), |sum, (v, x)| sum.add(v.conj().mul(*x)))
+    });
+    if whole == 0 {
+        return totals;
+    }
+    let mut sums = [[T::real(0.0); LANES]; N];
+    for (at, v) in v.chunks_exact(LANES).enumerate() {
+        for (sums, x) in sums.iter_mut().zip(x) {
+            for ((sum, v), x) in sums.iter_mut().zip(v).zip(&x[at * LANES..][..LANES]) {
+                *sum = sum.add(v.conj().mul(*x));
+            }
         }
     }
-    sums.into_iter().fold(rest, T::add)
+    for (total, sums) in totals.iter_mut().zip(sums) {
+        *total = sums.into_iter().fold(*total, T::add);
+    }
+    totals
 }
