@@ -1,11 +1,12 @@
-//! Eigenvalues and eigenvectors of symmetric and Hermitian matrices, computed by `faer`.
+//! Eigenvalues and eigenvectors of symmetric and Hermitian matrices. `faer` reduces a matrix to tridiagonal form, which
+//! [`divide`] diagonalizes.
 
-use faer::diag::Diag;
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::evd::{self, ComputeEigenvectors, SelfAdjointEvdParams};
-use faer::{Auto, MatMut, MatRef, Par, Spec};
+use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
+use faer::linalg::evd::tridiag;
+use faer::linalg::householder;
+use faer::{Conj, Mat, MatMut, Par};
 
-use super::precision::minimum_recursive_rows;
+use super::divide;
 use super::scaling::Scaling;
 use crate::engine::kernels::linalg::Scalar;
 use crate::engine::kernels::transpose::transpose;
@@ -35,27 +36,55 @@ pub(super) fn decompose<T: Scalar<Real: Scalar>>(
         false => read.iter_mut().zip(a).for_each(|(to, x)| *to = scaling.apply(x.conj())),
     }
     (0..n).for_each(|i| read[i * n + i] = T::real(read[i * n + i].real_part()));
-    let scaling = scaling.reduce(&mut read, n);
-    let parameters = Spec::new(SelfAdjointEvdParams {
-        recursion_threshold: minimum_recursive_rows::<T>(),
-        ..<SelfAdjointEvdParams as Auto<T>>::auto()
-    });
-    let scratch = evd::self_adjoint_evd_scratch::<T>(n, ComputeEigenvectors::Yes, Par::Seq, parameters);
-    let (mut values, mut vectors) = (Diag::<T>::zeros(n), vec![T::zeroed(); n * n]);
-    let done = evd::self_adjoint_evd(
-        MatRef::from_column_major_slice(&read, n, n),
-        values.as_mut(),
-        Some(MatMut::from_column_major_slice_mut(&mut vectors, n, n)),
-        Par::Seq,
-        MemStack::new(&mut MemBuffer::new(scratch)),
-        parameters,
-    );
-    if done.is_err() {
+    // Number of reflections that are applied together, by matrix products.
+    let block = match n {
+        ..8 => 1,
+        8..512 => 16,
+        _ => 32,
+    };
+    let mut reflections = Mat::<T>::zeros(block, n - 1);
+    let scratch = StackReq::any_of(&[
+        tridiag::tridiag_in_place_scratch::<T>(n, Par::Seq, Default::default()),
+        householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(n - 1, block, n),
+    ]);
+    let mut memory = MemBuffer::new(scratch);
+    let stack = MemStack::new(&mut memory);
+    let mut matrix = MatMut::from_column_major_slice_mut(&mut read, n, n);
+    tridiag::tridiag_in_place(matrix.as_mut(), reflections.as_mut(), Par::Seq, stack, Default::default());
+    let mut values: Vec<f64> = (0..n).map(|i| matrix[(i, i)].real_part()).collect();
+    // A diagonal unitary matrix transforms the tridiagonal matrix into a real one, whose subdiagonal has the absolute
+    // values of the elements. `phases` is the diagonal of the unitary matrix.
+    let (mut subdiagonal, mut phases) = (Vec::with_capacity(n), vec![T::real(1.0)]);
+    for (i, x) in (1..n).map(|i| (i, matrix[(i, i - 1)])) {
+        if T::IS_REAL {
+            subdiagonal.push(x.real_part());
+            continue;
+        }
+        subdiagonal.push(x.abs());
+        let phase = x.mul(phases[i - 1]);
+        phases.push(if phase.abs() < T::TINY { T::real(1.0) } else { phase.mul(T::real(phase.abs().recip())) });
+    }
+    let mut real = vec![<T::Real as Scalar>::real(0.0); n * n];
+    if !divide::decompose(&mut values, &subdiagonal, &mut real) {
         return false;
     }
+    let mut vectors: Vec<T> = real.iter().map(|x| T::real(x.real_part())).collect();
+    if !T::IS_REAL {
+        for column in vectors.chunks_exact_mut(n) {
+            column.iter_mut().zip(&phases).for_each(|(x, phase)| *x = x.mul(*phase));
+        }
+    }
+    householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(
+        matrix.as_ref().submatrix(1, 0, n - 1, n - 1),
+        reflections.as_ref(),
+        Conj::No,
+        MatMut::from_column_major_slice_mut(&mut vectors, n, n).subrows_mut(1, n - 1),
+        Par::Seq,
+        stack,
+    );
     transpose(&vectors, n, n, v, |x| x);
-    for (to, from) in w.iter_mut().zip(values.column_vector().iter()) {
-        *to = scaling.undo(<T::Real as Scalar>::real(from.real_part()));
+    for (to, from) in w.iter_mut().zip(values) {
+        *to = scaling.undo(<T::Real as Scalar>::real(from));
     }
     true
 }
@@ -64,7 +93,7 @@ pub(super) fn decompose<T: Scalar<Real: Scalar>>(
 mod tests {
     use super::*;
 
-    /// For these matrices, the divide-and-conquer algorithm stops too early if the eigenvalues are not scaled.
+    /// For these matrices, the divide-and-conquer algorithm of `faer` stops too early.
     #[test]
     fn residuals_of_matrices_with_large_eigenvalues() {
         let n = 80;

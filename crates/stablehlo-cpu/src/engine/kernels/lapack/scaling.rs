@@ -24,30 +24,6 @@ impl Scaling {
         Some(Self { power: if largest == 0.0 { 1.0 } else { 2f64.powi(-exponent) } })
     }
 
-    /// Reduces the scale so that the largest eigenvalue of a Hermitian matrix has a magnitude close to 1, and applies the
-    /// reduction. `a` is the scaled matrix with `n` rows, in column-major order. Only its lower triangle is used.
-    ///
-    /// The divide-and-conquer algorithm of `faer` compares some quantities with the machine epsilon alone. With large
-    /// eigenvalues, it therefore stops too early.
-    pub(super) fn reduce<T: Scalar>(self, a: &mut [T], n: usize) -> Self {
-        // Estimate the largest eigenvalue by the largest row sum of the lower triangle, divided by the fourth root of
-        // `n`. For the sums of full rows, the estimate of a matrix with equal signs would be exact, and that of a matrix
-        // with random signs would be too large by a factor of about the square root of `n`.
-        let mut sums = vec![0.0; n];
-        for (j, column) in a.chunks_exact(n).enumerate() {
-            sums[j..]
-                .iter_mut()
-                .zip(&column[j..])
-                .for_each(|(sum, x)| *sum += x.real_part().abs() + x.imaginary().abs());
-        }
-        let largest = sums.into_iter().fold(1.0, f64::max);
-        let exponent = i32::try_from(largest.to_bits() >> 52).map_or(0, |biased| biased - 1023);
-        let root = i32::try_from(n.ilog2() / 4).unwrap_or(0);
-        let factor = 0.5f64.powi((exponent - root).max(0));
-        a.iter_mut().for_each(|x| *x = x.scaled(factor));
-        Self { power: self.power * factor }
-    }
-
     pub(super) fn apply<T: Scalar>(self, x: T) -> T {
         x.scaled(self.power)
     }
