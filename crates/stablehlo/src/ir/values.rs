@@ -144,6 +144,15 @@ impl ValueTypes {
         self.positions.push(position);
     }
 
+    /// Replaces the type of a value with the type that has this index in `types`. Does nothing if the value does not
+    /// exist.
+    pub(crate) fn set_interned(&mut self, index: usize, position: u32) {
+        debug_assert!((position as usize) < self.types.len(), "positions come from `intern`");
+        if let Some(slot) = self.positions.get_mut(index) {
+            *slot = position;
+        }
+    }
+
     /// Keeps only the first `len` values. The types of the removed values stay in `types`.
     #[cfg(feature = "builder")]
     pub(crate) fn truncate(&mut self, len: usize) {

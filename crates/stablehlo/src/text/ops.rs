@@ -232,7 +232,7 @@ fn assign(scope: &mut Scope<'_>, reserved: ValueIds, types: TypeList) -> Result<
         ));
     }
     for (value, ty) in reserved.iter().zip(types) {
-        scope.values.set(value.0 as usize, ty);
+        scope.set_type(*value, ty);
     }
     Ok(reserved)
 }

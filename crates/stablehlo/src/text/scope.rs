@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Type, ValueId, ValueIds, ValueTypes};
 
@@ -17,19 +19,38 @@ pub(super) struct Scope<'a> {
     defined: Vec<&'a str>,
     /// Types of all values.
     pub(super) values: ValueTypes,
+    /// Index among the interned types of `values` for each type, by the type's address. `values` keeps the types alive,
+    /// so the addresses stay unique.
+    interned: HashMap<usize, u32, RandomState>,
 }
 
 impl<'a> Scope<'a> {
     /// Adds values of these types. The values get consecutive ids.
     pub(super) fn add(&mut self, types: impl IntoIterator<Item = Arc<Type>>) -> Result<ValueIds> {
         let first = self.values.len();
-        self.values.extend(types);
+        for ty in types {
+            let position = self.intern(ty);
+            self.values.push_interned(position);
+        }
         let id = |i: usize| {
             u32::try_from(i)
                 .map(ValueId)
                 .map_err(|_| Error::new(ErrorKind::Limit, "a function has more than 2^32 values"))
         };
         (first..self.values.len()).map(id).collect()
+    }
+
+    /// Replaces the type of a value.
+    pub(super) fn set_type(&mut self, value: ValueId, ty: Arc<Type>) {
+        let position = self.intern(ty);
+        self.values.set_interned(value.0 as usize, position);
+    }
+
+    /// Returns the index of a type among the interned types. Equal types of the parser's cache share an allocation, so
+    /// the types are compared by address. Verifying and writing a program is faster if its values share types.
+    fn intern(&mut self, ty: Arc<Type>) -> u32 {
+        let Self { interned, values, .. } = self;
+        *interned.entry(Arc::as_ptr(&ty).addr()).or_insert_with(|| values.intern(ty, false))
     }
 
     /// Assigns a name to values. Returns an error if the name is already in scope.
