@@ -30,18 +30,10 @@ pub(super) fn func(func: &Func) -> Result<()> {
 }
 
 /// Checks the attributes of an op.
+#[inline]
 pub(super) fn op(op: &Op) -> Result<()> {
-    dictionary(&op.attributes)?;
-    for (name, value) in &op.attributes {
-        if is_own(&op.kind, name) {
-            own(name, value)?;
-        } else {
-            ensure!(
-                Attribute,
-                !is_of_op(&op.kind, name),
-                "attribute `{name}` is the op's own and cannot be discardable too"
-            );
-        }
+    if !op.attributes.is_empty() {
+        without_field(op)?;
     }
     match &op.kind {
         OpKind::Other { attributes, .. } => {
@@ -56,6 +48,23 @@ pub(super) fn op(op: &Op) -> Result<()> {
             _ => Ok(()),
         },
     }
+}
+
+/// Checks the attributes of an op that have no field in its [`OpKind`].
+fn without_field(op: &Op) -> Result<()> {
+    dictionary(&op.attributes)?;
+    for (name, value) in &op.attributes {
+        if is_own(&op.kind, name) {
+            own(name, value)?;
+        } else {
+            ensure!(
+                Attribute,
+                !is_of_op(&op.kind, name),
+                "attribute `{name}` is the op's own and cannot be discardable too"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// Checks the form of an inherent attribute that has no field in its op's [`OpKind`].

@@ -7,6 +7,7 @@ use crate::compatible::{all_compatible, compatible, list};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
+#[inline]
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     let OpKind::Other { name, attributes } = &site.op.kind else { return Ok(()) };
     let Some(base) = name.strip_prefix("chlo.") else { return Ok(()) };

@@ -32,6 +32,7 @@ struct Rules<'s, 'a> {
     roots: usize,
 }
 
+#[inline]
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     let rules = |channel: &ChannelHandle, global: &bool, root: &bool| Rules {
         site,

@@ -5,6 +5,7 @@ use super::string_attributes::{field, list_field};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
+#[inline]
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     let OpKind::CustomCall { call_target_name, backend_config, api_version, .. } = &site.op.kind else {
         return Ok(());

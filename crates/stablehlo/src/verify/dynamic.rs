@@ -8,6 +8,7 @@ use crate::compatible::unbounded;
 use crate::error::Result;
 use crate::ir::*;
 
+#[inline]
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     match &site.op.kind {
         OpKind::DynamicReshape => dynamic_reshape(site),

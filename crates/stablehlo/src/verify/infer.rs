@@ -262,7 +262,7 @@ fn tensor(shape: Option<Vec<i64>>, element: Option<ElementType>) -> Result<Type>
 /// Applies the rules, and returns the result types that they record.
 fn asked(func: &Func, op: &Op) -> Result<Vec<Partial>> {
     let wanted = Wanted::default();
-    let site = Site { func, op, module: None, constants: None, wanted: Some(&wanted) };
+    let site = Site { func, op, module: None, constants: None, quantized: true, wanted: Some(&wanted) };
     shapes::verify(&site)?;
     contractions::verify(&site)?;
     super::quantized::verify(&site)?;

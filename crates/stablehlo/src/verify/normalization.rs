@@ -7,6 +7,7 @@ use super::site::{Site, ensure};
 use crate::error::Result;
 use crate::ir::*;
 
+#[inline]
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     match &site.op.kind {
         OpKind::BatchNormTraining { feature_index, .. } => batch_norm(site, *feature_index, 3, 3),

@@ -141,13 +141,22 @@ fn is_quantized(ty: &Type) -> bool {
     matches!(ty, Type::Other(text) if text.contains("!quant.uniform<"))
 }
 
+#[inline]
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
-    let results = || site.wanted.is_none().then(|| site.results()).into_iter().flatten();
-    if !site.operands().chain(results()).any(is_quantized) {
+    if site.quantized { quantized_op(site) } else { Ok(()) }
+}
+
+/// Checks an op that may have quantized operands or results.
+fn quantized_op(site: &Site<'_>) -> Result<()> {
+    // During inference, there are no result types.
+    let results = if site.wanted.is_none() { &site.op.results[..] } else { &[] };
+    let any_quantized = |values: &[ValueId]| values.iter().any(|&v| is_quantized(site.func.ty(v)));
+    if !any_quantized(&site.op.operands) && !any_quantized(results) {
         return Ok(());
     }
     let (any, per_axis) = takes(&site.op.kind);
-    for ty in site.operands().chain(results()) {
+    for &value in site.op.operands.iter().chain(results) {
+        let ty = site.func.ty(value);
         let Some(q) = Quantized::of(ty)? else { continue };
         ensure!(Type, any, "does not take quantized elements such as those of {ty}");
         ensure!(Type, per_axis || q.axis.is_none(), "does not take {ty}, whose scales differ along a dimension");

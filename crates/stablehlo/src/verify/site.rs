@@ -15,6 +15,8 @@ pub(super) struct Site<'a> {
     /// Integer constants of the function, for the rules of level
     /// [`VerifyLevel::FULL`](super::level::VerifyLevel::FULL).
     pub(super) constants: Option<&'a Constants>,
+    /// Whether values of the function may have quantized types.
+    pub(super) quantized: bool,
     /// Set if the result types are inferred instead of checked.
     pub(super) wanted: Option<&'a Wanted>,
 }

@@ -5,6 +5,7 @@ use super::site::{Site, ensure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
+#[inline]
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     match &site.op.kind {
         OpKind::Unary(_) => match text_of(site, "result_accuracy") {

@@ -11,6 +11,7 @@ const DEVICE_TO_HOST: i64 = 2;
 /// Type of a channel from the host to a device.
 const HOST_TO_DEVICE: i64 = 3;
 
+#[inline]
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     match &site.op.kind {
         OpKind::Infeed { layout, .. } => {

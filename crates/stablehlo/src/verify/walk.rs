@@ -27,7 +27,7 @@ pub fn verify(module: &Module, level: VerifyLevel) -> Result<()> {
 /// because they are checked when they are built. Skips the rules that require the module or the values of constants.
 #[cfg(feature = "builder")]
 pub(crate) fn check_op(func: &Func, op: &Op) -> Result<()> {
-    let site = Site { func, op, module: None, constants: None, wanted: None };
+    let site = Site { func, op, module: None, constants: None, quantized: true, wanted: None };
     control::verify(&site)?;
     shapes::verify(&site)?;
     contractions::verify(&site)?;
@@ -51,7 +51,12 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func, level: VerifyLevel) -> Re
     );
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
     ensure!(Structure, attributes == results, "{attributes} attribute dictionaries for {results} results");
-    func.values.distinct().try_for_each(|ty| verify_type(ty, level)).map_err(|e| made_by(module, func, level, e))?;
+    let mut quantized = false;
+    for ty in func.values.distinct() {
+        verify_type(ty, level).map_err(|e| made_by(module, func, level, e))?;
+        // The IR keeps quantized types as text.
+        quantized |= matches!(ty, Type::Other(_));
+    }
     if let Some(rules) = level.full() {
         (rules.func)(func).map_err(|e| e.with_location(module.location(func.location)))?;
     }
@@ -61,8 +66,9 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func, level: VerifyLevel) -> Re
         constants: &constants,
         module,
         func,
+        quantized,
         state: vec![State::New; func.values.len()],
-        scope: Vec::new(),
+        scope: Vec::with_capacity(func.values.len()),
         calls: Vec::new(),
         sound: Vec::new(),
     };
@@ -110,6 +116,8 @@ struct Walk<'a, 'c> {
     constants: &'c Constants,
     module: &'a Module,
     func: &'a Func,
+    /// Whether values of the function may have quantized types.
+    quantized: bool,
     state: Vec<State>,
     /// Values in scope, in the order of their definition.
     scope: Vec<ValueId>,
@@ -206,7 +214,7 @@ impl<'a> Walk<'a, '_> {
     /// Applies the rules for an op's operands, results, attributes and regions.
     fn alone(&self, op: &'a Op) -> Result<()> {
         let (module, constants) = (Some(self.module), Some(self.constants));
-        let site = Site { func: self.func, op, module, constants, wanted: None };
+        let site = Site { func: self.func, op, module, constants, quantized: self.quantized, wanted: None };
         control::verify(&site)?;
         shapes::verify(&site)?;
         contractions::verify(&site)?;
