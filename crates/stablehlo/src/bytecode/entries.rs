@@ -31,18 +31,27 @@ pub(super) struct Tables<'a> {
     attributes: Vec<u32>,
     /// Decoded attributes, each with the cost of a copy.
     loaded: Vec<(Attribute, usize)>,
+    /// Decoded types, each with the cost of a copy. A type that values have is in `value_types` instead.
     pub(super) types: Vec<Option<(Ty, usize)>>,
-    value_types: Vec<Option<ValueType>>,
+    pub(super) value_types: Vec<Option<ValueType>>,
     budget: Budget,
 }
 
 /// A type that values can have, and its position among the interned types of a function.
 #[derive(Clone)]
-struct ValueType {
+pub(super) struct ValueType {
     ty: Arc<Type>,
+    /// Cost of a copy of the type.
+    weight: usize,
     /// Ordinal of the last function that had a value of this type, and the index of the type among that function's
     /// interned types.
     interned: (u32, u32),
+}
+
+impl ValueType {
+    pub(super) fn to_type(&self) -> Type {
+        (*self.ty).clone()
+    }
 }
 
 impl<'a> Tables<'a> {
@@ -87,17 +96,19 @@ impl<'a> Tables<'a> {
 
     fn shared_type(&mut self, offset: usize, index: usize) -> Result<&mut ValueType> {
         if !matches!(self.value_types.get(index), Some(Some(_))) {
-            let ty = match self.type_at(offset, index, 0)? {
-                Ty::Value(ty) => Arc::new(ty),
-                other => {
+            self.load_type(offset, index, 0)?;
+            let (ty, weight) = match self.types.get_mut(index).and_then(Option::take) {
+                Some((Ty::Value(ty), weight)) => (Arc::new(ty), weight),
+                Some((other, _)) => {
                     return Err(Error::at(
                         ErrorKind::Encoding,
                         offset,
                         format_args!("{} is not the type of a value", other.into_type()),
                     ));
                 }
+                None => return Err(self.missing_type(offset, index)),
             };
-            self.value_types[index] = Some(ValueType { ty, interned: (0, 0) });
+            self.value_types[index] = Some(ValueType { ty, weight, interned: (0, 0) });
         }
         match &mut self.value_types[index] {
             Some(shared) => Ok(shared),
@@ -126,6 +137,14 @@ impl<'a> Tables<'a> {
         Ok(position)
     }
 
+    /// Returns the cost of a copy of a type. Returns `None` if the type is not decoded yet.
+    pub(super) fn type_weight(&self, index: usize) -> Option<usize> {
+        match (self.types.get(index)?, self.value_types.get(index)?) {
+            (Some((_, weight)), _) | (None, Some(ValueType { weight, .. })) => Some(*weight),
+            (None, None) => None,
+        }
+    }
+
     /// Returns the index of the type that a type attribute contains. `index` is the index of the attribute. Returns
     /// `None` if the attribute is not a type attribute of VHLO.
     pub(super) fn type_of_attribute(&self, index: usize) -> Option<usize> {
@@ -139,8 +158,8 @@ impl<'a> Tables<'a> {
     /// Returns the input types and the result types of the function type with this index. Returns `Ok(None)` if the
     /// type is not a function type.
     pub(super) fn function_type(&mut self, offset: usize, index: usize) -> Result<Option<(&[Type], &[Type])>> {
-        if !matches!(self.types.get(index), Some(Some(_))) {
-            self.type_at(offset, index, 0)?;
+        if self.type_weight(index).is_none() {
+            self.load_type(offset, index, 0)?;
         }
         Ok(match self.types.get(index) {
             Some(Some((Ty::Function(inputs, results), _))) => Some((inputs, results)),

@@ -11,22 +11,31 @@ use crate::types::Ty;
 impl Tables<'_> {
     /// Returns a copy of a type. Decodes the type if necessary, and charges the budget for the copy.
     pub(super) fn type_at(&mut self, offset: usize, index: usize, depth: usize) -> Result<Ty> {
-        let known = match self.types.get(index) {
-            Some(Some((ty, weight))) => Some((ty.clone(), *weight)),
-            Some(None) => None,
-            None => {
-                return Err(Error::at(
-                    ErrorKind::Reference,
-                    offset,
-                    format_args!("type {index} does not exist; the program has {}", self.types.len()),
-                ));
-            }
-        };
-        if let Some((ty, weight)) = known {
-            self.charge(offset, weight)?;
-            return Ok(ty);
+        self.load_type(offset, index, depth)?;
+        match (self.types.get(index), self.value_types.get(index)) {
+            (Some(Some((ty, _))), _) => Ok(ty.clone()),
+            (_, Some(Some(shared))) => Ok(Ty::Value(shared.to_type())),
+            _ => Err(self.missing_type(offset, index)),
         }
-        let entry = self.container.types[index].clone();
+    }
+
+    #[cold]
+    pub(super) fn missing_type(&self, offset: usize, index: usize) -> Error {
+        Error::at(
+            ErrorKind::Reference,
+            offset,
+            format_args!("type {index} does not exist; the program has {}", self.types.len()),
+        )
+    }
+
+    /// Decodes a type if necessary, and charges the budget for one copy of it.
+    pub(super) fn load_type(&mut self, offset: usize, index: usize, depth: usize) -> Result<()> {
+        if let Some(weight) = self.type_weight(index) {
+            return self.charge(offset, weight);
+        }
+        let Some(entry) = self.container.types.get(index).cloned() else {
+            return Err(self.missing_type(offset, index));
+        };
         if depth > MAX_DEPTH {
             return Err(Error::at(
                 ErrorKind::Limit,
@@ -62,8 +71,8 @@ impl Tables<'_> {
         };
         let weight = ty.weight();
         self.charge(cursor.pos(), 2 * weight)?;
-        self.types[index] = Some((ty.clone(), weight));
-        Ok(ty)
+        self.types[index] = Some((ty, weight));
+        Ok(())
     }
 
     fn types(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Type>> {
