@@ -177,7 +177,14 @@ pub(crate) fn ints(attribute: &Attribute) -> Option<Vec<i64>> {
 }
 
 fn dims<L: FromIterator<usize>>(attribute: &Attribute) -> Option<L> {
-    ints(attribute)?.into_iter().map(|v| usize::try_from(v).ok()).collect()
+    match attribute {
+        // Most lists in artifacts have this form. Read them without an intermediate list.
+        Attribute::Tensor(literal) if literal.ty.element == ElementType::I64 && !literal.splat => {
+            let (values, _) = literal.data.as_chunks::<8>();
+            values.iter().map(|&v| usize::try_from(i64::from_le_bytes(v)).ok()).collect()
+        }
+        _ => ints(attribute)?.into_iter().map(|v| usize::try_from(v).ok()).collect(),
+    }
 }
 
 fn integer(attribute: &Attribute) -> Option<i64> {

@@ -104,7 +104,7 @@ pub(super) struct Head {
 #[derive(Default)]
 pub(super) struct Gathered {
     /// Name and attribute index of each attribute in the op's properties.
-    pub(super) own: SmallVec<[(&'static str, usize); 8]>,
+    pub(super) own: SmallVec<[(&'static str, usize); 12]>,
     /// Inherent attributes that the file stores by name. A file does so if it has no properties.
     pub(super) named: Attributes,
     pub(super) discardable: Attributes,
@@ -117,7 +117,7 @@ pub(crate) fn parse(program: &Bytes) -> Result<Module> {
 
 pub(super) struct Walk<'a> {
     pub(super) tables: Tables<'a>,
-    names: Vec<Name>,
+    names: Vec<Name<'a>>,
     cache: OpCache,
     pub(super) module: Module,
 }
@@ -142,7 +142,7 @@ impl<'a> Walk<'a> {
             return Err(Error::at(
                 ErrorKind::Structure,
                 head.offset,
-                format_args!("expected a module, found {}", self.names[head.name].full),
+                format_args!("expected a module, found {}", self.names[head.name].full()),
             ));
         }
         self.module_attributes(&head)?;
@@ -194,7 +194,7 @@ impl<'a> Walk<'a> {
                 self.func(cursor, &head)?;
                 continue;
             }
-            let name = self.names[head.name].full.clone();
+            let name = self.names[head.name].full();
             if role == Role::Module || head.regions > 0 || !head.operands.is_empty() || !head.results.is_empty() {
                 return Err(Error::at(
                     ErrorKind::Structure,
@@ -248,7 +248,7 @@ impl<'a> Walk<'a> {
         if has(0x08) && !cursor.list(Cursor::index)?.is_empty() {
             return Err(cursor
                 .error("StableHLO does not support branches between blocks")
-                .with_op(&self.names[name].full));
+                .with_op(&self.names[name].full()));
         }
         if has(0x20) {
             use_lists(cursor, results.len())?;
@@ -299,11 +299,10 @@ impl<'a> Walk<'a> {
         let mut own = SmallVec::new();
         if let Some(mut cursor) = self.properties(head) {
             let name = &self.names[head.name];
-            let names = name.attributes.unwrap_or(POSITIONAL);
-            for attribute in names.iter() {
-                if cursor.is_empty() {
-                    break;
-                }
+            let mut names = name.attributes.unwrap_or(POSITIONAL).iter();
+            while !cursor.is_empty()
+                && let Some(attribute) = names.next()
+            {
                 // The properties of VHLO ops are attribute indices. Ops of other dialects may encode their properties
                 // differently.
                 let index = cursor.index()?;
@@ -322,8 +321,8 @@ impl<'a> Walk<'a> {
                 own.push((attribute, index));
             }
             let name = &self.names[head.name];
-            let expected = name.attributes.map_or(own.len(), |names| names.iter().count());
-            if name.vhlo && (!cursor.is_empty() || expected != own.len()) {
+            if name.vhlo && (!cursor.is_empty() || name.attributes.is_some() && names.next().is_some()) {
+                let expected = name.attributes.map_or(own.len(), |names| names.iter().count());
                 return Err(Error::at(
                     ErrorKind::Encoding,
                     head.offset,
@@ -339,7 +338,7 @@ impl<'a> Walk<'a> {
         }
         // Artifacts without properties keep all attributes of an op in the dictionary, so separate the inherent
         // attributes by name.
-        let base = name.full.split_once('.').map_or("", |(_, base)| base);
+        let base = name.base();
         let (named, discardable) = all.into_iter().partition(|(attribute, _)| is_attribute(base, attribute));
         Ok(Gathered { own, named, discardable })
     }
@@ -451,7 +450,7 @@ impl<'a> Walk<'a> {
         };
         match read {
             Ok(()) => Ok(inner),
-            Err(e) => Err(e.with_offset(offset).with_op(&self.names[name].full)),
+            Err(e) => Err(e.with_offset(offset).with_op(&self.names[name].full())),
         }
     }
 
@@ -543,12 +542,14 @@ impl<'a> Walk<'a> {
         if lasting {
             self.tables.charge(head.offset, weight)?;
         }
-        let mut named: SmallVec<[(&str, &Attribute); 8]> =
+        let mut named: SmallVec<[(&str, &Attribute); 12]> =
             gathered.own.iter().map(|&(name, index)| (name, self.tables.loaded(index))).collect();
         named.extend(gathered.named.iter().map(|(name, value)| (name.as_str(), value)));
+        // Only the kinds of unknown ops contain the name.
+        let full = if name.code == Opcode::Other { name.full() } else { String::new() };
         let raw = UntypedOp {
             code: name.code,
-            name: &name.full,
+            name: &full,
             attributes: Named(&named),
             operands: &head.operands,
             values: &scope.values,

@@ -1,5 +1,7 @@
 //! Resolves the op names of a bytecode file, once per name.
 
+use std::borrow::Cow;
+
 use super::container::{Container, OpName};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ops::{Names, Opcode, shardy_attributes, vhlo_attributes};
@@ -18,9 +20,9 @@ pub(super) enum Role {
 }
 
 /// The name of an op in the file, and the data that the reader derives from the name.
-pub(super) struct Name {
-    /// Name without the version, such as `stablehlo.add` or `sdy.mesh`.
-    pub(super) full: String,
+pub(super) struct Name<'a> {
+    /// Name without the version, such as `add` or `sdy.mesh`. The name of a StableHLO op has no dialect.
+    rest: Cow<'a, str>,
     pub(super) role: Role,
     pub(super) code: Opcode,
     /// Names of the op's inherent attributes in the order of its properties, if the order is known.
@@ -28,17 +30,43 @@ pub(super) struct Name {
     pub(super) vhlo: bool,
 }
 
-pub(super) fn resolve(container: &Container<'_>) -> Result<Vec<Name>> {
-    container.op_names.iter().map(|&name| resolve_one(container, name)).collect()
+impl Name<'_> {
+    /// Returns the name with the dialect and without the version, such as `stablehlo.add` or `sdy.mesh`.
+    pub(super) fn full(&self) -> String {
+        let dialect = if self.is_stablehlo() { "stablehlo." } else { "" };
+        [dialect, &self.rest].concat()
+    }
+
+    /// Returns the name without the dialect and the version.
+    pub(super) fn base(&self) -> &str {
+        if self.is_stablehlo() { &self.rest } else { self.rest.split_once('.').map_or("", |(_, base)| base) }
+    }
+
+    fn is_stablehlo(&self) -> bool {
+        self.vhlo && self.role == Role::Op
+    }
 }
 
-fn resolve_one(container: &Container<'_>, name: OpName<'_>) -> Result<Name> {
+pub(super) fn resolve<'a>(container: &Container<'a>) -> Result<Vec<Name<'a>>> {
+    let mut names = Vec::with_capacity(container.op_names.len());
+    for &name in &container.op_names {
+        names.push(resolve_one(container, name)?);
+    }
+    Ok(names)
+}
+
+fn resolve_one<'a>(container: &Container<'a>, name: OpName<'a>) -> Result<Name<'a>> {
     if name.dialect == "vhlo" && !name.name.is_empty() {
         return vhlo(container, name.name);
     }
     let full = &name.full()[..];
-    let other =
-        |role, code| Name { full: full.to_owned(), role, code, attributes: shardy_attributes(full), vhlo: false };
+    let other = |role, code| Name {
+        rest: full.to_owned().into(),
+        role,
+        code,
+        attributes: shardy_attributes(full),
+        vhlo: false,
+    };
     Ok(match full {
         "builtin.module" => other(Role::Module, Opcode::Other),
         "builtin.unrealized_conversion_cast" => other(Role::Cast, Opcode::Other),
@@ -56,14 +84,17 @@ fn resolve_one(container: &Container<'_>, name: OpName<'_>) -> Result<Name> {
         // The printer and the text reader treat a name without a dialect as an op of StableHLO, so reject such a name.
         _ if !full.contains('.') => return Err(unknown(container, full)),
         _ => match full.strip_prefix("vhlo.") {
-            Some(versioned) => vhlo(container, versioned)?,
+            Some(versioned) => {
+                let Name { rest, role, code, attributes, vhlo } = vhlo(container, versioned)?;
+                Name { rest: rest.into_owned().into(), role, code, attributes, vhlo }
+            }
             None => other(Role::Op, Opcode::Other),
         },
     })
 }
 
 /// Resolves the name of a VHLO op, such as `add_v1`.
-fn vhlo(container: &Container<'_>, versioned: &str) -> Result<Name> {
+fn vhlo<'a>(container: &Container<'_>, versioned: &'a str) -> Result<Name<'a>> {
     // Split at `v` and then remove `_`, because searching for a character is faster than searching for the string `_v`.
     let split = versioned.rsplit_once('v').and_then(|(base, v)| Some((base.strip_suffix('_')?, v)));
     let split = split.and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
@@ -77,7 +108,7 @@ fn vhlo(container: &Container<'_>, versioned: &str) -> Result<Name> {
     }
     let attributes = vhlo_attributes(base, version);
     if (base, version) == ("func", 1) {
-        return Ok(Name { full: "func.func".into(), role: Role::Func, code: Opcode::Other, attributes, vhlo: true });
+        return Ok(Name { rest: "func.func".into(), role: Role::Func, code: Opcode::Other, attributes, vhlo: true });
     }
     let code = Opcode::from_name(base);
     // The table of attribute names does not list ops without attributes, so accept version 1 of every other known op.
@@ -85,7 +116,7 @@ fn vhlo(container: &Container<'_>, versioned: &str) -> Result<Name> {
     if attributes.is_none() && !plain {
         return Err(unknown(container, &full()));
     }
-    Ok(Name { full: ["stablehlo.", base].concat(), role: Role::Op, code, attributes, vhlo: true })
+    Ok(Name { rest: base.into(), role: Role::Op, code, attributes, vhlo: true })
 }
 
 #[cold]

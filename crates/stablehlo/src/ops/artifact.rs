@@ -89,13 +89,22 @@ fn versions(op: &str) -> impl Iterator<Item = Row> {
     ROWS[start..].iter().copied().take_while(move |row| row.name() == op)
 }
 
-/// Attribute names, separated by spaces.
+/// Attribute names, separated by single spaces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names(pub(crate) &'static str);
 
 impl Names {
     pub(crate) fn iter(self) -> impl Iterator<Item = &'static str> {
-        self.0.split_ascii_whitespace()
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            if rest.is_empty() {
+                return None;
+            }
+            let end = rest.bytes().position(|byte| byte == b' ').unwrap_or(rest.len());
+            let name = &rest[..end];
+            rest = rest.get(end + 1..).unwrap_or_default();
+            Some(name)
+        })
     }
 }
 

@@ -3,16 +3,65 @@
 use super::artifact::artifact_names;
 use crate::ir::{Binary, OpKind, Unary};
 
-/// Finds `name` in `names`, which contains names of these lengths without separators, and returns its index. One string
-/// is smaller than one slice per name, because the dynamic loader must relocate every slice.
-fn find(names: &str, lengths: &[u16], name: &str) -> Option<usize> {
-    let mut rest = names;
-    lengths.iter().position(|length| {
-        let (known, others) = rest.split_at((*length).into());
-        rest = others;
-        // Most names differ in their length or in their first character.
-        known.len() == name.len() && known.as_bytes().first() == name.as_bytes().first() && known == name
-    })
+/// Hash table of names, built at compile time. It finds the index of a name in a list of names.
+struct NameTable<const SLOTS: usize>([Slot; SLOTS]);
+
+/// A name in a string of names without separators. One string is smaller than one slice per name, because the dynamic
+/// loader must relocate every slice.
+#[derive(Clone, Copy)]
+struct Slot {
+    start: u16,
+    /// Length of the name, or 0 if the slot is free.
+    length: u16,
+    /// Index of the name in the list.
+    index: u16,
+}
+
+impl<const SLOTS: usize> NameTable<SLOTS> {
+    /// Creates the table of the names with these lengths in `names`.
+    const fn new(names: &str, lengths: &[u16]) -> Self {
+        assert!(SLOTS >= 2 * lengths.len(), "free slots end the search");
+        let mut slots = [Slot { start: 0, length: 0, index: 0 }; SLOTS];
+        let (mut index, mut start) = (0, 0);
+        while index < lengths.len() {
+            let length = lengths[index];
+            let (_, rest) = names.as_bytes().split_at(start as usize);
+            let mut at = hash(rest.split_at(length as usize).0) % SLOTS;
+            while slots[at].length > 0 {
+                at = (at + 1) % SLOTS;
+            }
+            slots[at] = Slot { start, length, index: short(index) };
+            start += length;
+            index += 1;
+        }
+        Self(slots)
+    }
+
+    /// Returns the index of a name. `names` is the string from which the table was created.
+    fn find(&self, names: &str, name: &str) -> Option<usize> {
+        if name.is_empty() {
+            return None;
+        }
+        let mut at = hash(name.as_bytes()) % SLOTS;
+        loop {
+            let Slot { start, length, index } = self.0[at];
+            if length == 0 {
+                return None;
+            }
+            let length = usize::from(length);
+            if length == name.len() && &names[start.into()..][..length] == name {
+                return Some(index.into());
+            }
+            at = (at + 1) % SLOTS;
+        }
+    }
+}
+
+/// Returns a hash of a name that is not empty. Uses a few characters only, because names are short and distinct.
+const fn hash(name: &[u8]) -> usize {
+    let length = name.len();
+    let [first, middle, last] = [name[0] as usize, name[length / 2] as usize, name[length - 1] as usize];
+    length * 61 + first * 7 + middle * 31 + last * 3
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "checked")]
@@ -27,6 +76,7 @@ macro_rules! elementwise_names {
             impl $kind {
                 const NAMES: &str = concat!($($name),*);
                 const LENGTHS: &[u16] = &[$(short($name.len())),*];
+                const TABLE: &NameTable<64> = &NameTable::new(Self::NAMES, Self::LENGTHS);
 
                 /// Returns the name without the dialect, such as `add`.
                 #[must_use]
@@ -39,7 +89,7 @@ macro_rules! elementwise_names {
                 /// Returns the op with this name.
                 #[must_use]
                 pub fn from_name(name: &str) -> Option<Self> {
-                    find(Self::NAMES, Self::LENGTHS, name).map(|at| Self::ALL[at])
+                    Self::TABLE.find(Self::NAMES, name).map(|at| Self::ALL[at])
                 }
             }
         )*
@@ -79,6 +129,7 @@ macro_rules! opcodes {
 
         const NAMES: &str = concat!("constant", "broadcast", "dot", $($name,)* $($own_name),*);
         const LENGTHS: &[u16] = &[8, 9, 3, $(short($name.len()),)* $(short($own_name.len())),*];
+        const TABLE: &NameTable<256> = &NameTable::new(NAMES, LENGTHS);
         const CODES: &[Opcode] =
             &[Opcode::Constant, Opcode::Broadcast, Opcode::Dot, $(Opcode::$op,)* $(Opcode::$own),*];
 
@@ -106,7 +157,7 @@ impl Opcode {
         if let Some(binary) = Binary::from_name(name) {
             return Self::Binary(binary);
         }
-        if let Some(at) = find(NAMES, LENGTHS, name) {
+        if let Some(at) = TABLE.find(NAMES, name) {
             return CODES[at];
         }
         Unary::from_name(name).map_or(Self::Other, Self::Unary)
