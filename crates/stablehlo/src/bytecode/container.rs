@@ -226,6 +226,9 @@ impl<'a> Container<'a> {
         while !cursor.is_empty() {
             let dialect = self.dialect_index(&mut cursor, dialects.len())?;
             let dialect = &self.file[names[dialect].clone()];
+            let plain = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\');
+            let text = |bytes: &'a [u8]| std::str::from_utf8(bytes).ok().filter(|_| bytes.iter().all(plain));
+            let dialect_text = text(dialect);
             for _ in 0..cursor.count()? {
                 let name = if self.bytecode_version >= 5 {
                     let (index, _registered) = cursor.flagged()?;
@@ -240,9 +243,7 @@ impl<'a> Container<'a> {
                 if name.len() + dialect.len() > 256 {
                     return Err(cursor.error("an op name is longer than 256 bytes"));
                 }
-                let plain = |b: &u8| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\');
-                let text = |bytes: &'a [u8]| std::str::from_utf8(bytes).ok().filter(|_| bytes.iter().all(plain));
-                match (text(dialect), text(name)) {
+                match (dialect_text, text(name)) {
                     (Some(dialect), Some(name)) if !dialect.is_empty() || !name.is_empty() => {
                         self.op_names.push(OpName { dialect, name });
                     }

@@ -1,36 +1,46 @@
 //! Reads the functions of a portable artifact.
 
+use std::borrow::Cow;
+
 use super::cursor::Cursor;
-use super::ir_section::{Head, Scope, Walk, finished, symbol};
+use super::entries::Tables;
+use super::ir_section::{Gathered, Head, Own, Scope, Walk, finished, symbol};
 use crate::attributes::type_weight;
 use crate::compatible::all_compatible;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::signature::{declaration, declared_results, keep_visibility};
 
-/// The attributes of a function. `own` contains the inherent attributes.
+/// The attributes of a function. `own` and `named` contain the inherent attributes.
 struct FuncAttributes {
-    own: Attributes,
+    /// Name and attribute index of each attribute in the function's properties.
+    own: Own,
+    /// Inherent attributes that the file stores by name.
+    named: Attributes,
     /// Index of the function's type, if the file stores `function_type` as a type attribute. Otherwise the type is in
-    /// `own`.
+    /// `own` or `named`.
     ty: Option<usize>,
     discardable: Attributes,
 }
 
 impl FuncAttributes {
-    fn find(&self, name: &str) -> Option<&Attribute> {
-        self.own.iter().find(|(n, _)| n == name).map(|(_, a)| a)
+    fn find<'t>(&'t self, tables: &'t Tables<'_>, name: &str) -> Option<&'t Attribute> {
+        match self.own.iter().find(|(n, _)| *n == name) {
+            Some(&(_, index)) => Some(tables.loaded(index)),
+            None => self.named.iter().find(|(n, _)| n == name).map(|(_, a)| a),
+        }
     }
 
-    fn text(&self, name: &str) -> Result<String> {
-        self.find(name)
+    fn text(&self, tables: &Tables<'_>, name: &str) -> Result<String> {
+        self.find(tables, name)
             .and_then(symbol)
+            .map(Cow::into_owned)
             .ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` must be a string")))
     }
 
     /// Returns the length of the list `name`. Returns 0 if the attribute is absent or is not a list.
-    fn length(&self, name: &str) -> usize {
-        match self.find(name) {
+    fn length(&self, tables: &Tables<'_>, name: &str) -> usize {
+        match self.find(tables, name) {
             Some(Attribute::Array(items)) => items.len(),
             _ => 0,
         }
@@ -38,14 +48,14 @@ impl FuncAttributes {
 
     /// Returns the `count` dictionaries in the list `name`, one for each argument or result. A shorter or absent list
     /// is padded with empty dictionaries. A longer list is an error.
-    fn lists(&self, name: &str, count: usize) -> Result<Vec<Attributes>> {
+    fn lists(&self, tables: &Tables<'_>, name: &str, count: usize) -> Result<Vec<Attributes>> {
         let wrong = || {
             Error::new(
                 ErrorKind::Attribute,
                 format_args!("attribute `{name}` must be a list of at most {count} dictionaries"),
             )
         };
-        let items = match self.find(name) {
+        let items = match self.find(tables, name) {
             None => return Ok(vec![Attributes::new(); count]),
             Some(Attribute::Array(items)) if items.len() <= count => items,
             Some(_) => return Err(wrong()),
@@ -64,15 +74,13 @@ impl FuncAttributes {
 
 impl<'a> Walk<'a> {
     pub(super) fn func(&mut self, cursor: &mut Cursor<'a>, head: &Head) -> Result<()> {
-        let name = self.func_attributes(head).and_then(|f| Ok((f.text("sym_name")?, f)));
+        let name = self.func_attributes(head).and_then(|f| Ok((f.text(&self.tables, "sym_name")?, f)));
         let (name, f) = name.map_err(|e| e.with_offset(head.offset).with_op("func.func"))?;
         self.named_func(cursor, head, &name, f)
             .map_err(|e| e.with_offset(head.offset).with_op("func.func").with_func(&name))
     }
 
-    fn named_func(&mut self, cursor: &mut Cursor<'a>, head: &Head, name: &str, f: FuncAttributes) -> Result<()> {
-        let visibility = f.find("sym_visibility").and_then(symbol);
-        let public = visibility.as_deref().is_none_or(|v| v != "private" && v != "nested");
+    fn named_func(&mut self, cursor: &mut Cursor<'a>, head: &Head, name: &str, mut f: FuncAttributes) -> Result<()> {
         let mut scope = Scope::new(self.module.funcs.len() + self.module.symbols.len());
         if head.regions != 1 {
             return Err(Error::new(
@@ -90,7 +98,7 @@ impl<'a> Walk<'a> {
         };
         if body.ops.is_empty() {
             // A function without a body is kept as a symbol, because other ops may refer to its name.
-            let ty = match (f.ty, f.find("function_type")) {
+            let ty = match (f.ty, f.find(&self.tables, "function_type")) {
                 (Some(ty), _) => self.tables.type_at(head.offset, ty, 0)?.into_type(),
                 (None, Some(Attribute::Type(ty))) => ty.clone(),
                 _ => Type::Token,
@@ -99,8 +107,10 @@ impl<'a> Walk<'a> {
                 return Err(Error::new(ErrorKind::Attribute, "attribute `function_type` must be a function type"));
             };
             // Keep all dictionaries. The verifier checks that there are as many dictionaries as arguments and results.
-            let (inputs, results) = (f.length("arg_attrs"), f.length("res_attrs"));
-            let lists = [f.lists("arg_attrs", inputs)?, f.lists("res_attrs", results)?];
+            let tables = &self.tables;
+            let (inputs, results) = (f.length(tables, "arg_attrs"), f.length(tables, "res_attrs"));
+            let lists = [f.lists(tables, "arg_attrs", inputs)?, f.lists(tables, "res_attrs", results)?];
+            let visibility = f.find(tables, "sym_visibility").and_then(symbol).map(Cow::into_owned);
             let attributes = declaration(name, ty, visibility.as_deref(), lists, f.discardable);
             self.module.symbols.push(("func.func".to_owned(), attributes));
             return Ok(());
@@ -109,9 +119,12 @@ impl<'a> Walk<'a> {
             return Err(Error::new(ErrorKind::Structure, "a function must end in a return"));
         };
         let results = self.declared(head, &f, &scope.values, [&body.args, operands])?;
+        let tables = &self.tables;
         let (arg_attributes, result_attributes) =
-            (f.lists("arg_attrs", body.args.len())?, f.lists("res_attrs", results.len())?);
-        let mut attributes = f.discardable;
+            (f.lists(tables, "arg_attrs", body.args.len())?, f.lists(tables, "res_attrs", results.len())?);
+        let mut attributes = std::mem::take(&mut f.discardable);
+        let visibility = f.find(tables, "sym_visibility").and_then(symbol);
+        let public = visibility.as_deref().is_none_or(|v| v != "private" && v != "nested");
         keep_visibility(visibility.as_deref(), &mut attributes);
         self.module.funcs.push(Func {
             name: name.to_owned(),
@@ -138,7 +151,7 @@ impl<'a> Walk<'a> {
     ) -> Result<Vec<Type>> {
         let equal = |types: &[Type], ids: &[ValueId]| types.iter().eq(ids.iter().map(|&v| &values[v]));
         let copy = |ids: &[ValueId]| ids.iter().map(|&v| values[v].clone()).collect::<Vec<_>>();
-        match (f.ty, f.find("function_type")) {
+        match (f.ty, f.find(&self.tables, "function_type")) {
             (Some(ty), _) => {
                 match self.tables.function_type(head.offset, ty)? {
                     Some((takes, declared)) if equal(takes, taken) && equal(declared, returned) => {
@@ -162,16 +175,14 @@ impl<'a> Walk<'a> {
     }
 
     fn func_attributes(&mut self, head: &Head) -> Result<FuncAttributes> {
-        let gathered = self.gather(head)?;
-        let mut own = Attributes::with_capacity(gathered.own.len());
+        let Gathered { mut own, named, discardable } = self.gather(head)?;
         let mut ty = None;
-        for &(name, index) in &gathered.own {
-            match self.tables.type_of_attribute(index) {
-                Some(number) if name == "function_type" => ty = Some(number),
-                _ => own.push((name.to_owned(), self.tables.loaded(index).clone())),
+        if let Some(at) = own.iter().position(|(name, _)| *name == "function_type") {
+            ty = self.tables.type_of_attribute(own[at].1);
+            if ty.is_some() {
+                own.remove(at);
             }
         }
-        own.extend(gathered.named);
-        Ok(FuncAttributes { own, ty, discardable: gathered.discardable })
+        Ok(FuncAttributes { own, named, ty, discardable })
     }
 }

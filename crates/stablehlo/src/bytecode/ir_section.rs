@@ -1,5 +1,7 @@
 //! Reads the IR section: module, functions, regions and ops.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use smallvec::SmallVec;
 
@@ -100,11 +102,13 @@ pub(super) struct Head {
     isolated: bool,
 }
 
+/// Name and attribute index of each attribute in an op's properties.
+pub(super) type Own = SmallVec<[(&'static str, usize); 12]>;
+
 /// The attributes of one op.
 #[derive(Default)]
 pub(super) struct Gathered {
-    /// Name and attribute index of each attribute in the op's properties.
-    pub(super) own: SmallVec<[(&'static str, usize); 12]>,
+    pub(super) own: Own,
     /// Inherent attributes that the file stores by name. A file does so if it has no properties.
     pub(super) named: Attributes,
     pub(super) discardable: Attributes,
@@ -170,7 +174,7 @@ impl<'a> Walk<'a> {
             if present {
                 let index = usize::try_from(index).map_err(|_| cursor.error("attribute index out of range"))?;
                 self.tables.load(&cursor, index)?;
-                self.module.name = symbol(self.tables.loaded(index));
+                self.module.name = symbol(self.tables.loaded(index)).map(Cow::into_owned);
             }
         }
         self.module.name_from_attributes();
@@ -630,10 +634,11 @@ fn use_lists(cursor: &mut Cursor<'_>, values: usize) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn symbol(attribute: &Attribute) -> Option<String> {
+/// Returns the value of a string attribute, or the name of a symbol. Replaces invalid UTF-8 with replacement characters.
+pub(super) fn symbol(attribute: &Attribute) -> Option<Cow<'_, str>> {
     match attribute {
-        Attribute::String(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        Attribute::Symbol(name) => Some(name.clone()),
+        Attribute::String(bytes) => Some(String::from_utf8_lossy(bytes)),
+        Attribute::Symbol(name) => Some(name.into()),
         _ => None,
     }
 }

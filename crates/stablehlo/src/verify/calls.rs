@@ -86,10 +86,12 @@ fn collect(
 
 fn check_types(func: &Func, op: &Op, callee: &Func) -> Result<()> {
     let types = |func: &Func, ids: &[ValueId]| crate::compatible::list(ids.iter().map(|&v| func.ty(v)));
-    let own = |ids: &'_ [ValueId]| ids.iter().map(|&v| func.ty(v)).collect::<Vec<_>>();
     ensure!(
         Type,
-        crate::compatible::all_compatible(own(&op.operands), callee.args().iter().map(|&v| callee.ty(v))),
+        crate::compatible::all_compatible(
+            op.operands.iter().map(|&v| func.ty(v)),
+            callee.args().iter().map(|&v| callee.ty(v))
+        ),
         "passes ({}) to @{}, which takes ({})",
         types(func, &op.operands),
         callee.name,
@@ -97,7 +99,7 @@ fn check_types(func: &Func, op: &Op, callee: &Func) -> Result<()> {
     );
     ensure!(
         Type,
-        crate::compatible::all_compatible(own(&op.results), &callee.results),
+        crate::compatible::all_compatible(op.results.iter().map(|&v| func.ty(v)), &callee.results),
         "takes ({}) from @{}, which returns ({})",
         types(func, &op.results),
         callee.name,

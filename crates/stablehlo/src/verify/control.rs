@@ -269,13 +269,13 @@ fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
             ensure!(Type, tensor.shape.is_empty(), "the reducer must take scalars, not {ty}");
         }
     }
-    let first: Vec<&Type> = args(region, site).take(inputs).collect();
+    let first = args(region, site).take(inputs);
     ensure!(
         Type,
-        args(region, site).skip(inputs).eq(first.iter().copied()),
+        args(region, site).skip(inputs).eq(first.clone()),
         "the two halves of the reducer's arguments must have the same types"
     );
-    yields(region, site, first.iter().copied(), "the reducer")
+    yields(region, site, first, "the reducer")
 }
 
 /// Checks the reducer in the region with the index `region`, and the types in which it accumulates. The reducer takes

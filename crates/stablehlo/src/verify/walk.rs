@@ -74,12 +74,12 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func, level: VerifyLevel) -> Re
     };
     walk.region(&func.body, 0)?;
     let returned = returned(&func.body)?;
-    let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
+    let actual = returned.iter().map(|&v| func.ty(v));
     ensure!(
         Type,
-        all_compatible(actual.iter().copied(), &func.results),
+        all_compatible(actual.clone(), &func.results),
         "returns ({}) but is declared to return ({})",
-        list(actual.iter().copied()),
+        list(actual),
         list(&func.results)
     );
     Ok(walk.calls)
