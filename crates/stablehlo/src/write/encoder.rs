@@ -48,6 +48,9 @@ const DIALECTS: [Dialect; 4] = [Dialect::Builtin, Dialect::Vhlo, Dialect::Shardy
 /// comparing and hashing its content would take too long.
 pub(super) const SMALL: usize = 256;
 
+/// Number of types, op names and property lists for which the tables initially have room. Small programs have no more.
+const SOME: usize = 32;
+
 /// Attributes or types. The tag of an entry contains its dialect and whether it is in the dialect's encoding or MLIR
 /// text.
 #[derive(Default)]
@@ -143,12 +146,12 @@ impl Encoder {
             bytecode: bytecode_version(version),
             strings: Interner::with_room(attributes / 2),
             attributes: Table { entries: Interner::with_room(attributes), ..Table::default() },
-            types: Table::default(),
-            names: Interner::default(),
-            properties: Interner::default(),
-            string_attributes: Vec::new(),
-            elements: Vec::new(),
-            spare: Vec::new(),
+            types: Table { entries: Interner::with_room(SOME), ..Table::default() },
+            names: Interner::with_room(SOME),
+            properties: Interner::with_room(SOME),
+            string_attributes: Vec::with_capacity(attributes / 2),
+            elements: Vec::with_capacity(4),
+            spare: Vec::with_capacity(64),
         }
     }
 
@@ -239,7 +242,7 @@ impl Encoder {
         }
         // Write the sections that refer to strings first, because they can add strings to the string table.
         let dialect_section = self.dialect_section(&dialects);
-        let mut sizes = Buffer::default();
+        let mut sizes = Buffer::with_room(2 * (self.attributes.entries.len() + self.types.entries.len()) + 16);
         sizes.size(self.attributes.entries.len());
         sizes.size(self.types.entries.len());
         self.attributes.write_sizes(&dialects, &mut sizes);
@@ -284,7 +287,7 @@ impl Encoder {
     }
 
     fn dialect_section(&mut self, dialects: &[Dialect]) -> Buffer {
-        let mut buffer = Buffer::default();
+        let mut buffer = Buffer::with_room(2 * self.names.len() + 64);
         buffer.size(dialects.len());
         for dialect in dialects {
             let name = self.string(dialect.name().as_bytes());

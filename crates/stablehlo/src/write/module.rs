@@ -25,6 +25,12 @@ struct Signature<'a> {
 /// Maximum number of attributes for which the writer reserves memory before it starts.
 const MAX_ROOM: usize = 1024;
 
+/// Approximate number of bytes of an op that defines a value.
+const OP_SIZE: usize = 12;
+
+/// Maximum size in bytes of the memory that the writer reserves for ops.
+const MAX_OPS_ROOM: usize = 1 << 16;
+
 /// Inherent attributes of `func.func`. All other attributes are discardable.
 const FUNC_OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"];
 
@@ -106,7 +112,8 @@ impl<'a> Writer<'a> {
 
     pub(super) fn run(mut self) -> Result<Vec<u8>> {
         let module = self.module;
-        let mut body = Buffer::default();
+        let values: usize = module.funcs.iter().map(|func| func.values.len()).sum();
+        let mut body = ops_buffer(values);
         body.size(1);
         body.size(0);
         body.flagged(module.symbols.len() + module.funcs.len(), false);
@@ -146,7 +153,7 @@ impl<'a> Writer<'a> {
             regions: 1,
             isolated: true,
         };
-        let mut ir = Buffer::default();
+        let mut ir = Buffer::with_room(body.0.len() + 32);
         ir.flagged(1, false);
         self.record(&mut ir, &record);
         self.isolated(&mut ir, &body);
@@ -302,12 +309,13 @@ impl<'a> Writer<'a> {
     }
 
     fn func(&mut self, out: &mut Buffer, func: &'a Func) -> Result<()> {
-        let mut scope = Scope { func, numbers: vec![usize::MAX; func.values.len()], types: Vec::new(), extent: 0 };
+        let numbers = vec![usize::MAX; func.values.len()];
+        let mut scope = Scope { func, numbers, types: Vec::new(), extent: 0 };
         let record = self
             .defined_func(&mut scope)
             .map_err(|e| e.with_op("func.func").with_location(self.module.location(func.location)))?;
         self.record(out, &record);
-        let mut body = Buffer::default();
+        let mut body = ops_buffer(func.values.len());
         self.region(&mut body, &mut scope, &func.body, RegionDialect::Artifact)?;
         self.isolated(out, &body);
         Ok(())
@@ -546,6 +554,11 @@ impl<'a> Writer<'a> {
         let (dictionary, properties) = self.own_and_discardable(&spelled.attributes, discardable);
         Ok(OpFields { name: spelled.name, dictionary, properties })
     }
+}
+
+/// Returns an empty buffer with room for ops that define this many values.
+fn ops_buffer(values: usize) -> Buffer {
+    Buffer::with_room((values * OP_SIZE).min(MAX_OPS_ROOM) + 32)
 }
 
 /// Returns whether an op belongs to a dialect other than StableHLO.

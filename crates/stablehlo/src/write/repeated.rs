@@ -9,8 +9,8 @@ use foldhash::fast::RandomState;
 
 use crate::ir::{Op, OpKind};
 
-/// Maximum number of different ops that are kept for each kind. The search among them is linear.
-const MAX_OPS_PER_KIND: usize = 16;
+/// Maximum number of different ops that are kept for each key. The search among them is linear.
+const MAX_OPS_PER_KEY: usize = 16;
 
 /// The indices of an op's name and attributes in the tables.
 #[derive(Clone, Copy)]
@@ -20,14 +20,26 @@ pub(super) struct OpFields {
     pub(super) properties: Option<usize>,
 }
 
-/// Different ops that have been written, and their fields. The ops of each kind form a linked list.
+/// Different ops that have been written, and their fields. The ops with the same [`key`] form a linked list.
 #[derive(Default)]
 pub(super) struct Repeated<'a> {
-    lists: HashMap<Discriminant<OpKind>, List, RandomState>,
+    lists: HashMap<Key, List, RandomState>,
     known: Vec<Known<'a>>,
 }
 
-/// The ops of one kind.
+/// The kind of an op without its fields, and the number of an elementwise op.
+type Key = (Discriminant<OpKind>, u8);
+
+fn key(kind: &OpKind) -> Key {
+    let elementwise = match kind {
+        OpKind::Unary(unary) => *unary as u8,
+        OpKind::Binary(binary) => *binary as u8,
+        _ => 0,
+    };
+    (discriminant(kind), elementwise)
+}
+
+/// The ops with one key.
 #[derive(Default)]
 struct List {
     length: usize,
@@ -38,14 +50,14 @@ struct List {
 struct Known<'a> {
     op: &'a Op,
     fields: OpFields,
-    /// Index in `known` of the previous op of the same kind.
+    /// Index in `known` of the previous op with the same key.
     previous: Option<usize>,
 }
 
 impl<'a> Repeated<'a> {
     /// Returns the fields of an earlier op with the same name and attributes, if one is known.
     pub(super) fn find(&self, op: &Op) -> Option<OpFields> {
-        let mut next = Some(self.lists.get(&discriminant(&op.kind))?.last);
+        let mut next = Some(self.lists.get(&key(&op.kind))?.last);
         while let Some(known) = next.map(|at| &self.known[at]) {
             if has_same_fields(op, known.op) {
                 return Some(known.fields);
@@ -61,8 +73,8 @@ impl<'a> Repeated<'a> {
         if !has_same_fields(op, op) {
             return;
         }
-        let list = self.lists.entry(discriminant(&op.kind)).or_default();
-        if list.length == MAX_OPS_PER_KIND {
+        let list = self.lists.entry(key(&op.kind)).or_default();
+        if list.length == MAX_OPS_PER_KEY {
             return;
         }
         let previous = (list.length > 0).then_some(list.last);
