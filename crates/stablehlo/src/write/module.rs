@@ -162,21 +162,9 @@ impl<'a> Writer<'a> {
 
     /// Writes the fields of an op that precede its regions.
     fn record(&self, out: &mut Buffer, record: &Record) {
-        out.size(record.name);
-        let has = |present: bool, bit: u8| if present { bit } else { 0 };
-        let mask = has(record.dictionary.is_some(), 0x01)
-            | has(!record.results.is_empty(), 0x02)
-            | has(!record.operands.is_empty(), 0x04)
-            | has(record.regions > 0, 0x10)
-            | has(record.properties.is_some(), 0x40);
-        out.byte(mask);
-        out.size(record.location);
-        if let Some(dictionary) = record.dictionary {
-            out.size(dictionary);
-        }
-        if let Some(properties) = record.properties {
-            out.size(properties);
-        }
+        let has = [!record.results.is_empty(), !record.operands.is_empty(), record.regions > 0];
+        let fields = OpFields { name: record.name, dictionary: record.dictionary, properties: record.properties };
+        Self::head(out, fields, record.location, has);
         if !record.results.is_empty() {
             out.indices(&record.results);
         }
@@ -185,6 +173,26 @@ impl<'a> Writer<'a> {
         }
         if record.regions > 0 {
             out.flagged(record.regions, record.isolated);
+        }
+    }
+
+    /// Writes the fields of an op that precede its results. `results`, `operands` and `regions` are whether the op has
+    /// any of them.
+    fn head(out: &mut Buffer, fields: OpFields, location: usize, [results, operands, regions]: [bool; 3]) {
+        out.size(fields.name);
+        let has = |present: bool, bit: u8| if present { bit } else { 0 };
+        let mask = has(fields.dictionary.is_some(), 0x01)
+            | has(results, 0x02)
+            | has(operands, 0x04)
+            | has(regions, 0x10)
+            | has(fields.properties.is_some(), 0x40);
+        out.byte(mask);
+        out.size(location);
+        if let Some(dictionary) = fields.dictionary {
+            out.size(dictionary);
+        }
+        if let Some(properties) = fields.properties {
+            out.size(properties);
         }
     }
 
@@ -472,76 +480,86 @@ impl<'a> Writer<'a> {
         next: &mut usize,
     ) -> Result<()> {
         let terminator = inside == RegionDialect::Foreign && matches!(op.kind, OpKind::Return);
-        let foreign = terminator || is_foreign(&op.kind);
-        let mut operands: Indices = op.operands.iter().map(|v| scope.numbers[v.0 as usize]).collect();
-        if foreign {
-            for (number, &value) in operands.iter_mut().zip(&op.operands) {
-                let ty = self.encoder.builtin_type(scope.func.ty(value));
-                *number = self.cast(out, *number, ty, op.location, next);
+        if terminator || is_foreign(&op.kind) {
+            return self.foreign_op(out, scope, op, terminator, next);
+        }
+        let fields = self.artifact_fields(scope, op)?;
+        let location = self.location(op.location);
+        // Write a composite without regions if its regions contain no ops, because old StableHLO versions do not allow
+        // regions in a composite.
+        let bare = matches!(op.kind, OpKind::Composite { .. }) && op.regions.iter().all(|r| r.ops.is_empty());
+        let regions = if bare { &[] } else { &op.regions[..] };
+        let has = [!op.results.is_empty(), !op.operands.is_empty(), !regions.is_empty()];
+        Self::head(out, fields, location, has);
+        if !op.results.is_empty() {
+            out.size(op.results.len());
+            for &value in &op.results {
+                out.size(self.value_type(scope, value)?);
+                scope.numbers[value.0 as usize] = *next;
+                *next += 1;
             }
         }
+        if !op.operands.is_empty() {
+            out.list(op.operands.iter(), |b, v| b.size(scope.numbers[v.0 as usize]));
+        }
+        if !regions.is_empty() {
+            out.flagged(regions.len(), false);
+        }
+        for region in regions {
+            self.region(out, scope, region, RegionDialect::Artifact)?;
+        }
+        Ok(())
+    }
+
+    /// Writes an op of a dialect other than StableHLO, and the casts of its operands and results. `terminator` is
+    /// whether the op ends a region of such an op.
+    fn foreign_op(
+        &mut self,
+        out: &mut Buffer,
+        scope: &mut Scope<'a>,
+        op: &'a Op,
+        terminator: bool,
+        next: &mut usize,
+    ) -> Result<()> {
+        let mut operands: Indices = op.operands.iter().map(|v| scope.numbers[v.0 as usize]).collect();
+        for (number, &value) in operands.iter_mut().zip(&op.operands) {
+            let ty = self.encoder.builtin_type(scope.func.ty(value));
+            *number = self.cast(out, *number, ty, op.location, next);
+        }
         let mut record = match &op.kind {
-            OpKind::Return if terminator => self.foreign_record("sdy.return", &[], &op.attributes, op.location),
-            OpKind::Other { name, attributes } if foreign => {
+            OpKind::Other { name, attributes } if !terminator => {
                 let numbers = self.encoder.foreign(name, attributes)?;
                 self.foreign_record(name, &numbers, &op.attributes, op.location)
             }
-            _ => self.artifact_record(scope, op)?,
+            _ => self.foreign_record("sdy.return", &[], &op.attributes, op.location),
         };
         for &value in &op.results {
-            record.results.push(if foreign {
-                self.encoder.builtin_type(scope.func.ty(value))
-            } else {
-                self.value_type(scope, value)?
-            });
+            record.results.push(self.encoder.builtin_type(scope.func.ty(value)));
             scope.numbers[value.0 as usize] = *next;
             *next += 1;
         }
         record.operands = operands;
         record.regions = op.regions.len();
-        // Write a composite without regions if its regions contain no ops, because old StableHLO versions do not allow
-        // regions in a composite.
-        if matches!(op.kind, OpKind::Composite { .. }) && op.regions.iter().all(|r| r.ops.is_empty()) {
-            record.regions = 0;
-        }
         self.record(out, &record);
-        let inner = if foreign { RegionDialect::Foreign } else { RegionDialect::Artifact };
-        for region in op.regions.iter().take(record.regions) {
-            self.region(out, scope, region, inner)?;
+        for region in &op.regions {
+            self.region(out, scope, region, RegionDialect::Foreign)?;
         }
-        if foreign {
-            for &value in &op.results {
-                let number = scope.numbers[value.0 as usize];
-                let ty = self.value_type(scope, value)?;
-                scope.numbers[value.0 as usize] = self.cast(out, number, ty, op.location, next);
-            }
+        for &value in &op.results {
+            let number = scope.numbers[value.0 as usize];
+            let ty = self.value_type(scope, value)?;
+            scope.numbers[value.0 as usize] = self.cast(out, number, ty, op.location, next);
         }
         Ok(())
     }
 
-    fn artifact_record(&mut self, scope: &Scope<'_>, op: &'a Op) -> Result<Record> {
-        let known = self.repeated.find(op);
-        let fields = match known {
-            Some(fields) => {
-                self.encoder.check_types(scope.func, op)?;
-                fields
-            }
-            None => {
-                let fields = self.op_fields(scope, op)?;
-                self.repeated.add(op, fields);
-                fields
-            }
-        };
-        Ok(Record {
-            name: fields.name,
-            location: self.location(op.location),
-            dictionary: fields.dictionary,
-            properties: fields.properties,
-            results: Indices::new(),
-            operands: Indices::new(),
-            regions: 0,
-            isolated: false,
-        })
+    fn artifact_fields(&mut self, scope: &Scope<'_>, op: &'a Op) -> Result<OpFields> {
+        if let Some(fields) = self.repeated.find(op) {
+            self.encoder.check_types(scope.func, op)?;
+            return Ok(fields);
+        }
+        let fields = self.op_fields(scope, op)?;
+        self.repeated.add(op, fields);
+        Ok(fields)
     }
 
     /// Adds the name and the attributes of an op to the tables, and returns their indices.

@@ -27,16 +27,27 @@ pub(super) struct Repeated<'a> {
     known: Vec<Known<'a>>,
 }
 
-/// The kind of an op without its fields, and the number of an elementwise op.
-type Key = (Discriminant<OpKind>, u8);
+/// The kind of an op without its fields, and a hash of the most important fields.
+type Key = (Discriminant<OpKind>, usize);
 
 fn key(kind: &OpKind) -> Key {
-    let elementwise = match kind {
-        OpKind::Unary(unary) => *unary as u8,
-        OpKind::Binary(binary) => *binary as u8,
+    let fields = match kind {
+        OpKind::Unary(unary) => *unary as usize,
+        OpKind::Binary(binary) => *binary as usize,
+        OpKind::DotGeneral { dimensions: d, .. } => {
+            hash(hash(d.lhs_batching.len(), &d.lhs_contracting), &d.rhs_contracting)
+        }
+        OpKind::BroadcastInDim { broadcast_dimensions: list }
+        | OpKind::Transpose { permutation: list }
+        | OpKind::Reduce { dimensions: list } => hash(0, list),
+        OpKind::Concatenate { dimension } | OpKind::Iota { iota_dimension: dimension } => *dimension,
         _ => 0,
     };
-    (discriminant(kind), elementwise)
+    (discriminant(kind), fields)
+}
+
+fn hash(start: usize, list: &[usize]) -> usize {
+    list.iter().fold(start, |hash, &item| hash.wrapping_mul(31).wrapping_add(item).wrapping_add(1))
 }
 
 /// The ops with one key.
