@@ -12,9 +12,9 @@ struct NameTable<const SLOTS: usize>([Slot; SLOTS]);
 struct Slot {
     start: u16,
     /// Length of the name, or 0 if the slot is free.
-    length: u16,
+    length: u8,
     /// Index of the name in the list.
-    index: u16,
+    index: u8,
 }
 
 impl<const SLOTS: usize> NameTable<SLOTS> {
@@ -30,7 +30,8 @@ impl<const SLOTS: usize> NameTable<SLOTS> {
             while slots[at].length > 0 {
                 at = (at + 1) % SLOTS;
             }
-            slots[at] = Slot { start, length, index: short(index) };
+            assert!(length < 256 && index < 256, "they fit into a byte");
+            slots[at] = Slot { start, length: length.to_le_bytes()[0], index: index.to_le_bytes()[0] };
             start += length;
             index += 1;
         }

@@ -21,9 +21,6 @@ impl Buffer {
         // Most integers are indices that take one byte.
         if value < 1 << 7 {
             self.0.push((value << 1 | 1).to_le_bytes()[0]);
-        } else if value < 1 << 14 {
-            let [low, high, ..] = (value << 2 | 2).to_le_bytes();
-            self.0.extend_from_slice(&[low, high]);
         } else {
             self.long_varint(value);
         }
@@ -31,6 +28,11 @@ impl Buffer {
 
     #[inline(never)]
     fn long_varint(&mut self, value: u64) {
+        if value < 1 << 14 {
+            let [low, high, ..] = (value << 2 | 2).to_le_bytes();
+            self.0.extend_from_slice(&[low, high]);
+            return;
+        }
         let bits = 64 - value.leading_zeros();
         let bytes = bits.div_ceil(7);
         if bytes > 8 {
