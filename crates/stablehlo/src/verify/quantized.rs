@@ -148,7 +148,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 
 /// Checks an op that may have quantized operands or results.
 fn quantized_op(site: &Site<'_>) -> Result<()> {
-    // During inference, there are no result types.
+    // If the result types are inferred, the results have no types yet.
     let results = if site.wanted.is_none() { &site.op.results[..] } else { &[] };
     let any_quantized = |values: &[ValueId]| values.iter().any(|&v| is_quantized(site.func.ty(v)));
     if !any_quantized(&site.op.operands) && !any_quantized(results) {
