@@ -15,9 +15,9 @@
 //! functions must not access the stack either.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
-use super::map::arch;
+use super::map::{arch, narrow_arch};
 use super::math;
 
 /// A function of one or two `f32`s, with the semantics of the op with the same name.
@@ -112,7 +112,7 @@ pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
     if out.len() >= LONG {
         arch().dispatch(Run { links, operands, out });
     } else if out.len() >= SHORT {
-        narrow().dispatch(Run { links, operands, out });
+        narrow_arch().dispatch(Run { links, operands, out });
     } else {
         // Zero only as many padded operands as the chain needs.
         match operands.len() {
@@ -138,18 +138,8 @@ fn run_padded<const READS: usize>(links: &[Link], operands: &[Operand<'_>], out:
         };
     }
     let mut result = [0f32; SHORT];
-    narrow().dispatch(Run { links, operands: &padded, out: &mut result });
+    narrow_arch().dispatch(Run { links, operands: &padded, out: &mut result });
     out.copy_from_slice(&result[..out.len()]);
-}
-
-/// Returns the vector instructions of the current machine, without vectors of more than 256 bits. Results have the same
-/// bits as with longer vectors.
-fn narrow() -> Arch {
-    match arch() {
-        #[cfg(target_arch = "x86_64")]
-        Arch::V4(long) => Arch::V3(*long),
-        arch => arch,
-    }
 }
 
 /// Number of vectors per block. Eight independent additions hide the latency of an addition, and eight vectors fit in

@@ -12,6 +12,16 @@ pub(crate) fn arch() -> Arch {
     *ARCH
 }
 
+/// Returns the vector instructions of the current machine, without vectors of more than 256 bits. Results have the same
+/// bits as with longer vectors.
+pub(crate) fn narrow_arch() -> Arch {
+    match arch() {
+        #[cfg(target_arch = "x86_64")]
+        Arch::V4(long) => Arch::V3(*long),
+        arch => arch,
+    }
+}
+
 /// Runs the loop `plain`, which is written as scalar code. The loop is compiled once for each set of vector
 /// instructions, and this function runs the copy for the current machine.
 ///

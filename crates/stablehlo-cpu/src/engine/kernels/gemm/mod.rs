@@ -6,6 +6,7 @@ pub(crate) mod direct;
 mod number;
 mod pack;
 mod product;
+mod rows;
 mod split;
 #[cfg(test)]
 mod tests;

@@ -65,6 +65,11 @@ pub(crate) trait Wide:
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
     fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
+    /// Returns a vector of the elements of `slice`, which has at most as many as a vector, followed by zeros.
+    fn padded<S: Simd>(simd: S, slice: &[Self]) -> Self::Vector<S>;
+    /// Returns the sum of all elements of a vector. On x86, the second half of the elements is added to the first half
+    /// until one element is left.
+    fn sum<S: Simd>(simd: S, v: Self::Vector<S>) -> Self;
     /// Returns `self * b + c`, rounded once.
     fn fused(self, b: Self, c: Self) -> Self;
     fn vectors<S: Simd>(slice: &[Self]) -> &[Self::Vector<S>];
@@ -74,7 +79,7 @@ pub(crate) trait Wide:
 }
 
 macro_rules! wide {
-    ($t:ty, $v:ident, $lanes:ident, $splat:ident, $add:ident, $mul_add:ident, $as:ident, $as_mut:ident, $interleave:path) => {
+    ($t:ty, $v:ident, $lanes:ident, $splat:ident, $add:ident, $mul_add:ident, $partial:ident, $sum:ident, $as:ident, $as_mut:ident, $interleave:path) => {
         impl Wide for $t {
             type Vector<S: Simd> = S::$v;
             #[inline(always)]
@@ -92,6 +97,14 @@ macro_rules! wide {
             #[inline(always)]
             fn mul_add<S: Simd>(simd: S, a: S::$v, b: S::$v, c: S::$v) -> S::$v {
                 simd.$mul_add(a, b, c)
+            }
+            #[inline(always)]
+            fn padded<S: Simd>(simd: S, slice: &[Self]) -> S::$v {
+                simd.$partial(slice)
+            }
+            #[inline(always)]
+            fn sum<S: Simd>(simd: S, v: S::$v) -> Self {
+                simd.$sum(v)
             }
             #[inline(always)]
             fn fused(self, b: Self, c: Self) -> Self {
@@ -114,8 +127,32 @@ macro_rules! wide {
 }
 
 // `mul_add_e` is fused if the machine supports fused operations, and consists of two operations otherwise.
-wide!(f32, f32s, F32_LANES, splat_f32s, add_f32s, mul_add_e_f32s, as_simd_f32s, as_mut_simd_f32s, singles);
-wide!(f64, f64s, F64_LANES, splat_f64s, add_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s, one_by_one);
+wide!(
+    f32,
+    f32s,
+    F32_LANES,
+    splat_f32s,
+    add_f32s,
+    mul_add_e_f32s,
+    partial_load_f32s,
+    reduce_sum_f32s,
+    as_simd_f32s,
+    as_mut_simd_f32s,
+    singles
+);
+wide!(
+    f64,
+    f64s,
+    F64_LANES,
+    splat_f64s,
+    add_f64s,
+    mul_add_e_f64s,
+    partial_load_f64s,
+    reduce_sum_f64s,
+    as_simd_f64s,
+    as_mut_simd_f64s,
+    one_by_one
+);
 
 /// Computes `out[p * width + i] = f(lines[i][p])`. Reads one cache line of each line at a time.
 #[inline(always)]

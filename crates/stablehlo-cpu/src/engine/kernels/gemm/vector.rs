@@ -5,6 +5,7 @@ use pulp::NullaryFnOnce;
 
 use super::number::Wide;
 use super::pack::Matrix;
+use super::rows::Rows;
 use crate::engine::elementwise::map::vectorized;
 
 /// Maximum number of elements of the matrix, so that it fits the first-level cache.
@@ -66,7 +67,7 @@ pub(super) fn product<W: Wide>(
     let (data, out) = (&matrix.data[matrix.offset..], &mut out[..count]);
     with_contiguous(vector, step, k, |x| {
         if product.has_contiguous_rows() {
-            vectorized(Rows { data, stride: free, x, out });
+            Rows { data, stride: free, x, out }.multiply();
         } else {
             vectorized(Columns { data, stride: contract, x, out });
         }
@@ -121,43 +122,6 @@ impl<W: Wide> NullaryFnOnce for Outer<'_, W> {
                 sum += a * b;
                 *o = sum;
             }
-        }
-    }
-}
-
-/// A product whose elements are the dot products of the vector and each contiguous row of the matrix.
-struct Rows<'a, W> {
-    data: &'a [W],
-    stride: usize,
-    x: &'a [W],
-    out: &'a mut [W],
-}
-
-impl<W: Wide> NullaryFnOnce for Rows<'_, W> {
-    type Output = ();
-
-    #[inline(always)]
-    fn call(self) {
-        let (xs, rest_of_x) = self.x.as_chunks::<LANES>();
-        for (i, o) in self.out.iter_mut().enumerate() {
-            let (row, rest) = self.data[i * self.stride..][..self.x.len()].as_chunks::<LANES>();
-            let mut lanes = [W::default(); LANES];
-            for (a, x) in row.iter().zip(xs) {
-                for l in 0..LANES {
-                    lanes[l] = a[l].fused(x[l], lanes[l]);
-                }
-            }
-            for ((lane, &a), &x) in lanes.iter_mut().zip(rest).zip(rest_of_x) {
-                *lane = a.fused(x, *lane);
-            }
-            let mut width = LANES / 2;
-            while width > 0 {
-                for l in 0..width {
-                    lanes[l] += lanes[l + width];
-                }
-                width /= 2;
-            }
-            *o = lanes[0];
         }
     }
 }
