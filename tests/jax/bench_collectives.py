@@ -5,7 +5,7 @@ and in 4 processes with one device each. The measurements alternate between the 
 given, jaxlib's own CPU device with gloo, and copies through shared memory. It prints the medians and their ratios.
 
 With `--mpi`, it also measures the plugins with the option `transport=mpi`, in processes that `mpirun` of Open MPI
-starts. The plugins must then be built with the feature `mpi`.
+starts, and Open MPI's own function `MPI_Allreduce`. The plugins must then be built with the feature `mpi`.
 
 The copies are a lower bound: all processes copy 2 (n - 1) / n of the data to shared memory at the same time, and then
 the same amount from it. This is what an all-reduce in two phases must move between n processes.
@@ -89,6 +89,36 @@ def reducer(rank, world):
     return make
 
 
+def mpi_reducer(rank, world):
+    """Returns a function that returns a call of `MPI_Allreduce` of Open MPI."""
+    import ctypes
+
+    import numpy as np
+
+    library = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
+    # The handles of Open MPI are addresses of these variables.
+    handle = lambda name: ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, name)))
+    assert library.MPI_Init(None, None) == 0
+    kind, operation, world_communicator = map(handle, ("ompi_mpi_float", "ompi_mpi_op_sum", "ompi_mpi_comm_world"))
+
+    def make(size):
+        values, result = np.full(size // 4, 1 + rank, np.float32), np.zeros(size // 4, np.float32)
+
+        def reduce():
+            pointers = values.ctypes.data_as(ctypes.c_void_p), result.ctypes.data_as(ctypes.c_void_p)
+            assert library.MPI_Allreduce(*pointers, values.size, kind, operation, world_communicator) == 0
+
+        reduce()
+        assert (result == world * (world + 1) // 2).all()
+        return reduce
+
+    return make
+
+
+#: The name of the side that calls `MPI_Allreduce`.
+MPI_ALLREDUCE = "MPI_Allreduce"
+
+
 def work():
     """Runs a worker process. It measures each operation that the parent process names, and replies with the seconds."""
     rank, world = int(os.environ.get("BENCH_RANK") or os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["BENCH_WORLD"])
@@ -96,7 +126,7 @@ def work():
     parent = socket.create_connection(("127.0.0.1", int(os.environ["BENCH_PORT"])), timeout=TIMEOUT)
     parent.settimeout(None)
     lines = parent.makefile("rw")
-    make = (copier if os.environ["BENCH_SIDE"] == "copy" else reducer)(rank, world)
+    make = {"copy": copier, MPI_ALLREDUCE: mpi_reducer}.get(os.environ["BENCH_SIDE"], reducer)(rank, world)
     operations = {name: make(size) for name, size in SIZES.items()}
     print(rank, file=lines, flush=True)
     for line in lines:
@@ -132,13 +162,14 @@ class Side:
             command, env={**environment, **variables}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
         self.name, self.mpi = name, mpi
-        if mpi:
+        if mpi and plugin:
             # In programs of several processes, JAX ignores JAX_PJRT_CLIENT_CREATE_OPTIONS if the plugin is registered
             # without options.
             self.configuration = tempfile.NamedTemporaryFile("w", suffix=".json")
             json.dump({"library_path": plugin, "create_options": {"transport": "mpi"}}, self.configuration)
             self.configuration.flush()
             environment["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"pjrt_cpu:{self.configuration.name}"
+        if mpi:
             root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
             mpirun = ["mpirun", "-n", str(world), "--oversubscribe", "--bind-to", "none", *root]
             self.processes = [start([*mpirun, *command])]
@@ -187,6 +218,7 @@ def compare(plugins, world, mpi):
             sides.append(Side(name, plugin, world, names))
         if mpi:
             sides += [Side(f"{name} over MPI", plugin, world, names, mpi=True) for name, plugin in plugins.items()]
+            sides.append(Side(MPI_ALLREDUCE, None, world, names, mpi=True))
         for size in SIZES:
             times = {side.name: [] for side in sides}
             for _ in range(ROUNDS[size] + 1):
