@@ -43,7 +43,7 @@ impl ThreadSanitizer {
     pub(crate) fn test(&self, mut shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
         // The tests cannot build these libraries, because they do not know the options of this build.
         let mut build = self.cargo("build");
-        build.args(["--quiet", "-p", "device-plugin-testing"]);
+        build.args(["--quiet", "-p", "device-plugin", "-p", "device-plugin-testing"]);
         LIBRARIES.iter().for_each(|library| _ = build.args(["--example", library]));
         sh::run(&mut build)?;
         for tests in TESTS {
