@@ -1,7 +1,7 @@
 //! `cargo xtask cross`: builds libraries and programs for other platforms, and runs the programs and the libraries'
 //! tests in an emulator.
 
-pub(crate) mod platform;
+mod platform;
 mod programs;
 pub(crate) mod toolchain;
 mod wine;

@@ -5,7 +5,6 @@
 
 use std::process::Command;
 
-use crate::cross::platform::LIBRARIES;
 use crate::cross::toolchain::{StandardLibrary, Toolchain};
 use crate::{Error, sh};
 
@@ -41,20 +40,15 @@ impl ThreadSanitizer {
     /// Runs the tests. `shows` decides whether a line of the tests' output is printed. A data race fails the test
     /// program.
     pub(crate) fn test(&self, mut shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
-        // The tests cannot build these libraries, because they do not know the options of this build.
-        let mut build = self.cargo("build");
-        build.args(["--quiet", "-p", "device-plugin", "-p", "device-plugin-testing"]);
-        LIBRARIES.iter().for_each(|library| _ = build.args(["--example", library]));
-        sh::run(&mut build)?;
         for tests in TESTS {
-            sh::run_filtered(self.cargo("test").args(*tests).args(["--", "--show-output"]), &mut shows)?;
+            sh::run_filtered(self.cargo().args(*tests).args(["--", "--show-output"]), &mut shows)?;
         }
         Ok(())
     }
 
-    fn cargo(&self, task: &str) -> Command {
+    fn cargo(&self) -> Command {
         let mut cargo = sh::cargo();
-        cargo.args([task, "-Z", "build-std=std,panic_unwind", "--target", TARGET]);
+        cargo.args(["test", "-Z", "build-std=std,panic_unwind", "--target", TARGET]);
         cargo.env("RUSTC", self.toolchain.rustc()).env("CARGO_TARGET_DIR", sh::target().join("tsan"));
         // The stable compiler accepts the unstable options only with this variable.
         cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", &self.flags).env("CARGO_INCREMENTAL", "0");

@@ -66,7 +66,7 @@ const TESTS: &[&str] =
     &["golden", "malformed", "printed", "protocol", "caller", "discovery", "registry", "process_environment"];
 
 /// The plugin libraries that the tests load. A test cannot build them in an emulator.
-pub(crate) const LIBRARIES: &[&str] =
+pub(super) const LIBRARIES: &[&str] =
     &["closing_plugin", "dlpack_exchange", "echo_plugin", "rendezvous_plugin", "witness_plugin"];
 
 const AARCH64: Platform = Platform {

@@ -74,7 +74,7 @@ fn rejects_files_that_are_not_plugins() {
     assert!(expected(error.kind()), "{error}");
 
     // Load a library that does not export `GetPjrtApi`.
-    let error = load(device_plugin_testing::library("dlpack_exchange")).unwrap_err();
+    let error = load(without_entry_point()).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::NoEntryPoint(_)), "{error}");
     // SAFETY: a null table is rejected.
     let error = Plugin::from_static(unsafe { pjrt::StaticApi::new(std::ptr::null()) }).unwrap_err();
@@ -118,6 +118,18 @@ fn rejects_faulty_plugins() {
     let as_error = pjrt::Error::from(error);
     assert_eq!(as_error.kind(), pjrt::ErrorKind::Load);
     assert!(as_error.load_error().is_some());
+}
+
+/// Builds a library that does not export `GetPjrtApi`.
+#[cfg(unix)]
+fn without_entry_point() -> PathBuf {
+    build("without_entry_point", "int unrelated = 1;")
+}
+
+/// Builds a library that does not export `GetPjrtApi`.
+#[cfg(windows)]
+fn without_entry_point() -> PathBuf {
+    device_plugin_testing::library("dlpack_exchange")
 }
 
 /// Builds a plugin whose initialization function fails from the second call on.
