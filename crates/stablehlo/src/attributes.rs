@@ -212,7 +212,7 @@ fn word(attribute: &Attribute) -> Option<&str> {
 
 /// Creates an enumeration attribute in the form that MLIR prints and [`Named::word`] reads.
 pub(crate) fn enumeration(family: &str, word: &str) -> Attribute {
-    Attribute::Other(format!("#stablehlo<{family} {word}>"))
+    Attribute::Other(["#stablehlo<", family, " ", word, ">"].concat())
 }
 
 /// Creates a 64-bit integer attribute.
