@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::limits::MAX_NESTING;
 use crate::op_builder::{UntypedOp, kind};
-use crate::ops::{Names, Opcode, is_attribute};
+use crate::ops::{Names, Opcode, is_attribute, names};
 
 /// Marks a value index whose value is not defined yet.
 const UNDEFINED: ValueId = ValueId(u32::MAX);
@@ -296,9 +296,9 @@ impl<'a> Walk<'a> {
     /// Separates the op's inherent attributes from its discardable attributes. Decodes all attributes except for the
     /// type of a function.
     pub(super) fn gather(&mut self, head: &Head) -> Result<Gathered> {
-        const POSITIONAL: Names = Names(
-            "attr0 attr1 attr2 attr3 attr4 attr5 attr6 attr7 attr8 attr9 attr10 attr11 attr12 attr13 attr14 attr15 \
-             attr16 attr17 attr18 attr19 attr20 attr21 attr22 attr23",
+        const POSITIONAL: Names = names!(
+            " attr0 attr1 attr2 attr3 attr4 attr5 attr6 attr7 attr8 attr9 attr10 attr11 attr12 attr13 attr14 attr15 \
+             attr16 attr17 attr18 attr19 attr20 attr21 attr22 attr23"
         );
         let mut own = SmallVec::new();
         if let Some(mut cursor) = self.properties(head) {

@@ -4,10 +4,7 @@ use std::borrow::Cow;
 
 use super::container::{Container, OpName};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ops::{Names, Opcode, shardy_attributes, vhlo_attributes};
-
-/// Newest version of any VHLO op. The attributes of an op with a newer version are unknown.
-const NEWEST_OP: u32 = 2;
+use crate::ops::{NEWEST_OP, Names, Opcode, shardy_attributes, vhlo_attributes};
 
 /// How the reader converts an op.
 #[derive(Clone, Copy, PartialEq)]

@@ -1,17 +1,36 @@
 //! Ops of portable artifacts: their versions, and the attributes of each version.
 
+use super::hash::hash;
 use crate::ir::{OpKind, Version};
+
+/// Newest version of any VHLO op. The attributes of an op with a newer version are unknown.
+pub(crate) const NEWEST_OP: u32 = 2;
 
 /// Returns the names of the inherent attributes of one version of an op in portable artifacts, in the order of its
 /// properties. Returns `None` for ops without attributes and for unknown versions, because the table does not list
 /// them.
 pub(crate) fn vhlo_attributes(op: &str, version: u32) -> Option<Names> {
-    versions(op).find(|row| row.version() == version).map(|row| row.attributes())
+    let mut at = slot(op.as_bytes(), version as usize);
+    loop {
+        // The index of a free slot is not the index of a row.
+        let row = ROWS.get(usize::from(SLOTS[at % SLOTS.len()]))?;
+        if row.name() == op && row.version() == version {
+            return Some(row.attributes());
+        }
+        at += 1;
+    }
 }
 
 /// Returns whether any version of an op has an attribute with this name. `op` is the name without dialect and version.
 pub(crate) fn is_attribute(op: &str, attribute: &str) -> bool {
-    versions(op).any(|row| row.attributes().iter().any(|name| name == attribute))
+    for version in 1..=NEWEST_OP {
+        for name in vhlo_attributes(op, version).unwrap_or_default().iter() {
+            if name == attribute {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// Returns the names of the ops that have attributes. A name can occur more than once.
@@ -83,13 +102,8 @@ pub(crate) fn second(base: &str) -> Option<Version> {
     SECOND.iter().find(|row| row.0 == base).map(|row| row.1)
 }
 
-/// Returns the rows of one op, with one row for each version. `op` is the name without dialect and version.
-fn versions(op: &str) -> impl Iterator<Item = Row> {
-    let start = ROWS.partition_point(|row| row.name() < op);
-    ROWS[start..].iter().copied().take_while(move |row| row.name() == op)
-}
-
-/// Attribute names, separated by single spaces.
+/// Attribute names. A byte with the length of a name precedes the name, so the reader need not search for its end. See
+/// [`names!`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names(pub(crate) &'static str);
 
@@ -97,41 +111,87 @@ impl Names {
     pub(crate) fn iter(self) -> impl Iterator<Item = &'static str> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
-            if rest.is_empty() {
-                return None;
-            }
-            let end = rest.bytes().position(|byte| byte == b' ').unwrap_or(rest.len());
-            let name = &rest[..end];
-            rest = rest.get(end + 1..).unwrap_or_default();
+            let length = *rest.as_bytes().first()?;
+            let (name, after) = rest.get(1..)?.split_at_checked(length.into())?;
+            rest = after;
             Some(name)
         })
+    }
+}
+
+/// Creates [`Names`] from a string literal, in which a space precedes each name.
+macro_rules! names {
+    ($names:literal) => {{
+        const BYTES: &[u8] = &$crate::ops::with_lengths::<{ $names.len() }>($names, 0);
+        const NAMES: $crate::ops::Names = $crate::ops::Names($crate::ops::ascii(BYTES));
+        NAMES
+    }};
+}
+pub(crate) use names;
+
+/// Replaces each space in `text` with the number of bytes up to the next space, the end of the line, or the end of the
+/// text. Does not change the first `kept` spaces of a line.
+pub(crate) const fn with_lengths<const LENGTH: usize>(text: &str, kept: usize) -> [u8; LENGTH] {
+    let mut bytes = [0; LENGTH];
+    let (mut at, mut spaces) = (0, 0);
+    while at < LENGTH {
+        bytes[at] = text.as_bytes()[at];
+        match bytes[at] {
+            b' ' if spaces < kept => spaces += 1,
+            b' ' => {
+                let mut end = at + 1;
+                while end < LENGTH && text.as_bytes()[end] != b' ' && text.as_bytes()[end] != b'\n' {
+                    end += 1;
+                }
+                assert!(end - at <= 128, "the length is an ASCII character");
+                bytes[at] = (end - at - 1).to_le_bytes()[0];
+            }
+            b'\n' => spaces = 0,
+            _ => {}
+        }
+        at += 1;
+    }
+    bytes
+}
+
+/// Returns ASCII bytes as text.
+pub(crate) const fn ascii(bytes: &'static [u8]) -> &'static str {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(_) => panic!("the bytes are ASCII"),
     }
 }
 
 /// Returns the names of a Shardy op's attributes, in the order of the op's properties. Returns `None` for an op whose
 /// properties are not attribute indices, or that the list does not contain.
 pub(crate) fn shardy_attributes(name: &str) -> Option<Names> {
-    Some(Names(match name {
-        "sdy.mesh" => "mesh sym_name",
-        "sdy.sharding_constraint" | "sdy.reshard" => "sharding",
-        "sdy.manual_computation" => "in_shardings manual_axes out_shardings",
-        "sdy.return" => "",
-        "sdy.all_gather" => "gathering_axes out_sharding",
-        "sdy.all_reduce" => "out_sharding reduction_axes",
-        "sdy.all_slice" => "out_sharding slicing_axes",
-        "sdy.named_computation" => "in_shardings name out_shardings",
-        "sdy.propagation_barrier" => "allowed_direction",
-        "sdy.sharding_group" => "group_id",
+    Some(match name {
+        "sdy.mesh" => names!(" mesh sym_name"),
+        "sdy.sharding_constraint" | "sdy.reshard" => names!(" sharding"),
+        "sdy.manual_computation" => names!(" in_shardings manual_axes out_shardings"),
+        "sdy.return" => Names::default(),
+        "sdy.all_gather" => names!(" gathering_axes out_sharding"),
+        "sdy.all_reduce" => names!(" out_sharding reduction_axes"),
+        "sdy.all_slice" => names!(" out_sharding slicing_axes"),
+        "sdy.named_computation" => names!(" in_shardings name out_shardings"),
+        "sdy.propagation_barrier" => names!(" allowed_direction"),
+        "sdy.sharding_group" => names!(" group_id"),
         _ => return None,
-    }))
+    })
 }
 
-/// A line of [`TABLE`], which describes one version of an op.
+/// [`TABLE`] with the lengths of the attributes in the place of the spaces before them.
+const LINES: &str = ascii({
+    const BYTES: &[u8] = &with_lengths::<{ TABLE.len() }>(TABLE, 1);
+    BYTES
+});
+
+/// A line of [`LINES`], which describes one version of an op.
 #[derive(Clone, Copy)]
 struct Row {
     /// Start of the op's name.
     start: u16,
-    /// End of the op's name. A space, the version and another space follow.
+    /// End of the op's name. A space, the version and the attributes follow.
     name_end: u16,
     /// End of the last attribute.
     end: u16,
@@ -139,20 +199,20 @@ struct Row {
 
 impl Row {
     fn name(self) -> &'static str {
-        &TABLE[self.start.into()..self.name_end.into()]
+        &LINES[self.start.into()..self.name_end.into()]
     }
 
     fn version(self) -> u32 {
-        (TABLE.as_bytes()[usize::from(self.name_end) + 1] - b'0').into()
+        (LINES.as_bytes()[usize::from(self.name_end) + 1] - b'0').into()
     }
 
     fn attributes(self) -> Names {
-        Names(&TABLE[usize::from(self.name_end) + 3..self.end.into()])
+        Names(&LINES[usize::from(self.name_end) + 2..self.end.into()])
     }
 }
 
-/// The rows of [`TABLE`], sorted by name and version at compile time. A table of string slices would be three times as
-/// large, because the dynamic loader must relocate each slice.
+/// The rows of [`LINES`]. A table of string slices would be three times as large, because the dynamic loader must
+/// relocate each slice.
 static ROWS: [Row; count(b'\n')] = {
     let mut rows = [Row { start: 0, name_end: 0, end: 0 }; _];
     let (mut row, mut at, mut start, mut name_end) = (0, 0, 0, 0);
@@ -162,14 +222,7 @@ static ROWS: [Row; count(b'\n')] = {
             name_end = at;
             assert!(text[at + 1].is_ascii_digit() && text[at + 2] == b' ');
         } else if text[at] == b'\n' {
-            // Move the rows that sort after this row, and insert it before them.
-            let new = Row { start: short(start), name_end: short(name_end), end: short(at) };
-            let mut place = row;
-            while place > 0 && is_before(text, start, rows[place - 1].start as usize) {
-                rows[place] = rows[place - 1];
-                place -= 1;
-            }
-            rows[place] = new;
+            rows[row] = Row { start: short(start), name_end: short(name_end), end: short(at) };
             (row, start, name_end) = (row + 1, at + 1, 0);
         }
         at += 1;
@@ -177,13 +230,27 @@ static ROWS: [Row; count(b'\n')] = {
     rows
 };
 
-/// Returns whether the line at `a` sorts before the line at `b`, by name and version.
-const fn is_before(text: &[u8], a: usize, b: usize) -> bool {
-    let mut at = 0;
-    while text[a + at] == text[b + at] && text[a + at] != b'\n' {
-        at += 1;
+/// Hash table of the indices of [`ROWS`], built at compile time. The index in a free slot is out of range.
+static SLOTS: [u8; 256] = {
+    let mut slots = [u8::MAX; _];
+    assert!(slots.len() >= 2 * ROWS.len(), "free slots end the search");
+    let mut index = 0;
+    while index < ROWS.len() {
+        let Row { start, name_end, .. } = ROWS[index];
+        let (name, rest) = LINES.as_bytes().split_at(start as usize).1.split_at((name_end - start) as usize);
+        let mut at = slot(name, (rest[1] - b'0') as usize) % slots.len();
+        while slots[at] != u8::MAX {
+            at = (at + 1) % slots.len();
+        }
+        slots[at] = index.to_le_bytes()[0];
+        index += 1;
     }
-    text[a + at] < text[b + at]
+    slots
+};
+
+/// Returns the first slot in which to search for a version of an op, before reduction to the number of slots.
+const fn slot(name: &[u8], version: usize) -> usize {
+    hash(name) + version
 }
 
 /// Returns the number of occurrences of a byte in [`TABLE`].
@@ -212,9 +279,8 @@ macro_rules! artifact_table {
         )* }
         own { $($own:tt)* }
     ) => {
-        /// One line for each version of an op: its name, the version and its attributes, sorted by name. The rows of
-        /// `op_table!` that have attributes generate the lines of version 1 of their ops. The other lines are listed
-        /// here.
+        /// One line for each version of an op: its name, the version and its attributes. The rows of `op_table!` that
+        /// have attributes generate the lines of version 1 of their ops. The other lines are listed here.
         const TABLE: &str = concat!(
             $( $( $name, " 1", $(" ", $attribute,)+ "\n", )? )*
             "\
@@ -273,9 +339,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table_is_sorted() {
-        assert!(ROWS.is_sorted_by(|a, b| (a.name(), a.version()) < (b.name(), b.version())));
+    fn every_line_is_found() {
         assert_eq!(ROWS.len(), TABLE.lines().count());
+        assert!(ROWS.iter().all(|row| (1..=NEWEST_OP).contains(&row.version())));
         for line in TABLE.lines() {
             let mut words = line.split(' ');
             let (name, version) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());
@@ -286,6 +352,7 @@ mod tests {
         let names: Vec<_> = vhlo_attributes("compare", 1).unwrap().iter().collect();
         assert_eq!(names, ["compare_type", "comparison_direction"]);
         assert!(vhlo_attributes("add", 1).is_none() && vhlo_attributes("tan", 2).is_some());
+        assert!(vhlo_attributes("tan", 1).is_none() && vhlo_attributes("", 1).is_none());
         assert!(is_attribute("all_gather", "channel_id") && !is_attribute("while", "nothing"));
         assert!(!is_attribute("broadcast", "broadcast_dimensions"));
         assert!(is_attribute("broadcast_in_dim", "broadcast_dimensions"));

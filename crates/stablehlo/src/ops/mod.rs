@@ -4,9 +4,13 @@
 mod artifact;
 mod counts;
 pub(crate) mod fields;
+mod hash;
 mod opcode;
 
-pub(crate) use artifact::{Names, is_attribute, is_own, second, shardy_attributes, since, vhlo_attributes};
+pub(crate) use artifact::{
+    NEWEST_OP, Names, ascii, is_attribute, is_own, names, second, shardy_attributes, since, vhlo_attributes,
+    with_lengths,
+};
 pub(crate) use counts::{Count, counts};
 pub(crate) use opcode::Opcode;
 pub use opcode::op_names;

@@ -1,6 +1,7 @@
 //! Opcodes and names of ops.
 
 use super::artifact::artifact_names;
+use super::hash::hash;
 use crate::ir::{Binary, OpKind, Unary};
 
 /// Hash table of names, built at compile time. It finds the index of a name in a list of names.
@@ -40,9 +41,6 @@ impl<const SLOTS: usize> NameTable<SLOTS> {
 
     /// Returns the index of a name. `names` is the string from which the table was created.
     fn find(&self, names: &str, name: &str) -> Option<usize> {
-        if name.is_empty() {
-            return None;
-        }
         let mut at = hash(name.as_bytes()) % SLOTS;
         loop {
             let Slot { start, length, index } = self.0[at];
@@ -56,13 +54,6 @@ impl<const SLOTS: usize> NameTable<SLOTS> {
             at = (at + 1) % SLOTS;
         }
     }
-}
-
-/// Returns a hash of a name that is not empty. Uses a few characters only, because names are short and distinct.
-const fn hash(name: &[u8]) -> usize {
-    let length = name.len();
-    let [first, middle, last] = [name[0] as usize, name[length / 2] as usize, name[length - 1] as usize];
-    length * 61 + first * 7 + middle * 31 + last * 3
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "checked")]
