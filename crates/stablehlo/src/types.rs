@@ -1,5 +1,7 @@
 //! The types that an MLIR program can contain, including element types and function types, which values cannot have.
 
+use std::sync::Arc;
+
 use crate::attributes::type_weight;
 use crate::ir::{ElementType, Type, function_text};
 
@@ -8,7 +10,7 @@ use crate::ir::{ElementType, Type, function_text};
 pub(crate) enum Ty {
     Element(ElementType),
     Value(Type),
-    Function(Vec<Type>, Vec<Type>),
+    Function(Vec<Arc<Type>>, Vec<Arc<Type>>),
 }
 
 impl Ty {
@@ -17,7 +19,7 @@ impl Ty {
         match self {
             Self::Element(element) => Type::Other(element.name().to_owned()),
             Self::Value(ty) => ty,
-            Self::Function(inputs, outputs) => Type::Other(function_text(&inputs, &outputs)),
+            Self::Function(inputs, outputs) => Type::Other(function_text(&unshared(&inputs), &unshared(&outputs))),
         }
     }
 
@@ -27,7 +29,17 @@ impl Ty {
             + match self {
                 Self::Element(_) => 0,
                 Self::Value(ty) => type_weight(ty),
-                Self::Function(inputs, outputs) => inputs.iter().chain(outputs).map(type_weight).sum(),
+                Self::Function(inputs, outputs) => inputs.iter().chain(outputs).map(|ty| type_weight(ty)).sum(),
             }
     }
+}
+
+/// Copies shared types.
+pub(crate) fn unshared(types: &[Arc<Type>]) -> Vec<Type> {
+    // A loop with `push` compiles to less code than an iterator.
+    let mut copies = Vec::with_capacity(types.len());
+    for ty in types {
+        copies.push(Type::clone(ty));
+    }
+    copies
 }

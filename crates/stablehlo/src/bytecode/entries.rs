@@ -49,8 +49,8 @@ pub(super) struct ValueType {
 }
 
 impl ValueType {
-    pub(super) fn to_type(&self) -> Type {
-        (*self.ty).clone()
+    pub(super) fn shared(&self) -> &Arc<Type> {
+        &self.ty
     }
 }
 
@@ -157,12 +157,12 @@ impl<'a> Tables<'a> {
 
     /// Returns the input types and the result types of the function type with this index. Returns `Ok(None)` if the
     /// type is not a function type.
-    pub(super) fn function_type(&mut self, offset: usize, index: usize) -> Result<Option<(&[Type], &[Type])>> {
+    pub(super) fn function_type(&mut self, offset: usize, index: usize) -> Result<Option<[&[Arc<Type>]; 2]>> {
         if self.type_weight(index).is_none() {
             self.load_type(offset, index, 0)?;
         }
         Ok(match self.types.get(index) {
-            Some(Some((Ty::Function(inputs, results), _))) => Some((inputs, results)),
+            Some(Some((Ty::Function(inputs, results), _))) => Some([inputs, results]),
             _ => None,
         })
     }

@@ -1,6 +1,7 @@
 //! Reads the functions of a portable artifact.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::cursor::Cursor;
 use super::entries::Tables;
@@ -10,6 +11,7 @@ use crate::compatible::all_compatible;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::signature::{declaration, declared_results, keep_visibility};
+use crate::types::unshared;
 
 /// The attributes of a function. `own` and `named` contain the inherent attributes.
 struct FuncAttributes {
@@ -149,17 +151,22 @@ impl<'a> Walk<'a> {
         values: &ValueTypes,
         [taken, returned]: [&[ValueId]; 2],
     ) -> Result<Vec<Type>> {
-        let equal = |types: &[Type], ids: &[ValueId]| types.iter().eq(ids.iter().map(|&v| &values[v]));
+        // Types that share an allocation are equal, so compare them as shared types.
+        let equal = |types: &[Arc<Type>], ids: &[ValueId]| {
+            types.iter().map(Some).eq(ids.iter().map(|id| values.shared(id.0 as usize)))
+        };
         let copy = |ids: &[ValueId]| ids.iter().map(|&v| values[v].clone()).collect::<Vec<_>>();
         match (f.ty, f.find(&self.tables, "function_type")) {
             (Some(ty), _) => {
                 match self.tables.function_type(head.offset, ty)? {
-                    Some((takes, declared)) if equal(takes, taken) && equal(declared, returned) => {
+                    Some([takes, declared]) if equal(takes, taken) && equal(declared, returned) => {
                         return Ok(copy(returned));
                     }
-                    Some((takes, declared)) if equal(takes, taken) && all_compatible(&copy(returned), declared) => {
-                        let weight = declared.iter().map(type_weight).sum();
-                        let declared = declared.to_vec();
+                    Some([takes, declared])
+                        if equal(takes, taken) && all_compatible(&copy(returned), declared.iter().map(|ty| &**ty)) =>
+                    {
+                        let weight = declared.iter().map(|ty| type_weight(ty)).sum();
+                        let declared = unshared(declared);
                         self.tables.charge(head.offset, weight)?;
                         return Ok(declared);
                     }

@@ -1,12 +1,14 @@
 //! Decodes the type table.
 
+use std::sync::Arc;
+
 use super::container::Dialect;
 use super::cursor::Cursor;
 use super::entries::{MAX_DEPTH, Tables};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, DYNAMIC, ElementType, TensorType, Type};
 use crate::print::float_text;
-use crate::types::Ty;
+use crate::types::{Ty, unshared};
 
 impl Tables<'_> {
     /// Returns a copy of a type. Decodes the type if necessary, and charges the budget for the copy.
@@ -14,7 +16,18 @@ impl Tables<'_> {
         self.load_type(offset, index, depth)?;
         match (self.types.get(index), self.value_types.get(index)) {
             (Some(Some((ty, _))), _) => Ok(ty.clone()),
-            (_, Some(Some(shared))) => Ok(Ty::Value(shared.to_type())),
+            (_, Some(Some(value))) => Ok(Ty::Value((**value.shared()).clone())),
+            _ => Err(self.missing_type(offset, index)),
+        }
+    }
+
+    /// Returns a type as [`Self::type_at`] does, but shares its allocation with the values of this type, if there are
+    /// any.
+    fn shared_type_at(&mut self, offset: usize, index: usize, depth: usize) -> Result<Arc<Type>> {
+        self.load_type(offset, index, depth)?;
+        match (self.types.get(index), self.value_types.get(index)) {
+            (Some(Some((ty, _))), _) => Ok(Arc::new(ty.clone().into_type())),
+            (_, Some(Some(value))) => Ok(value.shared().clone()),
             _ => Err(self.missing_type(offset, index)),
         }
     }
@@ -76,11 +89,18 @@ impl Tables<'_> {
     }
 
     fn types(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Type>> {
-        cursor.list(|cursor| Ok(self.child_type(cursor, depth)?.into_type()))
+        Ok(unshared(&self.shared_types(cursor, depth)?))
+    }
+
+    fn shared_types(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Arc<Type>>> {
+        cursor.list(|cursor| {
+            let index = cursor.index()?;
+            self.shared_type_at(cursor.pos(), index, depth + 1)
+        })
     }
 
     fn function(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Ty> {
-        Ok(Ty::Function(self.types(cursor, depth)?, self.types(cursor, depth)?))
+        Ok(Ty::Function(self.shared_types(cursor, depth)?, self.shared_types(cursor, depth)?))
     }
 
     fn complex(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Ty> {

@@ -133,8 +133,7 @@ impl<'a> Parser<'a> {
 
     fn function_type(&mut self) -> Result<Ty> {
         let (inputs, results) = self.function_types()?;
-        let own = |types: TypeList| types.into_iter().map(Arc::unwrap_or_clone).collect();
-        Ok(Ty::Function(own(inputs), own(results)))
+        Ok(Ty::Function(inputs.into_vec(), results.into_vec()))
     }
 
     /// Parses `(T) -> T`. Returns the inputs and the results.
