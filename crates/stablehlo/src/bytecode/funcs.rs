@@ -182,7 +182,8 @@ impl<'a> Walk<'a> {
     }
 
     fn func_attributes(&mut self, head: &Head) -> Result<FuncAttributes> {
-        let Gathered { mut own, named, discardable } = self.gather(head)?;
+        let mut own = Own::new();
+        let Gathered { named, discardable } = self.gather(head, &mut own)?;
         let mut ty = None;
         if let Some(at) = own.iter().position(|(name, _)| *name == "function_type") {
             ty = self.tables.type_of_attribute(own[at].1);

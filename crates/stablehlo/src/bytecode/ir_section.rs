@@ -105,10 +105,9 @@ pub(super) struct Head {
 /// Name and attribute index of each attribute in an op's properties.
 pub(super) type Own = SmallVec<[(&'static str, usize); 12]>;
 
-/// The attributes of one op.
+/// The attributes of one op that are not in its properties.
 #[derive(Default)]
 pub(super) struct Gathered {
-    pub(super) own: Own,
     /// Inherent attributes that the file stores by name. A file does so if it has no properties.
     pub(super) named: Attributes,
     pub(super) discardable: Attributes,
@@ -207,8 +206,9 @@ impl<'a> Walk<'a> {
                 )
                 .with_op(&name));
             }
-            let gathered = self.gather(&head)?;
-            let own = gathered.own.iter().map(|&(name, index)| (name.to_owned(), self.tables.loaded(index).clone()));
+            let mut own = Own::new();
+            let gathered = self.gather(&head, &mut own)?;
+            let own = own.iter().map(|&(name, index)| (name.to_owned(), self.tables.loaded(index).clone()));
             let attributes = own.chain(gathered.discardable).collect();
             self.module.symbols.push((name, attributes));
         }
@@ -294,13 +294,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Separates the op's inherent attributes from its discardable attributes. Decodes all attributes except for the
-    /// type of a function.
-    pub(super) fn gather(&mut self, head: &Head) -> Result<Gathered> {
+    /// type of a function. Appends the attributes in the op's properties to `own`, which is an argument because a
+    /// returned list would be copied.
+    pub(super) fn gather(&mut self, head: &Head, own: &mut Own) -> Result<Gathered> {
         const POSITIONAL: Names = names!(
             " attr0 attr1 attr2 attr3 attr4 attr5 attr6 attr7 attr8 attr9 attr10 attr11 attr12 attr13 attr14 attr15 \
              attr16 attr17 attr18 attr19 attr20 attr21 attr22 attr23"
         );
-        let mut own = SmallVec::new();
         if let Some(mut cursor) = self.properties(head) {
             let name = &self.names[head.name];
             let mut names = name.attributes.unwrap_or(POSITIONAL).iter();
@@ -311,11 +311,8 @@ impl<'a> Walk<'a> {
                 // differently.
                 let index = cursor.index()?;
                 if !name.vhlo && name.attributes.is_none() && index >= self.tables.container.attributes.len() {
-                    return Ok(Gathered {
-                        own: SmallVec::new(),
-                        named: Attributes::new(),
-                        discardable: self.dictionary(head)?,
-                    });
+                    own.clear();
+                    return Ok(Gathered { named: Attributes::new(), discardable: self.dictionary(head)? });
                 }
                 // The text of a function type may be long and is not needed, so do not decode it.
                 let bare = attribute == "function_type" && self.tables.type_of_attribute(index).is_some();
@@ -333,18 +330,18 @@ impl<'a> Walk<'a> {
                     format_args!("the op's properties do not hold the {expected} attributes expected"),
                 ));
             }
-            return Ok(Gathered { own, named: Attributes::new(), discardable: self.dictionary(head)? });
+            return Ok(Gathered { named: Attributes::new(), discardable: self.dictionary(head)? });
         }
         let all = self.dictionary(head)?;
         let name = &self.names[head.name];
         if !name.vhlo || self.all_in_properties(head) {
-            return Ok(Gathered { own, named: Attributes::new(), discardable: all });
+            return Ok(Gathered { named: Attributes::new(), discardable: all });
         }
         // Artifacts without properties keep all attributes of an op in the dictionary, so separate the inherent
         // attributes by name.
         let base = name.base();
         let (named, discardable) = all.into_iter().partition(|(attribute, _)| is_attribute(base, attribute));
-        Ok(Gathered { own, named, discardable })
+        Ok(Gathered { named, discardable })
     }
 
     pub(super) fn region(&mut self, cursor: &mut Cursor<'a>, scope: &mut Scope, depth: usize) -> Result<Region> {
@@ -529,7 +526,8 @@ impl<'a> Walk<'a> {
     /// Builds the kind of an op that is not in the cache. Caches the kind if all ops with the same name and the same
     /// properties have the same kind.
     fn kind(&mut self, scope: &Scope, head: &Head) -> Result<(OpKind, Attributes)> {
-        let gathered = self.gather(head)?;
+        let mut own = Own::new();
+        let gathered = self.gather(head, &mut own)?;
         let name = &self.names[head.name];
         // Do not cache constants, because they all differ. Do not cache ops whose kind depends on the ranks of their
         // operands.
@@ -542,13 +540,18 @@ impl<'a> Walk<'a> {
                 | Opcode::SelectAndScatter
                 | Opcode::Sort
         );
-        let weight = gathered.own.iter().map(|&(_, index)| self.tables.weight(index)).sum();
+        let weight = own.iter().map(|&(_, index)| self.tables.weight(index)).sum();
         if lasting {
             self.tables.charge(head.offset, weight)?;
         }
-        let mut named: SmallVec<[(&str, &Attribute); 12]> =
-            gathered.own.iter().map(|&(name, index)| (name, self.tables.loaded(index))).collect();
-        named.extend(gathered.named.iter().map(|(name, value)| (name.as_str(), value)));
+        // Push each attribute, because `SmallVec::extend` takes longer for so few.
+        let mut named: SmallVec<[(&str, &Attribute); 12]> = SmallVec::new();
+        for &(name, index) in &own {
+            named.push((name, self.tables.loaded(index)));
+        }
+        for (name, value) in &gathered.named {
+            named.push((name, value));
+        }
         // Only the kinds of unknown ops contain the name.
         let full = if name.code == Opcode::Other { name.full() } else { String::new() };
         let raw = UntypedOp {
