@@ -313,6 +313,7 @@ impl Event {
     }
 
     /// Returns the shared state, or `None` for an event that was created ready.
+    #[inline]
     pub(crate) fn into_state(self) -> Option<Arc<Pending>> {
         self.0
     }

@@ -35,6 +35,21 @@ impl Callback {
     }
 }
 
+/// Waits for an event. Not inlined, so that `PJRT_Event_Await` stays short for events that were created ready.
+#[inline(never)]
+fn wait(event: &EventHandle) -> Result<()> {
+    // Keep the state alive, because a callback may destroy the handle during the wait.
+    let state = Arc::clone(&event.state);
+    state.wait()
+}
+
+/// Frees the handle of an event. Not inlined, so that `PJRT_Event_Destroy` stays short for events that were created
+/// ready.
+#[inline(never)]
+fn free(event: Box<EventHandle>) {
+    drop(event);
+}
+
 entries! {
     #[hot]
     #[destroys]
@@ -44,7 +59,7 @@ entries! {
         if !args.event.is_null() && args.event.cast_const().cast() != &raw const READY {
             // SAFETY: V2 (handles): every handle other than `READY` is a boxed `EventHandle`, and the framework no
             // longer uses this one.
-            drop(unsafe { Box::from_raw(args.event.cast::<EventHandle>()) });
+            free(unsafe { Box::from_raw(args.event.cast::<EventHandle>()) });
         }
         Ok(())
     }
@@ -77,11 +92,7 @@ entries! {
         // SAFETY: V2 (handles).
         match unsafe { get(args.event) }? {
             EventRef::Ready => Ok(()),
-            EventRef::State(event) => {
-                // Keep the state alive, because a callback may destroy the handle during the wait.
-                let state = Arc::clone(&event.state);
-                state.wait()
-            }
+            EventRef::State(event) => wait(event),
         }
     }
 

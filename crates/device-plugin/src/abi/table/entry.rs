@@ -139,7 +139,7 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
     const { assert!(!T::HOT || matches!(T::SIZE, SizeRule::Declared), "a hot function reads the size of its arguments") };
     let call = || {
         if args.is_null() || !args.is_aligned() {
-            return Err(no_struct(args.is_null()));
+            return Err(no_struct(args.cast()));
         }
         // SAFETY: V1 (argument structs): every struct begins with its size.
         let size = unsafe { args.cast::<usize>().read() };
@@ -158,9 +158,28 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         Ok(())
     };
     #[expect(clippy::disallowed_methods, reason = "the functions that do not share what contains panics")]
-    let result =
-        std::panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| after_panic(panic, T::DESTROYS));
-    S::Return::from_result(result.map_err(|error| error.named(S::NAME)))
+    match std::panic::catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(())) => S::Return::from_result(Ok(())),
+        Ok(Err(error)) => failed(error, S::NAME),
+        Err(panic) => panicked_in(panic, S::NAME, T::DESTROYS),
+    }
+}
+
+/// Returns the outcome of a function that failed.
+#[cold]
+#[inline(never)]
+fn failed<R: Outcome>(error: Error, function: &'static str) -> R {
+    R::from_result(Err(error.named(function)))
+}
+
+/// Returns the outcome of a function in which vendor code panicked.
+#[cold]
+#[inline(never)]
+fn panicked_in<R: Outcome>(panic: Box<dyn Any + Send>, function: &'static str, destroys: bool) -> R {
+    match after_panic(panic, destroys) {
+        Ok(()) => R::from_result(Ok(())),
+        Err(error) => failed(error, function),
+    }
 }
 
 /// Calls the implementation of the function in slot `S`. The shared body receives a pointer to `body`.
@@ -201,7 +220,7 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
     let call = || {
         let words = args.cast::<usize>();
         if words.is_null() || !words.is_aligned() {
-            return Err(no_struct(words.is_null()));
+            return Err(no_struct(words.cast()));
         }
         let (whole, min_size) = (function.size as usize, function.min_size as usize);
         let size = if function.size_rule == SizeRule::Fixed {
@@ -234,9 +253,11 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
     result.map_err(|error| error.named(function.name))
 }
 
+/// Returns the error for a null or misaligned pointer to an argument struct.
 #[cold]
-fn no_struct(null: bool) -> Error {
-    Error::argument(if null { "args is null" } else { "args is not aligned" })
+#[inline(never)]
+fn no_struct(args: *const u8) -> Error {
+    Error::argument(if args.is_null() { "args is null" } else { "args is not aligned" })
 }
 
 /// Returns the result of a function in which vendor code panicked.

@@ -30,8 +30,13 @@ pub(crate) struct EventHandle {
 pub(crate) fn into_raw(event: Event) -> *mut PJRT_Event {
     match event.into_state() {
         None => (&raw const READY).cast_mut().cast(),
-        Some(state) => Box::into_raw(Box::new(EventHandle { state, settable: false })).cast(),
+        Some(state) => into_handle(state),
     }
+}
+
+#[inline(never)]
+fn into_handle(state: Arc<Pending>) -> *mut PJRT_Event {
+    Box::into_raw(Box::new(EventHandle { state, settable: false })).cast()
 }
 
 /// Returns the event to which the framework's handle refers.
@@ -39,6 +44,7 @@ pub(crate) fn into_raw(event: Event) -> *mut PJRT_Event {
 /// # Safety
 ///
 /// V2 (handles) holds for `event`.
+#[inline]
 pub(crate) unsafe fn get<'a>(event: *mut PJRT_Event) -> Result<EventRef<'a>> {
     if event.cast_const().cast() == &raw const READY {
         return Ok(EventRef::Ready);
@@ -46,5 +52,11 @@ pub(crate) unsafe fn get<'a>(event: *mut PJRT_Event) -> Result<EventRef<'a>> {
     // SAFETY: V2 (handles) and V5 (opaque types): a pointer that is neither null nor the address of `READY` points to
     // an `EventHandle`.
     let handle = unsafe { event.cast::<EventHandle>().as_ref() };
-    handle.map(EventRef::State).ok_or_else(|| Error::argument("event is null"))
+    handle.map(EventRef::State).ok_or_else(no_event)
+}
+
+#[cold]
+#[inline(never)]
+fn no_event() -> Error {
+    Error::argument("event is null")
 }
