@@ -13,7 +13,6 @@ use crate::{ElementType, Error, Layout, Result, Shape};
 
 /// Element type, extents and layout of an array. Row-major arrays of at most four dimensions need no allocation, so
 /// that copying or comparing them takes only a few instructions.
-#[derive(Clone)]
 pub(crate) struct ArrayLayout {
     pub(crate) element_type: ElementType,
     /// Number of extents in `few` if `more` is `None`, else zero.
@@ -43,16 +42,28 @@ pub(crate) struct Stored {
     pub(crate) tile_ranks: Vec<usize>,
 }
 
+impl Clone for ArrayLayout {
+    #[inline]
+    fn clone(&self) -> Self {
+        // Clone `more` first. The compiler can then copy the other fields directly to the place of the clone, instead
+        // of keeping them elsewhere during the atomic addition.
+        let more = self.more.clone();
+        Self { element_type: self.element_type, rank: self.rank, few: self.few, more }
+    }
+}
+
 impl PartialEq for ArrayLayout {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Compares the extents without branches. Comparing slices would call a function, which is slow for so few
-        // bytes.
-        let differences = self.few.iter().zip(&other.few).fold(0, |all, (one, two)| all | (one ^ two));
+        // Compares the extents as arrays of a constant length. Comparing slices would call a function, which is slow
+        // for so few bytes.
         self.element_type == other.element_type
             && self.rank == other.rank
-            && differences == 0
-            && (self.more.is_none() && other.more.is_none() || self.has_same_more(other))
+            && self.few == other.few
+            && match (&self.more, &other.more) {
+                (None, None) => true,
+                _ => self.has_same_more(other),
+            }
     }
 }
 

@@ -15,22 +15,29 @@ const BLOCK: Layout = match Layout::from_size_align(192, 16) {
 /// destroys objects does not accumulate memory.
 const KEPT: usize = 64;
 
-/// The free blocks of a thread. The first word of a free block points to the next free block, or is null.
+/// The free blocks of a thread. The first word of a free block points to the next free block, or is null. This type has
+/// no destructor, because the state of a thread-local value with a destructor is checked at each access.
 struct Free {
     first: Cell<*mut u8>,
     count: Cell<usize>,
+    /// Maximum value of `count`. It is zero until the thread's [`Cleanup`] exists, and after it was dropped.
+    limit: Cell<usize>,
 }
+
+/// Frees the free blocks of a thread when the thread ends.
+struct Cleanup;
 
 thread_local! {
-    static FREE: Free = const { Free { first: Cell::new(null_mut()), count: Cell::new(0) } };
+    static FREE: Free = const { Free { first: Cell::new(null_mut()), count: Cell::new(0), limit: Cell::new(0) } };
+    static CLEANUP: Cleanup = const { Cleanup };
 }
 
-impl Drop for Free {
+impl Drop for Cleanup {
     fn drop(&mut self) {
-        while let Some(block) = self.pop() {
-            // SAFETY: a free block came from the allocator with this layout.
-            unsafe { dealloc(block.as_ptr(), BLOCK) };
-        }
+        FREE.with(|free| {
+            free.limit.set(0);
+            free.clear();
+        });
     }
 }
 
@@ -52,7 +59,7 @@ impl Free {
     /// The block came from the allocator with the layout [`BLOCK`], and the caller no longer uses it.
     #[inline]
     unsafe fn push(&self, block: NonNull<u8>) -> bool {
-        if self.count.get() == KEPT {
+        if self.count.get() == self.limit.get() && !self.open() {
             return false;
         }
         // SAFETY: the caller no longer uses the block, and a block is aligned for a pointer.
@@ -60,6 +67,26 @@ impl Free {
         self.first.set(block.as_ptr());
         self.count.set(self.count.get() + 1);
         true
+    }
+
+    /// Raises the limit to [`KEPT`], and ensures that the blocks are freed when the thread ends. Returns `false` if the
+    /// list is full or the thread is ending.
+    #[cold]
+    #[inline(never)]
+    fn open(&self) -> bool {
+        let opens = self.limit.get() == 0 && CLEANUP.try_with(|_| ()).is_ok();
+        if opens {
+            self.limit.set(KEPT);
+        }
+        opens
+    }
+
+    /// Returns all blocks to the allocator.
+    fn clear(&self) {
+        while let Some(block) = self.pop() {
+            // SAFETY: a free block came from the allocator with this layout.
+            unsafe { dealloc(block.as_ptr(), BLOCK) };
+        }
     }
 }
 
@@ -78,15 +105,18 @@ const fn layout<T>() -> Layout {
 #[inline]
 pub(crate) fn new<T>(make: impl FnOnce() -> T) -> NonNull<T> {
     const { assert!(size_of::<T>() > 0) };
-    let pooled = if is_pooled::<T>() { FREE.try_with(Free::pop).ok().flatten() } else { None };
-    let place = pooled.unwrap_or_else(allocate::<T>).cast::<T>();
+    let pooled = if is_pooled::<T>() { FREE.with(Free::pop) } else { None };
+    let place = pooled.unwrap_or_else(|| allocate::<T>()).cast::<T>();
     // SAFETY: this thread owns the memory, which has sufficient size and alignment for the value.
     unsafe { place.write(make()) };
     place
 }
 
+/// Allocates memory for a value. An `extern "C"` function never unwinds, so the compiler generates no code that drops the
+/// parts of the value if the allocation fails.
 #[cold]
-fn allocate<T>() -> NonNull<u8> {
+#[inline(never)]
+extern "C" fn allocate<T>() -> NonNull<u8> {
     // SAFETY: the size of the layout is not zero.
     let block = unsafe { alloc(layout::<T>()) };
     NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout::<T>()))
@@ -113,7 +143,7 @@ impl<T> Drop for Memory<T> {
     fn drop(&mut self) {
         let block = self.0.cast::<u8>();
         // SAFETY: V7 (counting): nothing uses the value after this drop, and values of a pooled type are in blocks.
-        if is_pooled::<T>() && FREE.try_with(|free| unsafe { free.push(block) }) == Ok(true) {
+        if is_pooled::<T>() && FREE.with(|free| unsafe { free.push(block) }) {
             return;
         }
         // SAFETY: the memory was allocated with this layout, by this or another thread.
@@ -152,7 +182,7 @@ mod tests {
     fn reuses_and_limits_free_blocks() {
         // SAFETY: the size of the layout is not zero.
         let block = || NonNull::new(unsafe { alloc(BLOCK) }).unwrap();
-        let free = Free { first: Cell::new(null_mut()), count: Cell::new(0) };
+        let free = Free { first: Cell::new(null_mut()), count: Cell::new(0), limit: Cell::new(KEPT) };
         assert!(free.pop().is_none());
         let (one, two) = (block(), block());
         for block in [one, two] {
@@ -169,5 +199,6 @@ mod tests {
         assert!(!unsafe { free.push(left) });
         // SAFETY: the list did not accept the block.
         unsafe { dealloc(left.as_ptr(), BLOCK) };
+        free.clear();
     }
 }

@@ -134,17 +134,23 @@ impl Drop for BorrowedSlots {
 }
 
 /// The slots that a thread owns: one `ThreadSlots` for each domain.
-struct LocalSlots {
-    /// The domain that the thread used last. The slots in `all` keep the domain alive.
+struct LocalSlots(RefCell<Vec<Arc<ThreadSlots>>>);
+
+/// The slots that a thread used last. This type has no destructor, because the state of a thread-local value with a
+/// destructor is checked at each access.
+struct LastSlots {
+    /// The domain of the slots. The slots in [`LOCAL`] keep it alive. Null if the thread has used no slots yet, or has
+    /// returned its slots.
     domain: Cell<*const HazardDomain>,
-    /// The thread's slots in `domain`.
-    current: Cell<*const ThreadSlots>,
-    all: RefCell<Vec<Arc<ThreadSlots>>>,
+    slots: Cell<*const ThreadSlots>,
 }
 
 per_thread! {
-    static LOCAL: LocalSlots =
-        const { LocalSlots { domain: Cell::new(null()), current: Cell::new(null()), all: RefCell::new(Vec::new()) } };
+    static LOCAL: LocalSlots = const { LocalSlots(RefCell::new(Vec::new())) };
+}
+
+per_thread! {
+    static LAST: LastSlots = const { LastSlots { domain: Cell::new(null()), slots: Cell::new(null()) } };
 }
 
 process_wide! {
@@ -168,8 +174,8 @@ pub(crate) fn free_unused() {
 
 impl Drop for LocalSlots {
     fn drop(&mut self) {
-        self.domain.set(null());
-        let all = std::mem::take(&mut *self.all.borrow_mut());
+        let _ = LAST.try_with(|last| last.domain.set(null()));
+        let all = std::mem::take(&mut *self.0.borrow_mut());
         for slots in all {
             // After this store, another thread may claim the slots. That thread continues their counters.
             slots.taken.store(false, Ordering::Release);
@@ -179,10 +185,9 @@ impl Drop for LocalSlots {
 }
 
 impl LocalSlots {
-    /// Finds or creates this thread's slots in a domain, and stores them as the current slots.
-    #[cold]
-    fn select(&self, domain: &Arc<HazardDomain>) -> *const ThreadSlots {
-        let mut all = self.all.borrow_mut();
+    /// Finds or creates this thread's slots in a domain.
+    fn find(&self, domain: &Arc<HazardDomain>) -> *const ThreadSlots {
+        let mut all = self.0.borrow_mut();
         all.retain(|slots| !slots.domain.is_freed());
         let known = all.iter().find(|slots| Arc::ptr_eq(&slots.domain, domain)).cloned();
         let slots = known.unwrap_or_else(|| {
@@ -190,20 +195,30 @@ impl LocalSlots {
             all.push(Arc::clone(&slots));
             slots
         });
-        self.current.set(Arc::as_ptr(&slots));
-        self.domain.set(Arc::as_ptr(domain));
-        self.current.get()
+        Arc::as_ptr(&slots)
     }
+}
+
+/// Finds or creates this thread's slots in a domain, and stores them as the slots that the thread used last. Returns
+/// null if the thread is ending.
+#[cold]
+#[inline(never)]
+fn select(domain: &Arc<HazardDomain>) -> *const ThreadSlots {
+    let Ok(slots) = LOCAL.try_with(|local| local.find(domain)) else { return null() };
+    let _ = LAST.try_with(|last| {
+        last.slots.set(slots);
+        last.domain.set(Arc::as_ptr(domain));
+    });
+    slots
 }
 
 /// Returns this thread's slots in a domain, or `None` if the thread is ending. The slots live as long as both the
 /// client and the thread exist.
 #[inline]
 fn local_slots(domain: &Arc<HazardDomain>) -> Option<NonNull<ThreadSlots>> {
-    let find = |local: &LocalSlots| {
-        if local.domain.get() == Arc::as_ptr(domain) { local.current.get() } else { local.select(domain) }
-    };
-    NonNull::new(LOCAL.try_with(find).ok()?.cast_mut())
+    let find = |last: &LastSlots| if last.domain.get() == Arc::as_ptr(domain) { last.slots.get() } else { null() };
+    let last = LAST.try_with(find).unwrap_or(null());
+    NonNull::new(if last.is_null() { select(domain) } else { last }.cast_mut())
 }
 
 impl ThreadSlots {

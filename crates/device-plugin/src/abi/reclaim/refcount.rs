@@ -71,7 +71,6 @@ impl<T: Reclaimed> Counted<T> {
     /// # Safety
     ///
     /// The caller owns a counted reference, which this call releases.
-    #[inline]
     unsafe fn release(this: NonNull<Self>) {
         // SAFETY: the caller's reference keeps the value alive until it is subtracted.
         let counter = unsafe { &(*this.as_ptr()).count };

@@ -375,6 +375,7 @@ impl<B: Backend> BufferHandle<B> {
     /// # Safety
     ///
     /// V2 (handles): the handle came from [`BufferHandle::new`], and the caller does not use it again.
+    #[inline(always)]
     pub(crate) unsafe fn destroy(this: NonNull<Self>) {
         // SAFETY: V2 (handles): the handle is live until this function frees it.
         let buffer = unsafe { this.as_ref() };
@@ -385,6 +386,20 @@ impl<B: Backend> BufferHandle<B> {
             // exists.
             return unsafe { buffer_pool::free(this) };
         }
+        // SAFETY: V2 (handles), which the caller promises.
+        unsafe { Self::destroy_used(this) };
+    }
+
+    /// Destroys the framework's handle of a buffer that has other uses or is retired.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`BufferHandle::destroy`] apply.
+    #[cold]
+    #[inline(never)]
+    unsafe fn destroy_used(this: NonNull<Self>) {
+        // SAFETY: V2 (handles): the handle is live until this function frees it.
+        let buffer = unsafe { this.as_ref() };
         // The framework destroys a buffer only after all executions that use it (V2), so the buffer need not stay
         // retired.
         buffer.client.retired.remove(this);
