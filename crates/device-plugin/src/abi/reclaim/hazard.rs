@@ -200,25 +200,23 @@ impl LocalSlots {
 }
 
 /// Finds or creates this thread's slots in a domain, and stores them as the slots that the thread used last. Returns
-/// null if the thread is ending.
+/// `None` if the thread is ending.
 #[cold]
-#[inline(never)]
-fn select(domain: &Arc<HazardDomain>) -> *const ThreadSlots {
-    let Ok(slots) = LOCAL.try_with(|local| local.find(domain)) else { return null() };
+fn select(domain: &Arc<HazardDomain>) -> Option<NonNull<ThreadSlots>> {
+    let slots = LOCAL.try_with(|local| local.find(domain)).ok()?;
     let _ = LAST.try_with(|last| {
         last.slots.set(slots);
         last.domain.set(Arc::as_ptr(domain));
     });
-    slots
+    NonNull::new(slots.cast_mut())
 }
 
-/// Returns this thread's slots in a domain, or `None` if the thread is ending. The slots live as long as both the
-/// client and the thread exist.
+/// Returns this thread's slots in a domain if they are the slots that the thread used last. If it returns `None`, use
+/// [`select`]. The slots live as long as both the client and the thread exist.
 #[inline]
-fn local_slots(domain: &Arc<HazardDomain>) -> Option<NonNull<ThreadSlots>> {
+fn last_slots(domain: &Arc<HazardDomain>) -> Option<NonNull<ThreadSlots>> {
     let find = |last: &LastSlots| if last.domain.get() == Arc::as_ptr(domain) { last.slots.get() } else { null() };
-    let last = LAST.try_with(find).unwrap_or(null());
-    NonNull::new(if last.is_null() { select(domain) } else { last }.cast_mut())
+    NonNull::new(LAST.try_with(find).unwrap_or(null()).cast_mut())
 }
 
 impl ThreadSlots {
@@ -286,12 +284,9 @@ impl HazardDomain {
     /// afterwards, or the other thread sees the bits when it calls [`HazardDomain::is_protected`] afterwards.
     #[inline(always)]
     pub(crate) fn protect(self: &Arc<Self>, bits: u64) -> Guard {
-        let (slots, own) = match local_slots(self) {
+        let (slots, own) = match last_slots(self) {
             Some(slots) => (slots, None),
-            None => {
-                let own = self.take_slots();
-                (NonNull::from(&*own), Some(BorrowedSlots(own)))
-            }
+            None => self.other_slots(),
         };
         // SAFETY: V9 (hazard pointers): the slots belong to this thread or to `own`, and the client lives until the
         // execution ends.
@@ -305,13 +300,39 @@ impl HazardDomain {
         Guard { slots, before, depth, _own: own }
     }
 
+    /// Returns the slots for an execution on this thread: the slots of the thread, or borrowed slots if the thread is
+    /// ending.
+    #[cold]
+    #[inline(never)]
+    fn other_slots(self: &Arc<Self>) -> (NonNull<ThreadSlots>, Option<BorrowedSlots>) {
+        if let Some(slots) = select(self) {
+            return (slots, None);
+        }
+        let own = self.take_slots();
+        (NonNull::from(&*own), Some(BorrowedSlots(own)))
+    }
+
     /// Returns the counter of outputs that this thread destroys.
     #[inline(always)]
     pub(crate) fn output_counter(self: &Arc<Self>) -> OutputCounter {
-        match local_slots(self) {
+        match last_slots(self) {
             Some(slots) => OutputCounter(Ok(slots)),
-            None => OutputCounter(Err(Arc::clone(self))),
+            None => self.other_counter(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn other_counter(self: &Arc<Self>) -> OutputCounter {
+        OutputCounter(select(self).ok_or_else(|| Arc::clone(self)))
+    }
+
+    /// Counts an output that an ending thread destroyed. Frees the owner if this was the last output.
+    #[cold]
+    #[inline(never)]
+    fn count_elsewhere(self: Arc<Self>) {
+        self.elsewhere.fetch_add(1, Ordering::SeqCst);
+        self.free_if_unused();
     }
 
     /// Returns whether any execution may use a buffer with this bit. Ignores the execution that holds the guard `own`.
@@ -402,10 +423,7 @@ impl OutputCounter {
         match self.0 {
             // SAFETY: V9 (hazard pointers): the slots belong to this thread, which is not ending.
             Ok(slots) => unsafe { slots.as_ref() }.count_destroyed(1),
-            Err(domain) => {
-                domain.elsewhere.fetch_add(1, Ordering::SeqCst);
-                domain.free_if_unused();
-            }
+            Err(domain) => domain.count_elsewhere(),
         }
     }
 }

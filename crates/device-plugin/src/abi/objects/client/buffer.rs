@@ -149,6 +149,7 @@ impl<B: Backend> BufferHandle<B> {
         is_dynamic: bool,
     ) -> NonNull<Self> {
         buffer_pool::new(|| Self {
+            form: form.clone(),
             state: AtomicUsize::new(1),
             value: UnsafeCell::new(value),
             external: AtomicU32::new(0),
@@ -156,7 +157,6 @@ impl<B: Backend> BufferHandle<B> {
             ready,
             client: client.into(),
             placement,
-            form: form.clone(),
         })
     }
 
@@ -274,7 +274,13 @@ impl<B: Backend> BufferHandle<B> {
     /// Returns the bit of this buffer in the Bloom filters of the hazard domain.
     #[inline]
     pub(crate) fn bit(&self) -> u64 {
-        1 << ((std::ptr::from_ref(self).addr() >> 6) & 63)
+        Self::bit_of(std::ptr::from_ref(self))
+    }
+
+    /// Returns the bit of the buffer at this address. Does not access the buffer.
+    #[inline]
+    pub(crate) fn bit_of(buffer: *const Self) -> u64 {
+        1 << ((buffer.addr() >> 6) & 63)
     }
 
     /// Drops the value of a deleted buffer without uses, or retires the buffer if an execution other than that of `own`
@@ -507,6 +513,13 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
     /// Deletes the donated buffers.
     #[inline]
     pub(crate) fn delete_donated(&self) {
+        if !self.donated.is_empty() {
+            self.delete_marked();
+        }
+    }
+
+    #[inline(never)]
+    fn delete_marked(&self) {
         for (handle, donated) in self.handles.iter().zip(self.donated.iter()) {
             if *donated {
                 handle.delete(Some(self.guard));
