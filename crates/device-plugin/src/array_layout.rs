@@ -45,10 +45,11 @@ pub(crate) struct Stored {
 impl Clone for ArrayLayout {
     #[inline]
     fn clone(&self) -> Self {
-        // Clone `more` first. The compiler can then copy the other fields directly to the place of the clone, instead
-        // of keeping them elsewhere during the atomic addition.
+        // Clone `more` first, and copy the extents one by one. The compiler can then keep them in registers. Otherwise
+        // it copies them to the stack first.
         let more = self.more.clone();
-        Self { element_type: self.element_type, rank: self.rank, few: self.few, more }
+        let [first, second, third, fourth] = self.few;
+        Self { element_type: self.element_type, rank: self.rank, few: [first, second, third, fourth], more }
     }
 }
 

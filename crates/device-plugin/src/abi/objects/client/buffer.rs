@@ -149,7 +149,6 @@ impl<B: Backend> BufferHandle<B> {
         is_dynamic: bool,
     ) -> NonNull<Self> {
         buffer_pool::new(|| Self {
-            form: form.clone(),
             state: AtomicUsize::new(1),
             value: UnsafeCell::new(value),
             external: AtomicU32::new(0),
@@ -157,6 +156,7 @@ impl<B: Backend> BufferHandle<B> {
             ready,
             client: client.into(),
             placement,
+            form: form.clone(),
         })
     }
 

@@ -11,7 +11,7 @@ use crate::abi::objects::client::state::Client;
 use crate::abi::objects::executable::deferred_launch::{Results, defer};
 use crate::abi::objects::executable::execute_options::{Options, read_all, read_callbacks, read_options};
 use crate::abi::objects::executable::launches::{
-    LaunchExtras, Launches, ReclaimAfterLaunch, bits, expect_complete, finish, prepare,
+    LaunchExtras, Launches, ReclaimAfterLaunch, expect_complete, finish, prepare,
 };
 use crate::abi::objects::executable::pending_arguments;
 use crate::abi::objects::executable::state::LoadedExecutable;
@@ -25,6 +25,8 @@ use crate::profiler;
 use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placement, Result};
 
 /// The properties that all launches of one call share.
+///
+/// The methods take a `Call` by value, and the usual ones are inlined, so that a usual call keeps it in registers.
 struct Call<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
     /// The framework's handle of the same executable. Deferred launches increment its reference count.
@@ -49,14 +51,23 @@ struct Request {
     profiled: Option<&'static str>,
 }
 
+impl<B: Backend> Clone for Call<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend> Copy for Call<'_, B> {}
+
 impl<'a, B: Backend> Call<'a, B> {
-    /// Returns the arguments of the device at index `at` in the list of devices of the call.
+    /// Returns the arguments of the device at index `at` in the list of devices of the call, and their bits in the
+    /// Bloom filter of the hazard domain.
     ///
     /// # Safety
     ///
     /// V3 (arrays and text) holds for the list, and V2 (handles) for the buffers.
     #[inline(always)]
-    unsafe fn arguments(&self, at: usize) -> Result<&'a [&'a BufferHandle<B>]> {
+    unsafe fn arguments(self, at: usize) -> Result<(&'a [&'a BufferHandle<B>], u64)> {
         let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
         // SAFETY: V3 (arrays and text) and V2 (handles), which the caller promises.
         unsafe { handles(list, self.executable.parameter_forms.len()) }
@@ -68,7 +79,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// V3 (arrays and text) holds for the list.
     #[inline(always)]
-    unsafe fn outputs(&self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
+    unsafe fn outputs(self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
         let list = self.output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
         // SAFETY: V3 (arrays and text), which the caller promises.
         unsafe { ffi_read::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
@@ -77,7 +88,7 @@ impl<'a, B: Backend> Call<'a, B> {
     /// Checks that the arguments of the launch on `device` fit the parameters of the program and can be used. Returns
     /// whether all arguments are ready.
     #[inline(always)]
-    fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
+    fn check(self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
         let client = &*self.executable.client;
         let mut ready = true;
         for (index, (handle, form)) in handles.iter().zip(&self.executable.parameter_forms).enumerate() {
@@ -85,7 +96,7 @@ impl<'a, B: Backend> Call<'a, B> {
                 return Err(misfit(index, handle, form, device, client));
             }
             if !handle.is_usable() {
-                return Err(deleted().context(format_args!("argument {index}")));
+                return Err(deleted_argument(index));
             }
             if !handle.ready.is_born_ready() {
                 ready &= pending_arguments::is_ready(index, handle)?;
@@ -104,15 +115,15 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// V2 (handles) and V3 (arrays and text) hold for the lists.
     #[inline(always)]
-    unsafe fn run(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
+    unsafe fn run(self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
         let executable = self.executable;
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
-        let handles = unsafe { self.arguments(0) }?;
+        let (handles, bits) = unsafe { self.arguments(0) }?;
         {
             // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
             let list = unsafe { self.outputs(0) }?;
             let _afterwards = ReclaimAfterLaunch(&executable.client);
-            let guard = executable.client.hazards.protect(bits(handles));
+            let guard = executable.client.hazards.protect(bits);
             if self.check(device, handles)? {
                 let usual = (ExecuteOptions::new(self.launch_id), HostChannels::default());
                 let (place, arguments) = ((device, placements), (handles, self.donated));
@@ -140,7 +151,7 @@ impl<'a, B: Backend> Call<'a, B> {
     /// callbacks.
     #[inline(never)]
     unsafe fn run_all(
-        &self,
+        self,
         devices: &[usize],
         placements: &[&[Placement]],
         events: &mut [*mut PJRT_Event],
@@ -148,11 +159,13 @@ impl<'a, B: Backend> Call<'a, B> {
     ) -> Result<()> {
         let executable = self.executable;
         // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
-        let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
+        let arguments = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
+        let bits = arguments.iter().fold(0, |all, (_, bits)| all | bits);
+        let handles: Vec<_> = arguments.into_iter().map(|(handles, _)| handles).collect();
         // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
         let lists = (0..devices.len()).map(|at| unsafe { self.outputs(at) }).collect::<Result<Vec<_>>>()?;
         let _afterwards = ReclaimAfterLaunch(&executable.client);
-        let guard = executable.client.hazards.protect(handles.iter().fold(0, |all, handles| all | bits(handles)));
+        let guard = executable.client.hazards.protect(bits);
         for (device, handles) in devices.iter().zip(&handles) {
             self.check(*device, handles)?;
         }
@@ -179,43 +192,99 @@ impl<'a, B: Backend> Call<'a, B> {
         }
         Ok(())
     }
+}
 
-    /// Runs a program with all options that the framework passed. Records the call if a profile is being recorded.
-    /// `talks` specifies whether the framework passed send or receive callbacks.
+/// The lists of a call, with one element for each device.
+struct Lists<'a> {
+    arguments: &'a [*const *mut PJRT_Buffer],
+    outputs: &'a [*mut *mut PJRT_Buffer],
+    events: &'a mut [*mut PJRT_Event],
+}
+
+impl Lists<'_> {
+    /// Reads the lists of a call on `count` devices.
     ///
     /// # Safety
     ///
-    /// V1 (argument structs) to V4 (callbacks) hold for `args`. The arrays in `self` and `events` come from `args`.
-    #[cold]
-    #[inline(never)]
-    unsafe fn run_general<P: DevicePlugin<Backend = B>>(
-        &self,
-        args: &mut PJRT_LoadedExecutable_Execute_Args,
-        devices: &[usize],
-        placements: &[&[Placement]],
-        events: &mut [*mut PJRT_Event],
-        talks: bool,
-    ) -> Result<()> {
-        // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
-        let options = unsafe { read_all(args.options) }?;
-        // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
-        let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
-        let mut request = Request { options, callbacks, profiled: None };
-        let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::NAME);
-        let _scope = profiler::scope();
-        if profiler::is_recording() {
-            request.profiled = Some(P::NAME);
-            let executable = &self.executable.executable;
-            span.note("program", executable.info.name.as_str());
-            executable.last_profile.record(P::NAME, &executable.info, &executable.program);
-            // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
-            if let Some(context) = unsafe { trace::context_id::<slot::PJRT_LoadedExecutable_Execute>(args) } {
-                span.note("context_id", context);
-            }
-        }
-        // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
-        unsafe { self.run_all(devices, placements, events, request) }
+    /// V3 (arrays and text) holds for the lists in `args`.
+    #[inline(always)]
+    unsafe fn read<B: Backend>(
+        args: &PJRT_LoadedExecutable_Execute_Args,
+        executable: &LoadedExecutable<B>,
+        count: usize,
+    ) -> Result<Self> {
+        let arguments = match args.num_args {
+            0 => &[],
+            // SAFETY: V3 (arrays and text), which the caller promises.
+            _ => unsafe { ffi_read::slice(args.argument_lists, count, "argument_lists") }?,
+        };
+        let outputs = match executable.output_forms.len() {
+            0 => &[],
+            // SAFETY: V3 (arrays and text), which the caller promises.
+            _ => unsafe { ffi_read::slice(args.output_lists, count, "output_lists") }?,
+        };
+        let events: &mut [*mut PJRT_Event] = match args.device_complete_events {
+            events if events.is_null() => &mut [],
+            // SAFETY: V3 (arrays and text), which the caller promises.
+            events => unsafe { ffi_read::slice_mut(events, count, "device_complete_events") }?,
+        };
+        Ok(Self { arguments, outputs, events })
     }
+}
+
+/// Runs a program with all options that the framework passed, on any number of devices. Records the call if a profile
+/// is being recorded. `chosen` is the device that the framework chose, if any.
+///
+/// # Safety
+///
+/// V1 (argument structs) to V4 (callbacks) hold for `args`.
+#[cold]
+#[inline(never)]
+unsafe fn run_general<P: DevicePlugin>(
+    mut args: PJRT_LoadedExecutable_Execute_Args,
+    executable: &LoadedExecutable<P::Backend>,
+    chosen: Option<usize>,
+    Options { launch_id, kept, .. }: Options<'_>,
+) -> Result<()> {
+    let devices = chosen.as_ref().map_or(executable.devices.as_slice(), std::slice::from_ref);
+    // SAFETY: V3 (arrays and text), which the caller promises.
+    let lists = unsafe { Lists::read(&args, executable, devices.len()) }?;
+    let donated = if executable.donates { donations(executable, kept) } else { Cow::Borrowed(&[][..]) };
+    let elsewhere;
+    let placements: Vec<&[Placement]> = match chosen {
+        None => executable.placements.iter().map(Vec::as_slice).collect(),
+        Some(device) => {
+            elsewhere = executable.placements_on(device)?;
+            vec![&*elsewhere]
+        }
+    };
+    // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
+    let options = unsafe { read_all(args.options) }?;
+    // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
+    let callbacks = unsafe { read_callbacks(args.options) }?;
+    let mut request = Request { options, callbacks, profiled: None };
+    let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::NAME);
+    let _scope = profiler::scope();
+    if profiler::is_recording() {
+        request.profiled = Some(P::NAME);
+        let executable = &executable.executable;
+        span.note("program", executable.info.name.as_str());
+        executable.last_profile.record(P::NAME, &executable.info, &executable.program);
+        // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
+        if let Some(context) = unsafe { trace::context_id::<slot::PJRT_LoadedExecutable_Execute>(&raw mut args) } {
+            span.note("context_id", context);
+        }
+    }
+    let call = Call {
+        executable,
+        counted: args.executable.cast_const().cast(),
+        argument_lists: lists.arguments,
+        output_lists: lists.outputs,
+        donated: &donated,
+        launch_id,
+    };
+    // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
+    unsafe { call.run_all(devices, &placements, lists.events, request) }
 }
 
 /// Returns, for each parameter, whether its argument is donated. `kept` contains the indices of the arguments that the
@@ -230,21 +299,42 @@ fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) 
     donated
 }
 
-/// Reads an array of `len` buffer handles, and returns an error if a handle is null.
+/// Reads an array of `len` buffer handles, and returns an error if a handle is null. Also returns the bits of the
+/// buffers in the Bloom filter of the hazard domain.
 ///
 /// # Safety
 ///
 /// V3 (arrays and text) holds for the list, and V2 (handles) for the buffers.
 #[inline(always)]
-unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> Result<&'a [&'a BufferHandle<B>]> {
+unsafe fn handles<'a, B: Backend>(
+    list: *const *mut PJRT_Buffer,
+    len: usize,
+) -> Result<(&'a [&'a BufferHandle<B>], u64)> {
     // SAFETY: V3 (arrays and text) and V2 (handles), which the caller promises.
     let list = unsafe { ffi_read::slice(list, len, "argument_lists[i]") }?;
-    if let Some(index) = list.iter().position(|buffer| buffer.is_null()) {
-        return Err(Error::argument(format!("argument {index} is null")));
+    let mut bits = 0;
+    for (index, buffer) in list.iter().enumerate() {
+        if buffer.is_null() {
+            return Err(null_argument(index));
+        }
+        bits |= BufferHandle::<B>::bit_of(buffer.cast_const().cast());
     }
     // SAFETY: V2 (handles) and V5 (opaque types): a buffer that is not null points to a `BufferHandle`, which lives
     // until the call returns.
-    unsafe { ffi_read::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }
+    let handles = unsafe { ffi_read::slice(list.as_ptr().cast::<&BufferHandle<B>>(), len, "argument_lists[i]") }?;
+    Ok((handles, bits))
+}
+
+#[cold]
+#[inline(never)]
+fn null_argument(index: usize) -> Error {
+    Error::argument(format!("argument {index} is null"))
+}
+
+#[cold]
+#[inline(never)]
+fn deleted_argument(index: usize) -> Error {
+    deleted().context(format_args!("argument {index}"))
 }
 
 /// Returns whether an argument belongs to the client and the device of the launch, and has the element type, extents
@@ -291,75 +381,73 @@ entries! {
     PJRT_LoadedExecutable_Execute(args, executable) {
         let executable: &LoadedExecutable<P::Backend> = executable;
         if executable.is_deleted() {
-            return Err(Error::argument("the executable was deleted"));
+            return Err(deleted_executable());
         }
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
-        let Options { launch_id, kept, talks, has_more } = unsafe { read_options(args.options.cast_const()) }?;
+        let options = unsafe { read_options(args.options.cast_const()) }?;
         if executable.devices.is_empty() && args.execute_device.is_null() && args.num_devices == 0 {
             // The program runs only on devices of other processes. Frameworks call this function in this process, too,
             // but pass no arguments.
             return Ok(());
         }
         if args.num_args != executable.parameter_forms.len() {
-            return Err(Error::argument(format!(
-                "{} arguments were passed, but the program has {} parameters",
-                args.num_args,
-                executable.parameter_forms.len()
-            )));
+            return Err(wrong_arguments(args.num_args, executable.parameter_forms.len()));
         }
         let chosen = chosen_device(executable, args.execute_device)?;
-        let devices = chosen.as_ref().map_or(executable.devices.as_slice(), std::slice::from_ref);
-        if args.num_devices != devices.len() {
-            return Err(Error::argument(format!(
-                "num_devices is {}, but the program runs on {} here",
-                args.num_devices,
-                devices.len()
-            )));
+        let num_devices = if chosen.is_some() { 1 } else { executable.devices.len() };
+        if args.num_devices != num_devices {
+            return Err(wrong_devices(args.num_devices, num_devices));
         }
-        let argument_lists = match args.num_args {
-            0 => &[],
-            // SAFETY: V3 (arrays and text).
-            _ => unsafe { ffi_read::slice(args.argument_lists, devices.len(), "argument_lists") }?,
-        };
-        let output_lists = match executable.output_forms.len() {
-            0 => &[],
-            // SAFETY: V3 (arrays and text).
-            _ => unsafe { ffi_read::slice(args.output_lists, devices.len(), "output_lists") }?,
-        };
-        let events: &mut [*mut PJRT_Event] = match args.device_complete_events {
-            events if events.is_null() => &mut [],
-            // SAFETY: V3 (arrays and text).
-            events => unsafe { ffi_read::slice_mut(events, devices.len(), "device_complete_events") }?,
-        };
-        let left;
-        let donated = if executable.donates {
-            left = donations(executable, kept);
-            &*left
-        } else {
-            &[]
-        };
-        let counted = args.executable.cast_const().cast();
-        let call = Call { executable, counted, argument_lists, output_lists, donated, launch_id };
-        let [device] = *devices else {
-            let placements: Vec<_> = executable.placements.iter().map(Vec::as_slice).collect();
-            // SAFETY: V1 (argument structs) to V4 (callbacks).
-            return unsafe { call.run_general::<P>(args, devices, &placements, events, talks) };
-        };
-        let elsewhere;
-        let placements = if chosen.is_none() {
-            executable.placements[0].as_slice()
-        } else {
-            elsewhere = executable.placements_on(device)?;
-            &*elsewhere
-        };
+        let keeps = executable.donates && !options.kept.is_empty();
         // The general path is slower. Use it only if the execution needs one of its features.
-        if talks | has_more | profiler::is_recording() {
+        let usual = if options.has_more | keeps | profiler::is_recording() { None } else { one_device(executable, chosen) };
+        let Some((device, placements)) = usual else {
             // SAFETY: V1 (argument structs) to V4 (callbacks).
-            return unsafe { call.run_general::<P>(args, &[device], &[placements], events, talks) };
-        }
+            return unsafe { run_general::<P>(*args, executable, chosen, options) };
+        };
+        // SAFETY: V3 (arrays and text).
+        let lists = unsafe { Lists::read(args, executable, 1) }?;
+        let call = Call {
+            executable,
+            counted: args.executable.cast_const().cast(),
+            argument_lists: lists.arguments,
+            output_lists: lists.outputs,
+            donated: if executable.donates { &executable.donated } else { &[] },
+            launch_id: options.launch_id,
+        };
         // SAFETY: V2 (handles) and V3 (arrays and text).
-        unsafe { call.run(device, placements, events) }
+        unsafe { call.run(device, placements, lists.events) }
     }
+}
+
+#[cold]
+#[inline(never)]
+fn deleted_executable() -> Error {
+    Error::argument("the executable was deleted")
+}
+
+#[cold]
+#[inline(never)]
+fn wrong_arguments(passed: usize, parameters: usize) -> Error {
+    Error::argument(format!("{passed} arguments were passed, but the program has {parameters} parameters"))
+}
+
+#[cold]
+#[inline(never)]
+fn wrong_devices(passed: usize, devices: usize) -> Error {
+    Error::argument(format!("num_devices is {passed}, but the program runs on {devices} here"))
+}
+
+/// Returns the device of the launch and the placements of its outputs. Returns `None` if there are several launches, or
+/// if the program was not compiled for the device.
+#[inline(always)]
+fn one_device<B: Backend>(executable: &LoadedExecutable<B>, chosen: Option<usize>) -> Option<(usize, &[Placement])> {
+    let at = match chosen {
+        None if executable.devices.len() == 1 => 0,
+        None => return None,
+        Some(device) => executable.devices.iter().position(|assigned| *assigned == device)?,
+    };
+    Some((*executable.devices.get(at)?, executable.placements.get(at)?))
 }
 
 /// Returns the index of the device that the framework chose, or `None` if the framework chose no device.

@@ -25,31 +25,31 @@ unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> 
 }
 
 /// The options that every execution needs.
+#[derive(Clone, Copy)]
 pub(crate) struct Options<'a> {
     pub(crate) launch_id: i32,
     /// Indices of the arguments that the framework does not donate.
     pub(crate) kept: &'a [i64],
-    /// Whether the framework passed send or receive callbacks.
-    pub(crate) talks: bool,
-    /// Whether further options may be set. [`read_all`] reads all options.
+    /// Whether further options or callbacks may be set. [`read_all`] and [`read_callbacks`] read them.
     pub(crate) has_more: bool,
 }
 
-/// Reads the framework's send and receive callbacks.
+/// Reads the framework's send and receive callbacks. Returns `None` if the framework passed none.
 ///
 /// # Safety
 ///
 /// V1 (argument structs) holds for the options.
 #[cold]
-pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Result<Callbacks> {
+pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Result<Option<Callbacks>> {
     // SAFETY: V1 (argument structs), which the caller promises.
     let options = unsafe { ffi_read::nested(options, "options") }?;
-    Ok(Callbacks {
+    let callbacks = Callbacks {
         send: options.send_callbacks,
         num_send: options.num_send_ops,
         recv: options.recv_callbacks,
         num_recv: options.num_recv_ops,
-    })
+    };
+    Ok((callbacks.num_send | callbacks.num_recv != 0).then_some(callbacks))
 }
 
 /// Reads the options that every execution needs.
@@ -63,7 +63,7 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     // The structs of all supported frameworks contain these options.
     const { assert!(READ <= PJRT_ExecuteOptions::MIN_SIZE) };
     if options.is_null() || !options.is_aligned() {
-        return Err(Error::argument(if options.is_null() { "options is null" } else { "options is not aligned" }));
+        return Err(no_options(options));
     }
     // SAFETY: V1 (argument structs): every struct begins with its size.
     let size = unsafe { options.cast::<usize>().read() };
@@ -82,9 +82,17 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     let num_kept: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices)) };
     // SAFETY: V3 (arrays and text).
     let kept = unsafe { ffi_read::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
+    let has_callbacks = sends | receives != 0;
     // SAFETY: V1 (argument structs) and V3 (arrays and text).
-    let has_more = size > READ && unsafe { has_more(options, size) };
-    Ok(Options { launch_id, kept, talks: sends | receives != 0, has_more })
+    let has_more = has_callbacks || size > READ && unsafe { has_more(options, size) };
+    Ok(Options { launch_id, kept, has_more })
+}
+
+/// Returns the error for a null or misaligned pointer to the options.
+#[cold]
+#[inline(never)]
+fn no_options(options: *const PJRT_ExecuteOptions) -> Error {
+    Error::argument(if options.is_null() { "options is null" } else { "options is not aligned" })
 }
 
 /// Returns whether the framework set an option that most frameworks leave empty. Also returns true for structs of API
@@ -97,13 +105,14 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
 unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     const CALLBACKS: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
     const CUSTOM: usize = offset_of!(PJRT_ExecuteOptions, num_custom_options) + size_of::<usize>();
-    if size < CALLBACKS {
+    let custom = if size >= CUSTOM {
+        // SAFETY: V1 (argument structs): the field is within the size.
+        unsafe { field::<usize>(options, offset_of!(PJRT_ExecuteOptions, num_custom_options)) }
+    } else if size >= CALLBACKS {
+        0
+    } else {
         return true;
-    }
-    // SAFETY: V1 (argument structs): the field is within the size.
-    if size >= CUSTOM && unsafe { field::<usize>(options, offset_of!(PJRT_ExecuteOptions, num_custom_options)) } != 0 {
-        return true;
-    }
+    };
     // SAFETY: V1 (argument structs): the field is within the size.
     let context: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, context)) };
     // SAFETY: V1 (argument structs): the field is within the size.
@@ -117,7 +126,7 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     let major_to_minor: u8 = unsafe { field(options, MAJOR_TO_MINOR) };
     // SAFETY: V1 (argument structs): the field is within the size.
     let location: *const c_char = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, call_location)) };
-    if context | tasks | slices | outputs != 0 || major_to_minor != 0 {
+    if custom | context | tasks | slices | outputs | usize::from(major_to_minor) != 0 {
         return true;
     }
     // Most frameworks pass a null pointer or an empty string as `call_location`.
