@@ -15,7 +15,7 @@ use crate::{ElementType, Error, Layout, Result, Shape};
 /// that copying or comparing them takes only a few instructions.
 pub(crate) struct ArrayLayout {
     pub(crate) element_type: ElementType,
-    /// Number of extents in `few` if `more` is `None`, else zero.
+    /// Number of extents in `few` if `more` is `None`, else [`Self::MORE`].
     rank: u8,
     /// The extents, padded with zeros, if `more` is `None`. All zero if `more` is set.
     few: [i64; ArrayLayout::FEW],
@@ -61,15 +61,19 @@ impl PartialEq for ArrayLayout {
         self.element_type == other.element_type
             && self.rank == other.rank
             && self.few == other.few
-            && match (&self.more, &other.more) {
-                (None, None) => true,
-                _ => self.has_same_more(other),
-            }
+            // Since the ranks are equal, either both layouts have `more` or none.
+            && (self.more.is_none() || self.has_same_more(other))
     }
 }
 
 impl ArrayLayout {
     const FEW: usize = 4;
+    /// The `rank` of a layout with `more`.
+    const MORE: u8 = u8::MAX;
+
+    fn with_more(element_type: ElementType, more: More) -> Self {
+        Self { element_type, rank: Self::MORE, few: [0; Self::FEW], more: Some(Arc::new(more)) }
+    }
 
     /// Returns whether the `more` fields of both layouts are equal. Not inlined, so that `eq` stays small for arrays
     /// without `more`.
@@ -87,7 +91,10 @@ impl ArrayLayout {
                 few.copy_from_slice(&shape.dimensions);
                 new.rank = rank;
             }
-            _ => new.more = Some(Arc::new(More { dims: shape.dimensions.as_slice().into(), stored: None })),
+            _ => {
+                let more = More { dims: shape.dimensions.as_slice().into(), stored: None };
+                return Self::with_more(shape.element_type, more);
+            }
         }
         new
     }
@@ -103,8 +110,7 @@ impl ArrayLayout {
         }
         let (tile_dims, tile_ranks) = (layout.tiles.concat(), layout.tiles.iter().map(Vec::len).collect());
         let stored = Some(Stored { layout, dims, tile_dims, tile_ranks });
-        let more = Some(Arc::new(More { dims: shape.dimensions.as_slice().into(), stored }));
-        Ok(Self { element_type: shape.element_type, rank: 0, few: [0; Self::FEW], more })
+        Ok(Self::with_more(shape.element_type, More { dims: shape.dimensions.as_slice().into(), stored }))
     }
 
     pub(crate) fn dims(&self) -> &[i64] {

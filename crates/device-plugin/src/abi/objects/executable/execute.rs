@@ -29,6 +29,8 @@ use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placemen
 /// The methods take a `Call` by value, and the usual ones are inlined, so that a usual call keeps it in registers.
 struct Call<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
+    /// The layouts of the parameters.
+    forms: &'a [ArrayLayout],
     /// The framework's handle of the same executable. Deferred launches increment its reference count.
     counted: *const LoadedExecutable<B>,
     /// For each device, the array of its arguments, with one buffer for each parameter. Empty if the program has no
@@ -70,7 +72,7 @@ impl<'a, B: Backend> Call<'a, B> {
     unsafe fn arguments(self, at: usize) -> Result<(&'a [&'a BufferHandle<B>], u64)> {
         let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
         // SAFETY: V3 (arrays and text) and V2 (handles), which the caller promises.
-        unsafe { handles(list, self.executable.parameter_forms.len()) }
+        unsafe { handles(list, self.forms.len()) }
     }
 
     /// Returns the array that receives the outputs of the device at index `at` in the list of devices of the call.
@@ -91,7 +93,7 @@ impl<'a, B: Backend> Call<'a, B> {
     fn check(self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
         let client = &*self.executable.client;
         let mut ready = true;
-        for (index, (handle, form)) in handles.iter().zip(&self.executable.parameter_forms).enumerate() {
+        for (index, (handle, form)) in handles.iter().zip(self.forms).enumerate() {
             if !fits(handle, form, device, client) {
                 return Err(misfit(index, handle, form, device, client));
             }
@@ -139,8 +141,10 @@ impl<'a, B: Backend> Call<'a, B> {
             }
         }
         let request = Request { options: ExecuteOptions::new(self.launch_id), callbacks: None, profiled: None };
+        // Pass a copy, so that `self` stays in registers.
+        let call = Call { ..self };
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
-        unsafe { self.run_all(&[device], &[placements], events, request) }
+        unsafe { call.run_all(&[device], &[placements], events, request) }
     }
 
     /// Runs a program on any number of devices, with any options. Defers the launches if they must wait for arguments.
@@ -249,7 +253,7 @@ unsafe fn run_general<P: DevicePlugin>(
     let devices = chosen.as_ref().map_or(executable.devices.as_slice(), std::slice::from_ref);
     // SAFETY: V3 (arrays and text), which the caller promises.
     let lists = unsafe { Lists::read(&args, executable, devices.len()) }?;
-    let donated = if executable.donates { donations(executable, kept) } else { Cow::Borrowed(&[][..]) };
+    let donated = donations(executable, kept);
     let elsewhere;
     let placements: Vec<&[Placement]> = match chosen {
         None => executable.placements.iter().map(Vec::as_slice).collect(),
@@ -277,6 +281,7 @@ unsafe fn run_general<P: DevicePlugin>(
     }
     let call = Call {
         executable,
+        forms: &executable.parameter_forms,
         counted: args.executable.cast_const().cast(),
         argument_lists: lists.arguments,
         output_lists: lists.outputs,
@@ -398,21 +403,22 @@ entries! {
         if args.num_devices != num_devices {
             return Err(wrong_devices(args.num_devices, num_devices));
         }
-        let keeps = executable.donates && !options.kept.is_empty();
+        let keeps = !options.kept.is_empty() && !executable.donated.is_empty();
         // The general path is slower. Use it only if the execution needs one of its features.
         let usual = if options.has_more | keeps | profiler::is_recording() { None } else { one_device(executable, chosen) };
         let Some((device, placements)) = usual else {
             // SAFETY: V1 (argument structs) to V4 (callbacks).
-            return unsafe { run_general::<P>(*args, executable, chosen, options) };
+            return unsafe { run_general::<P>(*args, executable, chosen, Options { ..options }) };
         };
         // SAFETY: V3 (arrays and text).
         let lists = unsafe { Lists::read(args, executable, 1) }?;
         let call = Call {
             executable,
+            forms: &executable.parameter_forms,
             counted: args.executable.cast_const().cast(),
             argument_lists: lists.arguments,
             output_lists: lists.outputs,
-            donated: if executable.donates { &executable.donated } else { &[] },
+            donated: &executable.donated,
             launch_id: options.launch_id,
         };
         // SAFETY: V2 (handles) and V3 (arrays and text).

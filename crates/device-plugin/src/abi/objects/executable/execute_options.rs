@@ -59,7 +59,6 @@ pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Resu
 /// V1 (argument structs) to V3 (arrays and text) hold for the options.
 #[inline]
 pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
-    const READ: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
     // The structs of all supported frameworks contain these options.
     const { assert!(READ <= PJRT_ExecuteOptions::MIN_SIZE) };
     if options.is_null() || !options.is_aligned() {
@@ -84,7 +83,7 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     let kept = unsafe { ffi_read::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
     let has_callbacks = sends | receives != 0;
     // SAFETY: V1 (argument structs) and V3 (arrays and text).
-    let has_more = has_callbacks || size > READ && unsafe { has_more(options, size) };
+    let has_more = has_callbacks || unsafe { has_more(options, size) };
     Ok(Options { launch_id, kept, has_more })
 }
 
@@ -95,6 +94,13 @@ fn no_options(options: *const PJRT_ExecuteOptions) -> Error {
     Error::argument(if options.is_null() { "options is null" } else { "options is not aligned" })
 }
 
+/// The end of the options that [`read_options`] reads from every struct.
+const READ: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
+/// The end of the options that [`has_usual_values`] reads.
+const CALLBACKS: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
+/// The end of the last option that [`has_more`] reads.
+const CUSTOM: usize = offset_of!(PJRT_ExecuteOptions, num_custom_options) + size_of::<usize>();
+
 /// Returns whether the framework set an option that most frameworks leave empty. Also returns true for structs of API
 /// versions before 0.112, which may lack the fields that this function checks.
 ///
@@ -103,16 +109,41 @@ fn no_options(options: *const PJRT_ExecuteOptions) -> Error {
 /// V1 (argument structs) and V3 (arrays and text) hold for the options, and `size` is the size of their struct.
 #[inline]
 unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
-    const CALLBACKS: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
-    const CUSTOM: usize = offset_of!(PJRT_ExecuteOptions, num_custom_options) + size_of::<usize>();
-    let custom = if size >= CUSTOM {
-        // SAFETY: V1 (argument structs): the field is within the size.
-        unsafe { field::<usize>(options, offset_of!(PJRT_ExecuteOptions, num_custom_options)) }
-    } else if size >= CALLBACKS {
-        0
-    } else {
-        return true;
-    };
+    if size < CUSTOM {
+        // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
+        return unsafe { short_has_more(options, size) };
+    }
+    // SAFETY: V1 (argument structs): the field is within the size.
+    let custom: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_custom_options)) };
+    // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
+    !unsafe { has_usual_values(options, custom) }
+}
+
+/// Does the work of [`has_more`] for a struct that ends before the last option.
+///
+/// # Safety
+///
+/// The requirements of [`has_more`] apply.
+#[cold]
+#[inline(never)]
+unsafe fn short_has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
+    match size {
+        ..=READ => false,
+        ..CALLBACKS => true,
+        // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
+        _ => !unsafe { has_usual_values(options, 0) },
+    }
+}
+
+/// Returns whether the options after [`READ`], up to [`CALLBACKS`], and the number `custom` of later options have the
+/// values that most frameworks pass.
+///
+/// # Safety
+///
+/// V1 (argument structs) and V3 (arrays and text) hold for the options, and their struct has at least the size
+/// [`CALLBACKS`].
+#[inline]
+unsafe fn has_usual_values(options: *const PJRT_ExecuteOptions, custom: usize) -> bool {
     // SAFETY: V1 (argument structs): the field is within the size.
     let context: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, context)) };
     // SAFETY: V1 (argument structs): the field is within the size.
@@ -127,11 +158,11 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     // SAFETY: V1 (argument structs): the field is within the size.
     let location: *const c_char = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, call_location)) };
     if custom | context | tasks | slices | outputs | usize::from(major_to_minor) != 0 {
-        return true;
+        return false;
     }
     // Most frameworks pass a null pointer or an empty string as `call_location`.
     // SAFETY: V3 (arrays and text): the string ends in a NUL byte, so its first byte is readable.
-    !location.is_null() && unsafe { location.read() } != 0
+    location.is_null() || unsafe { location.read() } == 0
 }
 
 /// Reads all options that the backend can query. Returns an error if `multi_slice_config` is set.

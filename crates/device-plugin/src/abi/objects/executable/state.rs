@@ -72,10 +72,8 @@ pub(crate) struct LoadedExecutable<B: Backend> {
     pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
     pub(crate) parameter_forms: Vec<ArrayLayout>,
     pub(crate) output_forms: Vec<ArrayLayout>,
-    /// For each parameter, whether an execution donates its argument.
+    /// For each parameter, whether an execution donates its argument. Empty if no argument is donated.
     pub(crate) donated: Vec<bool>,
-    /// Whether any argument is donated.
-    pub(crate) donates: bool,
     /// For each of `devices`, the placements of the outputs.
     pub(crate) placements: Vec<Vec<Placement>>,
     deleted: AtomicBool,
@@ -265,8 +263,7 @@ impl<B: Backend> LoadedExecutable<B> {
             logical_ids,
             parameter_forms: executable.parameter_forms.clone(),
             output_forms: executable.output_forms.clone(),
-            donates: executable.donated.contains(&true),
-            donated: executable.donated.clone(),
+            donated: if executable.donated.contains(&true) { executable.donated.clone() } else { Vec::new() },
             executable,
             deleted: AtomicBool::new(false),
         })
