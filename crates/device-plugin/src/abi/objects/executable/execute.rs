@@ -25,8 +25,6 @@ use crate::profiler;
 use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placement, Result};
 
 /// The properties that all launches of one call share.
-///
-/// The methods take a `Call` by value, and the usual ones are inlined, so that a usual call keeps it in registers.
 struct Call<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
     /// The layouts of the parameters.
@@ -53,14 +51,6 @@ struct Request {
     profiled: Option<&'static str>,
 }
 
-impl<B: Backend> Clone for Call<'_, B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<B: Backend> Copy for Call<'_, B> {}
-
 impl<'a, B: Backend> Call<'a, B> {
     /// Returns the arguments of the device at index `at` in the list of devices of the call, and their bits in the
     /// Bloom filter of the hazard domain.
@@ -69,7 +59,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// V3 (arrays and text) holds for the list, and V2 (handles) for the buffers.
     #[inline(always)]
-    unsafe fn arguments(self, at: usize) -> Result<(&'a [&'a BufferHandle<B>], u64)> {
+    unsafe fn arguments(&self, at: usize) -> Result<(&'a [&'a BufferHandle<B>], u64)> {
         let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
         // SAFETY: V3 (arrays and text) and V2 (handles), which the caller promises.
         unsafe { handles(list, self.forms.len()) }
@@ -81,7 +71,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// V3 (arrays and text) holds for the list.
     #[inline(always)]
-    unsafe fn outputs(self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
+    unsafe fn outputs(&self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
         let list = self.output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
         // SAFETY: V3 (arrays and text), which the caller promises.
         unsafe { ffi_read::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
@@ -90,7 +80,7 @@ impl<'a, B: Backend> Call<'a, B> {
     /// Checks that the arguments of the launch on `device` fit the parameters of the program and can be used. Returns
     /// whether all arguments are ready.
     #[inline(always)]
-    fn check(self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
+    fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
         let client = &*self.executable.client;
         let mut ready = true;
         for (index, (handle, form)) in handles.iter().zip(self.forms).enumerate() {
@@ -117,7 +107,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ///
     /// V2 (handles) and V3 (arrays and text) hold for the lists.
     #[inline(always)]
-    unsafe fn run(self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
+    unsafe fn run(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
         let executable = self.executable;
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         let (handles, bits) = unsafe { self.arguments(0) }?;
@@ -141,10 +131,8 @@ impl<'a, B: Backend> Call<'a, B> {
             }
         }
         let request = Request { options: ExecuteOptions::new(self.launch_id), callbacks: None, profiled: None };
-        // Pass a copy, so that `self` stays in registers.
-        let call = Call { ..self };
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
-        unsafe { call.run_all(&[device], &[placements], events, request) }
+        unsafe { self.run_all(&[device], &[placements], events, request) }
     }
 
     /// Runs a program on any number of devices, with any options. Defers the launches if they must wait for arguments.
@@ -155,7 +143,7 @@ impl<'a, B: Backend> Call<'a, B> {
     /// callbacks.
     #[inline(never)]
     unsafe fn run_all(
-        self,
+        &self,
         devices: &[usize],
         placements: &[&[Placement]],
         events: &mut [*mut PJRT_Event],
@@ -238,6 +226,8 @@ impl Lists<'_> {
 
 /// Runs a program with all options that the framework passed, on any number of devices. Records the call if a profile
 /// is being recorded. `chosen` is the device that the framework chose, if any.
+///
+/// Takes copies of the arguments and options, so that those of usual calls can stay in registers.
 ///
 /// # Safety
 ///
