@@ -127,12 +127,11 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
 #[cold]
 #[inline(never)]
 unsafe fn short_has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
-    match size {
-        ..=READ => false,
-        ..CALLBACKS => true,
-        // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-        _ => !unsafe { has_usual_values(options, 0) },
+    if size < CALLBACKS {
+        return size > READ;
     }
+    // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
+    !unsafe { has_usual_values(options, 0) }
 }
 
 /// Returns whether the options after [`READ`], up to [`CALLBACKS`], and the number `custom` of later options have the
