@@ -17,4 +17,5 @@ pub(crate) use blocking::{Out, work};
 pub(crate) use number::{Operand, Wide};
 pub(crate) use pack::{Lines, MAX_WIDTH, Matrix, Part, interleaved};
 pub(crate) use product::{gemm, product};
-pub(crate) use vector::{LANES, SUMS, VectorProduct};
+pub(crate) use rows::LANES;
+pub(crate) use vector::{SUMS, VectorProduct};

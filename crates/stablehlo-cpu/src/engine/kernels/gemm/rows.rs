@@ -5,9 +5,10 @@ use std::array::from_fn;
 use pulp::{Simd, WithSimd};
 
 use super::number::Wide;
-use super::vector::LANES;
 use crate::engine::elementwise::map::narrow_arch;
 
+/// Number of elements that are accumulated together. The compiler keeps their sums in one or two vector registers.
+pub(crate) const LANES: usize = 8;
 /// Number of rows that are multiplied together. Their independent sums hide the latency of an addition.
 const ROWS: usize = 4;
 

@@ -5,15 +5,13 @@ use pulp::NullaryFnOnce;
 
 use super::number::Wide;
 use super::pack::Matrix;
-use super::rows::Rows;
+use super::rows::{LANES, Rows};
 use crate::engine::elementwise::map::vectorized;
 
 /// Maximum number of elements of the matrix, so that it fits the first-level cache.
 const SMALL: usize = 4096;
 /// Maximum number of elements of the vector. A vector whose elements are not contiguous is copied to the stack.
 const LONGEST: usize = 1024;
-/// Number of elements that are accumulated together. The compiler keeps their sums in one or two vector registers.
-pub(crate) const LANES: usize = 8;
 /// Number of partial sums of each element. They hide the latency of an addition.
 pub(crate) const SUMS: usize = 4;
 
