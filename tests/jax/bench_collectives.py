@@ -5,7 +5,7 @@ and in 4 processes with one device each. The measurements alternate between the 
 given, jaxlib's own CPU device with gloo, and copies through shared memory. It prints the medians and their ratios.
 
 With `--mpi`, it also measures the plugins with the option `transport=mpi`, in processes that `mpirun` of Open MPI
-starts, and Open MPI's own function `MPI_Allreduce`. The plugins must then be built with the feature `mpi`.
+starts. The plugins must then be built with the feature `mpi`. The comparison also includes Open MPI's `MPI_Allreduce`.
 
 The copies are a lower bound: all processes copy 2 (n - 1) / n of the data to shared memory at the same time, and then
 the same amount from it. This is what an all-reduce in two phases must move between n processes.
@@ -90,7 +90,7 @@ def reducer(rank, world):
 
 
 def mpi_reducer(rank, world):
-    """Returns a function that returns a call of `MPI_Allreduce` of Open MPI."""
+    """Returns a function that takes a size in bytes, and returns a function that calls Open MPI's `MPI_Allreduce` once."""
     import ctypes
 
     import numpy as np

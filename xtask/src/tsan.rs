@@ -17,7 +17,7 @@ const TESTS: &[&[&str]] = &[
     &["-p", "pjrt-cpu", "--no-default-features", "--lib", "--test", "device"],
 ];
 
-/// Tests that do not run, with the reason.
+/// Tests that are skipped, each with the reason.
 const SKIPPED: &[(&str, &str)] = &[(
     "first_part::caller_runs_program_after_several_short_runs",
     "it needs runs of at most 100 us, and instrumented runs take longer",

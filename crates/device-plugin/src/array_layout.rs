@@ -61,7 +61,7 @@ impl PartialEq for ArrayLayout {
         self.element_type == other.element_type
             && self.rank == other.rank
             && self.few == other.few
-            // Since the ranks are equal, either both layouts have `more` or none.
+            // Equal ranks imply that both layouts have `more` or neither does, because only such layouts have the rank `MORE`.
             && (self.more.is_none() || self.has_same_more(other))
     }
 }

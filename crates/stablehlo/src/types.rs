@@ -19,7 +19,9 @@ impl Ty {
         match self {
             Self::Element(element) => Type::Other(element.name().to_owned()),
             Self::Value(ty) => ty,
-            Self::Function(inputs, outputs) => Type::Other(function_text(&unshared(&inputs), &unshared(&outputs))),
+            Self::Function(inputs, outputs) => {
+                Type::Other(function_text(&cloned_types(&inputs), &cloned_types(&outputs)))
+            }
         }
     }
 
@@ -35,7 +37,7 @@ impl Ty {
 }
 
 /// Copies shared types.
-pub(crate) fn unshared(types: &[Arc<Type>]) -> Vec<Type> {
+pub(crate) fn cloned_types(types: &[Arc<Type>]) -> Vec<Type> {
     // A loop with `push` compiles to less code than an iterator.
     let mut copies = Vec::with_capacity(types.len());
     for ty in types {

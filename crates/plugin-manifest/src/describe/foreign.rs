@@ -23,7 +23,7 @@ pub unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Res
         return Ok(&[]);
     }
     if !is_array(data, len) {
-        return Err(no_array(data.cast(), align_of::<T>(), len, field));
+        return Err(array_error(data.cast(), align_of::<T>(), len, field));
     }
     // SAFETY: V3 (arrays and text): `is_array` rejected null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
@@ -47,7 +47,7 @@ pub unsafe fn slice_mut<'a, T: Copy>(data: *mut T, len: usize, field: &str) -> R
         return Ok(&mut []);
     }
     if !is_array(data, len) {
-        return Err(no_array(data.cast(), align_of::<T>(), len, field));
+        return Err(array_error(data.cast(), align_of::<T>(), len, field));
     }
     // SAFETY: V3 (arrays and text): `is_array` rejected null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
@@ -61,7 +61,7 @@ fn is_array<T>(data: *const T, len: usize) -> bool {
 
 #[cold]
 #[inline(never)]
-fn no_array(data: *const u8, align: usize, len: usize, field: &str) -> Error {
+fn array_error(data: *const u8, align: usize, len: usize, field: &str) -> Error {
     Error::argument(if data.is_null() {
         format!("{field} is null, but its length is {len}")
     } else if !data.addr().is_multiple_of(align) {

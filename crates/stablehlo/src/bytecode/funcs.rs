@@ -11,7 +11,7 @@ use crate::compatible::all_compatible;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::signature::{declaration, declared_results, keep_visibility};
-use crate::types::unshared;
+use crate::types::cloned_types;
 
 /// The attributes of a function. `own` and `named` contain the inherent attributes.
 struct FuncAttributes {
@@ -166,7 +166,7 @@ impl<'a> Walk<'a> {
                         if equal(takes, taken) && all_compatible(&copy(returned), declared.iter().map(|ty| &**ty)) =>
                     {
                         let weight = declared.iter().map(|ty| type_weight(ty)).sum();
-                        let declared = unshared(declared);
+                        let declared = cloned_types(declared);
                         self.tables.charge(head.offset, weight)?;
                         return Ok(declared);
                     }

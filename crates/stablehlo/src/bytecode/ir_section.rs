@@ -294,8 +294,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Separates the op's inherent attributes from its discardable attributes. Decodes all attributes except for the
-    /// type of a function. Appends the attributes in the op's properties to `own`, which is an argument because a
-    /// returned list would be copied.
+    /// type of a function. Appends the attributes in the op's properties to `own`. The caller provides `own`,
+    /// because returning the list would copy it.
     pub(super) fn gather(&mut self, head: &Head, own: &mut Own) -> Result<Gathered> {
         const POSITIONAL: Names = names!(
             " attr0 attr1 attr2 attr3 attr4 attr5 attr6 attr7 attr8 attr9 attr10 attr11 attr12 attr13 attr14 attr15 \

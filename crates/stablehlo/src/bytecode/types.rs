@@ -8,7 +8,7 @@ use super::entries::{MAX_DEPTH, Tables};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, DYNAMIC, ElementType, TensorType, Type};
 use crate::print::float_text;
-use crate::types::{Ty, unshared};
+use crate::types::{Ty, cloned_types};
 
 impl Tables<'_> {
     /// Returns a copy of a type. Decodes the type if necessary, and charges the budget for the copy.
@@ -21,8 +21,7 @@ impl Tables<'_> {
         }
     }
 
-    /// Returns a type as [`Self::type_at`] does, but shares its allocation with the values of this type, if there are
-    /// any.
+    /// Returns a type like [`Self::type_at`], behind an `Arc`. If values have this type, the `Arc` is theirs.
     fn shared_type_at(&mut self, offset: usize, index: usize, depth: usize) -> Result<Arc<Type>> {
         self.load_type(offset, index, depth)?;
         match (self.types.get(index), self.value_types.get(index)) {
@@ -89,7 +88,7 @@ impl Tables<'_> {
     }
 
     fn types(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Type>> {
-        Ok(unshared(&self.shared_types(cursor, depth)?))
+        Ok(cloned_types(&self.shared_types(cursor, depth)?))
     }
 
     fn shared_types(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Vec<Arc<Type>>> {

@@ -10,9 +10,9 @@ pub(crate) const NEWEST_OP: u32 = 2;
 /// properties. Returns `None` for ops without attributes and for unknown versions, because the table does not list
 /// them.
 pub(crate) fn vhlo_attributes(op: &str, version: u32) -> Option<Names> {
-    let mut at = slot(op.as_bytes(), version as usize);
+    let mut at = hash_row(op.as_bytes(), version as usize);
     loop {
-        // The index of a free slot is not the index of a row.
+        // A free slot ends the search, because it contains no index of a row.
         let row = ROWS.get(usize::from(SLOTS[at % SLOTS.len()]))?;
         if row.name() == op && row.version() == version {
             return Some(row.attributes());
@@ -102,7 +102,7 @@ pub(crate) fn second(base: &str) -> Option<Version> {
     SECOND.iter().find(|row| row.0 == base).map(|row| row.1)
 }
 
-/// Attribute names. A byte with the length of a name precedes the name, so the reader need not search for its end. See
+/// Attribute names. Each name follows its length in one byte, so that [`Names::iter`] need not search for its end. See
 /// [`names!`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names(pub(crate) &'static str);
@@ -122,8 +122,9 @@ impl Names {
 /// Creates [`Names`] from a string literal, in which a space precedes each name.
 macro_rules! names {
     ($names:literal) => {{
+        const { assert!($names.as_bytes()[0] == b' ', "a space must precede each name") };
         const BYTES: &[u8] = &$crate::ops::with_lengths::<{ $names.len() }>($names, 0);
-        const NAMES: $crate::ops::Names = $crate::ops::Names($crate::ops::ascii(BYTES));
+        const NAMES: $crate::ops::Names = $crate::ops::Names($crate::ops::const_str(BYTES));
         NAMES
     }};
 }
@@ -143,7 +144,7 @@ pub(crate) const fn with_lengths<const LENGTH: usize>(text: &str, kept: usize) -
                 while end < LENGTH && text.as_bytes()[end] != b' ' && text.as_bytes()[end] != b'\n' {
                     end += 1;
                 }
-                assert!(end - at <= 128, "the length is an ASCII character");
+                assert!(end - at <= 128, "an attribute name has more than 127 bytes");
                 bytes[at] = (end - at - 1).to_le_bytes()[0];
             }
             b'\n' => spaces = 0,
@@ -154,11 +155,11 @@ pub(crate) const fn with_lengths<const LENGTH: usize>(text: &str, kept: usize) -
     bytes
 }
 
-/// Returns ASCII bytes as text.
-pub(crate) const fn ascii(bytes: &'static [u8]) -> &'static str {
+/// Converts bytes to a string at compile time. Panics if they are not UTF-8.
+pub(crate) const fn const_str(bytes: &'static [u8]) -> &'static str {
     match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        Err(_) => panic!("the bytes are ASCII"),
+        Err(_) => panic!("the bytes are not UTF-8"),
     }
 }
 
@@ -180,8 +181,8 @@ pub(crate) fn shardy_attributes(name: &str) -> Option<Names> {
     })
 }
 
-/// [`TABLE`] with the lengths of the attributes in the place of the spaces before them.
-const LINES: &str = ascii({
+/// [`TABLE`] with the space before each attribute replaced by the length of the attribute.
+const LINES: &str = const_str({
     const BYTES: &[u8] = &with_lengths::<{ TABLE.len() }>(TABLE, 1);
     BYTES
 });
@@ -230,16 +231,19 @@ static ROWS: [Row; count(b'\n')] = {
     rows
 };
 
-/// Hash table of the indices of [`ROWS`], built at compile time. The index in a free slot is out of range.
+/// Content of a free slot of [`SLOTS`]. Not an index of [`ROWS`].
+const FREE: u8 = u8::MAX;
+
+/// Hash table of the indices of [`ROWS`], built at compile time.
 static SLOTS: [u8; 256] = {
-    let mut slots = [u8::MAX; _];
-    assert!(slots.len() >= 2 * ROWS.len(), "free slots end the search");
+    let mut slots = [FREE; _];
+    assert!(slots.len() >= 2 * ROWS.len(), "the table needs twice as many slots as rows");
     let mut index = 0;
     while index < ROWS.len() {
         let Row { start, name_end, .. } = ROWS[index];
         let (name, rest) = LINES.as_bytes().split_at(start as usize).1.split_at((name_end - start) as usize);
-        let mut at = slot(name, (rest[1] - b'0') as usize) % slots.len();
-        while slots[at] != u8::MAX {
+        let mut at = hash_row(name, (rest[1] - b'0') as usize) % slots.len();
+        while slots[at] != FREE {
             at = (at + 1) % slots.len();
         }
         slots[at] = index.to_le_bytes()[0];
@@ -248,8 +252,8 @@ static SLOTS: [u8; 256] = {
     slots
 };
 
-/// Returns the first slot in which to search for a version of an op, before reduction to the number of slots.
-const fn slot(name: &[u8], version: usize) -> usize {
+/// Returns the hash of a version of an op. The search starts at this number modulo the number of slots.
+const fn hash_row(name: &[u8], version: usize) -> usize {
     hash(name) + version
 }
 

@@ -8,7 +8,7 @@ mod hash;
 mod opcode;
 
 pub(crate) use artifact::{
-    NEWEST_OP, Names, ascii, is_attribute, is_own, names, second, shardy_attributes, since, vhlo_attributes,
+    NEWEST_OP, Names, const_str, is_attribute, is_own, names, second, shardy_attributes, since, vhlo_attributes,
     with_lengths,
 };
 pub(crate) use counts::{Count, counts};

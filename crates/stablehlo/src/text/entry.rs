@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::parser::Parser;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, Module, Type};
-use crate::types::{Ty, unshared};
+use crate::types::{Ty, cloned_types};
 
 /// Parses a text program.
 pub(crate) fn parse(program: &Bytes) -> Result<Module> {
@@ -18,7 +18,7 @@ pub(crate) fn parse(program: &Bytes) -> Result<Module> {
 /// Parses a function type, and returns its inputs and results. Returns `None` if the text is not a function type.
 pub(crate) fn function_type(text: &str) -> Option<(Vec<Type>, Vec<Type>)> {
     match Parser::new(text).whole_type().ok()? {
-        Ty::Function(inputs, results) => Some((unshared(&inputs), unshared(&results))),
+        Ty::Function(inputs, results) => Some((cloned_types(&inputs), cloned_types(&results))),
         _ => None,
     }
 }

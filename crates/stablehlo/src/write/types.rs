@@ -7,7 +7,7 @@ use super::versions::needs;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{ElementType, TensorType, Type, Version};
 use crate::text::whole_type;
-use crate::types::{Ty, unshared};
+use crate::types::{Ty, cloned_types};
 
 /// Returns the code of an element type in artifacts, and the StableHLO version that added the type.
 fn element_code(element: ElementType) -> (u64, Version) {
@@ -141,7 +141,9 @@ impl Encoder {
         }
         match whole_type(text) {
             Some(Ty::Element(element)) => self.vhlo_element(element),
-            Some(Ty::Function(inputs, results)) => self.vhlo_function_of(&unshared(&inputs), &unshared(&results)),
+            Some(Ty::Function(inputs, results)) => {
+                self.vhlo_function_of(&cloned_types(&inputs), &cloned_types(&results))
+            }
             Some(Ty::Value(ty)) if !matches!(&ty, Type::Other(other) if other == text) => self.vhlo_type(&ty),
             _ => Err(Error::new(
                 ErrorKind::Unsupported,

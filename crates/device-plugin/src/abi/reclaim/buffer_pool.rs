@@ -16,11 +16,12 @@ const BLOCK: Layout = match Layout::from_size_align(192, 16) {
 const KEPT: usize = 64;
 
 /// The free blocks of a thread. The first word of a free block points to the next free block, or is null. This type has
-/// no destructor, because the state of a thread-local value with a destructor is checked at each access.
+/// no destructor, because each access to a thread-local value with a destructor first checks whether the destructor has
+/// run.
 struct Free {
     first: Cell<*mut u8>,
     count: Cell<usize>,
-    /// Maximum value of `count`. It is zero until the thread's [`Cleanup`] exists, and after it was dropped.
+    /// Maximum value of `count`. Zero before the destructor of [`CLEANUP`] is registered, and after it has run.
     limit: Cell<usize>,
 }
 
@@ -52,14 +53,14 @@ impl Free {
         Some(first)
     }
 
-    /// Adds a block to the free list. Returns `false` if the list is full.
+    /// Adds a block to the free list. Returns `false` if the list is full or the thread is ending.
     ///
     /// # Safety
     ///
     /// The block came from the allocator with the layout [`BLOCK`], and the caller no longer uses it.
     #[inline]
     unsafe fn push(&self, block: NonNull<u8>) -> bool {
-        if self.count.get() == self.limit.get() && !self.open() {
+        if self.count.get() == self.limit.get() && !self.try_enable() {
             return false;
         }
         // SAFETY: the caller no longer uses the block, and a block is aligned for a pointer.
@@ -73,12 +74,12 @@ impl Free {
     /// list is full or the thread is ending.
     #[cold]
     #[inline(never)]
-    fn open(&self) -> bool {
-        let opens = self.limit.get() == 0 && CLEANUP.try_with(|_| ()).is_ok();
-        if opens {
+    fn try_enable(&self) -> bool {
+        let is_enabled = self.limit.get() == 0 && CLEANUP.try_with(|_| ()).is_ok();
+        if is_enabled {
             self.limit.set(KEPT);
         }
-        opens
+        is_enabled
     }
 
     /// Returns all blocks to the allocator.
@@ -112,8 +113,8 @@ pub(crate) fn new<T>(make: impl FnOnce() -> T) -> NonNull<T> {
     place
 }
 
-/// Allocates memory for a value. An `extern "C"` function never unwinds, so the compiler generates no code that drops the
-/// parts of the value if the allocation fails.
+/// Allocates memory for a value. Because an `extern "C"` function cannot unwind, [`new`] contains no code that drops the
+/// captures of its closure if the allocation fails.
 #[cold]
 #[inline(never)]
 extern "C" fn allocate<T>() -> NonNull<u8> {
@@ -182,7 +183,7 @@ mod tests {
     fn reuses_and_limits_free_blocks() {
         // SAFETY: the size of the layout is not zero.
         let block = || NonNull::new(unsafe { alloc(BLOCK) }).unwrap();
-        let free = Free { first: Cell::new(null_mut()), count: Cell::new(0), limit: Cell::new(KEPT) };
+        let free = Free { first: Cell::new(null_mut()), count: Cell::new(0), limit: Cell::new(0) };
         assert!(free.pop().is_none());
         let (one, two) = (block(), block());
         for block in [one, two] {
@@ -200,5 +201,21 @@ mod tests {
         // SAFETY: the list did not accept the block.
         unsafe { dealloc(left.as_ptr(), BLOCK) };
         free.clear();
+    }
+
+    #[test]
+    fn cleanup_frees_the_blocks_of_a_thread() {
+        let check = || {
+            // SAFETY: the size of the layout is not zero.
+            let block = NonNull::new(unsafe { alloc(BLOCK) }).unwrap();
+            FREE.with(|free| {
+                // SAFETY: the block came from the allocator, and now belongs to the list.
+                assert!(unsafe { free.push(block) });
+                assert_eq!((free.count.get(), free.limit.get()), (1, KEPT));
+                drop(Cleanup);
+                assert_eq!((free.count.get(), free.limit.get(), free.first.get()), (0, 0, null_mut()));
+            });
+        };
+        std::thread::spawn(check).join().unwrap();
     }
 }

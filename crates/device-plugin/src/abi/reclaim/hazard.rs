@@ -136,8 +136,8 @@ impl Drop for BorrowedSlots {
 /// The slots that a thread owns: one `ThreadSlots` for each domain.
 struct LocalSlots(RefCell<Vec<Arc<ThreadSlots>>>);
 
-/// The slots that a thread used last. This type has no destructor, because the state of a thread-local value with a
-/// destructor is checked at each access.
+/// The slots that a thread used last. This type has no destructor, because each access to a thread-local value with a
+/// destructor first checks whether the destructor has run.
 struct LastSlots {
     /// The domain of the slots. The slots in [`LOCAL`] keep it alive. Null if the thread has used no slots yet, or has
     /// returned its slots.
@@ -202,7 +202,7 @@ impl LocalSlots {
 /// Finds or creates this thread's slots in a domain, and stores them as the slots that the thread used last. Returns
 /// `None` if the thread is ending.
 #[cold]
-fn select(domain: &Arc<HazardDomain>) -> Option<NonNull<ThreadSlots>> {
+fn find_and_cache_slots(domain: &Arc<HazardDomain>) -> Option<NonNull<ThreadSlots>> {
     let slots = LOCAL.try_with(|local| local.find(domain)).ok()?;
     let _ = LAST.try_with(|last| {
         last.slots.set(slots);
@@ -212,7 +212,7 @@ fn select(domain: &Arc<HazardDomain>) -> Option<NonNull<ThreadSlots>> {
 }
 
 /// Returns this thread's slots in a domain if they are the slots that the thread used last. If it returns `None`, use
-/// [`select`]. The slots live as long as both the client and the thread exist.
+/// [`find_and_cache_slots`]. The slots are valid until the client is freed or the thread ends.
 #[inline]
 fn last_slots(domain: &Arc<HazardDomain>) -> Option<NonNull<ThreadSlots>> {
     let find = |last: &LastSlots| if last.domain.get() == Arc::as_ptr(domain) { last.slots.get() } else { null() };
@@ -286,7 +286,7 @@ impl HazardDomain {
     pub(crate) fn protect(self: &Arc<Self>, bits: u64) -> Guard {
         let (slots, own) = match last_slots(self) {
             Some(slots) => (slots, None),
-            None => self.other_slots(),
+            None => self.slots_uncached(),
         };
         // SAFETY: V9 (hazard pointers): the slots belong to this thread or to `own`, and the client lives until the
         // execution ends.
@@ -304,8 +304,8 @@ impl HazardDomain {
     /// ending.
     #[cold]
     #[inline(never)]
-    fn other_slots(self: &Arc<Self>) -> (NonNull<ThreadSlots>, Option<BorrowedSlots>) {
-        if let Some(slots) = select(self) {
+    fn slots_uncached(self: &Arc<Self>) -> (NonNull<ThreadSlots>, Option<BorrowedSlots>) {
+        if let Some(slots) = find_and_cache_slots(self) {
             return (slots, None);
         }
         let own = self.take_slots();
@@ -317,20 +317,21 @@ impl HazardDomain {
     pub(crate) fn output_counter(self: &Arc<Self>) -> OutputCounter {
         match last_slots(self) {
             Some(slots) => OutputCounter(Ok(slots)),
-            None => self.other_counter(),
+            None => self.output_counter_uncached(),
         }
     }
 
+    /// Finds the counter of outputs if the thread used the slots of another domain last, or none.
     #[cold]
     #[inline(never)]
-    fn other_counter(self: &Arc<Self>) -> OutputCounter {
-        OutputCounter(select(self).ok_or_else(|| Arc::clone(self)))
+    fn output_counter_uncached(self: &Arc<Self>) -> OutputCounter {
+        OutputCounter(find_and_cache_slots(self).ok_or_else(|| Arc::clone(self)))
     }
 
     /// Counts an output that an ending thread destroyed. Frees the owner if this was the last output.
     #[cold]
     #[inline(never)]
-    fn count_elsewhere(self: Arc<Self>) {
+    fn count_on_ending_thread(self: Arc<Self>) {
         self.elsewhere.fetch_add(1, Ordering::SeqCst);
         self.free_if_unused();
     }
@@ -423,7 +424,7 @@ impl OutputCounter {
         match self.0 {
             // SAFETY: V9 (hazard pointers): the slots belong to this thread, which is not ending.
             Ok(slots) => unsafe { slots.as_ref() }.count_destroyed(1),
-            Err(domain) => domain.count_elsewhere(),
+            Err(domain) => domain.count_on_ending_thread(),
         }
     }
 }

@@ -139,7 +139,7 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
     const { assert!(!T::HOT || matches!(T::SIZE, SizeRule::Declared), "a hot function reads the size of its arguments") };
     let call = || {
         if args.is_null() || !args.is_aligned() {
-            return Err(no_struct(args.cast()));
+            return Err(args_pointer_error(args.cast()));
         }
         // SAFETY: V1 (argument structs): every struct begins with its size.
         let size = unsafe { args.cast::<usize>().read() };
@@ -160,25 +160,25 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
     #[expect(clippy::disallowed_methods, reason = "the functions that do not share what contains panics")]
     match std::panic::catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => S::Return::from_result(Ok(())),
-        Ok(Err(error)) => failed(error, S::NAME),
-        Err(panic) => panicked_in(panic, S::NAME, T::DESTROYS),
+        Ok(Err(error)) => error_outcome(error, S::NAME),
+        Err(panic) => panic_outcome(panic, S::NAME, T::DESTROYS),
     }
 }
 
-/// Returns the outcome of a function that failed.
+/// Returns the C return value of a function that failed.
 #[cold]
 #[inline(never)]
-fn failed<R: Outcome>(error: Error, function: &'static str) -> R {
+fn error_outcome<R: Outcome>(error: Error, function: &'static str) -> R {
     R::from_result(Err(error.named(function)))
 }
 
-/// Returns the outcome of a function in which vendor code panicked.
+/// Returns the C return value of a function in which vendor code panicked. A function that destroys an object succeeds.
 #[cold]
 #[inline(never)]
-fn panicked_in<R: Outcome>(panic: Box<dyn Any + Send>, function: &'static str, destroys: bool) -> R {
+fn panic_outcome<R: Outcome>(panic: Box<dyn Any + Send>, function: &'static str, destroys: bool) -> R {
     match after_panic(panic, destroys) {
         Ok(()) => R::from_result(Ok(())),
-        Err(error) => failed(error, function),
+        Err(error) => error_outcome(error, function),
     }
 }
 
@@ -220,7 +220,7 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
     let call = || {
         let words = args.cast::<usize>();
         if words.is_null() || !words.is_aligned() {
-            return Err(no_struct(words.cast()));
+            return Err(args_pointer_error(words.cast()));
         }
         let (whole, min_size) = (function.size as usize, function.min_size as usize);
         let size = if function.size_rule == SizeRule::Fixed {
@@ -256,7 +256,7 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
 /// Returns the error for a null or misaligned pointer to an argument struct.
 #[cold]
 #[inline(never)]
-fn no_struct(args: *const u8) -> Error {
+fn args_pointer_error(args: *const u8) -> Error {
     Error::argument(if args.is_null() { "args is null" } else { "args is not aligned" })
 }
 

@@ -30,12 +30,12 @@ pub(crate) struct EventHandle {
 pub(crate) fn into_raw(event: Event) -> *mut PJRT_Event {
     match event.into_state() {
         None => (&raw const READY).cast_mut().cast(),
-        Some(state) => into_handle(state),
+        Some(state) => box_pending(state),
     }
 }
 
 #[inline(never)]
-fn into_handle(state: Arc<Pending>) -> *mut PJRT_Event {
+fn box_pending(state: Arc<Pending>) -> *mut PJRT_Event {
     Box::into_raw(Box::new(EventHandle { state, settable: false })).cast()
 }
 
@@ -52,11 +52,11 @@ pub(crate) unsafe fn get<'a>(event: *mut PJRT_Event) -> Result<EventRef<'a>> {
     // SAFETY: V2 (handles) and V5 (opaque types): a pointer that is neither null nor the address of `READY` points to
     // an `EventHandle`.
     let handle = unsafe { event.cast::<EventHandle>().as_ref() };
-    handle.map(EventRef::State).ok_or_else(no_event)
+    handle.map(EventRef::State).ok_or_else(null_event_error)
 }
 
 #[cold]
 #[inline(never)]
-fn no_event() -> Error {
+fn null_event_error() -> Error {
     Error::argument("event is null")
 }

@@ -66,14 +66,14 @@ impl Windows {
     }
 }
 
-/// Number of long windows that a gather copies at the same time. Processors load the start of a row long before they
-/// copy it only if the copies of several rows alternate. This halves the time if the rows are not in a cache.
-const TOGETHER: usize = 8;
-/// Number of bytes of a row that are copied before the next row continues.
+/// Number of long windows whose copies a gather interleaves. The loads of different windows then overlap, which almost
+/// halves the time if the windows are not in a cache.
+const INTERLEAVED: usize = 8;
+/// Number of bytes that are copied from one row before the next row continues.
 const PIECE: usize = 128;
 
 /// Copies rows of equal length to `out`, a piece of each row in turn.
-fn copy_rows(rows: [&[u8]; TOGETHER], out: &mut [u8]) {
+fn copy_rows(rows: [&[u8]; INTERLEAVED], out: &mut [u8]) {
     let len = rows[0].len();
     let pieces = rows.map(|row| row.as_chunks::<PIECE>());
     for p in 0..len / PIECE {
@@ -113,13 +113,13 @@ impl Gather {
                     out.copy_from_slice(&src[at + offset..][..w.run]);
                 }
             };
-            let are_long = w.runs == [0] && w.run * self.size >= 2 * PIECE;
+            let can_interleave = w.runs == [0] && w.run * self.size >= 2 * PIECE;
             parallel::chunks(out, w.len(), bytes, |start, part| {
-                for (group, out) in part.chunks_mut(TOGETHER * w.len()).enumerate() {
-                    let first = start / w.len() + group * TOGETHER;
+                for (group, out) in part.chunks_mut(INTERLEAVED * w.len()).enumerate() {
+                    let first = start / w.len() + group * INTERLEAVED;
                     let windows = first..first + out.len() / w.len();
-                    let are_copies = mask.is_none_or(|(mask, _)| mask[windows.clone()].iter().all(|&copy| copy != 0));
-                    if are_long && windows.len() == TOGETHER && are_copies {
+                    let are_copied = || mask.is_none_or(|(mask, _)| mask[windows.clone()].iter().all(|&copy| copy != 0));
+                    if can_interleave && windows.len() == INTERLEAVED && are_copied() {
                         let rows = from_fn(|i| cast_slice(&src[w.clamped(indices, first + i)..][..w.run]));
                         copy_rows(rows, cast_slice_mut(out));
                         continue;

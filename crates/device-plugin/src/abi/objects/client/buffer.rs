@@ -514,12 +514,13 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
     #[inline]
     pub(crate) fn delete_donated(&self) {
         if !self.donated.is_empty() {
-            self.delete_marked();
+            self.delete_each_donated();
         }
     }
 
+    /// Deletes the donated buffers. Not inlined, because most executions donate no buffers.
     #[inline(never)]
-    fn delete_marked(&self) {
+    fn delete_each_donated(&self) {
         for (handle, donated) in self.handles.iter().zip(self.donated.iter()) {
             if *donated {
                 handle.delete(Some(self.guard));

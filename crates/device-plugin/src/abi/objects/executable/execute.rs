@@ -27,8 +27,8 @@ use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placemen
 /// The properties that all launches of one call share.
 struct Call<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
-    /// The layouts of the parameters.
-    forms: &'a [ArrayLayout],
+    /// The layouts of the parameters, from `executable`.
+    parameter_forms: &'a [ArrayLayout],
     /// The framework's handle of the same executable. Deferred launches increment its reference count.
     counted: *const LoadedExecutable<B>,
     /// For each device, the array of its arguments, with one buffer for each parameter. Empty if the program has no
@@ -62,7 +62,7 @@ impl<'a, B: Backend> Call<'a, B> {
     unsafe fn arguments(&self, at: usize) -> Result<(&'a [&'a BufferHandle<B>], u64)> {
         let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
         // SAFETY: V3 (arrays and text) and V2 (handles), which the caller promises.
-        unsafe { handles(list, self.forms.len()) }
+        unsafe { handles(list, self.parameter_forms.len()) }
     }
 
     /// Returns the array that receives the outputs of the device at index `at` in the list of devices of the call.
@@ -83,12 +83,12 @@ impl<'a, B: Backend> Call<'a, B> {
     fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
         let client = &*self.executable.client;
         let mut ready = true;
-        for (index, (handle, form)) in handles.iter().zip(self.forms).enumerate() {
+        for (index, (handle, form)) in handles.iter().zip(self.parameter_forms).enumerate() {
             if !fits(handle, form, device, client) {
                 return Err(misfit(index, handle, form, device, client));
             }
             if !handle.is_usable() {
-                return Err(deleted_argument(index));
+                return Err(deleted_argument_error(index));
             }
             if !handle.ready.is_born_ready() {
                 ready &= pending_arguments::is_ready(index, handle)?;
@@ -227,7 +227,7 @@ impl Lists<'_> {
 /// Runs a program with all options that the framework passed, on any number of devices. Records the call if a profile
 /// is being recorded. `chosen` is the device that the framework chose, if any.
 ///
-/// Takes copies of the arguments and options, so that those of usual calls can stay in registers.
+/// Takes `args` and `options` by value. If usual calls passed their addresses here, they would have to keep both in memory.
 ///
 /// # Safety
 ///
@@ -244,12 +244,12 @@ unsafe fn run_general<P: DevicePlugin>(
     // SAFETY: V3 (arrays and text), which the caller promises.
     let lists = unsafe { Lists::read(&args, executable, devices.len()) }?;
     let donated = donations(executable, kept);
-    let elsewhere;
+    let other_placements;
     let placements: Vec<&[Placement]> = match chosen {
         None => executable.placements.iter().map(Vec::as_slice).collect(),
         Some(device) => {
-            elsewhere = executable.placements_on(device)?;
-            vec![&*elsewhere]
+            other_placements = executable.placements_on(device)?;
+            vec![&*other_placements]
         }
     };
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
@@ -271,7 +271,7 @@ unsafe fn run_general<P: DevicePlugin>(
     }
     let call = Call {
         executable,
-        forms: &executable.parameter_forms,
+        parameter_forms: &executable.parameter_forms,
         counted: args.executable.cast_const().cast(),
         argument_lists: lists.arguments,
         output_lists: lists.outputs,
@@ -310,7 +310,7 @@ unsafe fn handles<'a, B: Backend>(
     let mut bits = 0;
     for (index, buffer) in list.iter().enumerate() {
         if buffer.is_null() {
-            return Err(null_argument(index));
+            return Err(null_argument_error(index));
         }
         bits |= BufferHandle::<B>::bit_of(buffer.cast_const().cast());
     }
@@ -322,13 +322,13 @@ unsafe fn handles<'a, B: Backend>(
 
 #[cold]
 #[inline(never)]
-fn null_argument(index: usize) -> Error {
+fn null_argument_error(index: usize) -> Error {
     Error::argument(format!("argument {index} is null"))
 }
 
 #[cold]
 #[inline(never)]
-fn deleted_argument(index: usize) -> Error {
+fn deleted_argument_error(index: usize) -> Error {
     deleted().context(format_args!("argument {index}"))
 }
 
@@ -376,7 +376,7 @@ entries! {
     PJRT_LoadedExecutable_Execute(args, executable) {
         let executable: &LoadedExecutable<P::Backend> = executable;
         if executable.is_deleted() {
-            return Err(deleted_executable());
+            return Err(deleted_executable_error());
         }
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let options = unsafe { read_options(args.options.cast_const()) }?;
@@ -386,17 +386,19 @@ entries! {
             return Ok(());
         }
         if args.num_args != executable.parameter_forms.len() {
-            return Err(wrong_arguments(args.num_args, executable.parameter_forms.len()));
+            return Err(argument_count_error(args.num_args, executable.parameter_forms.len()));
         }
         let chosen = chosen_device(executable, args.execute_device)?;
         let num_devices = if chosen.is_some() { 1 } else { executable.devices.len() };
         if args.num_devices != num_devices {
-            return Err(wrong_devices(args.num_devices, num_devices));
+            return Err(device_count_error(args.num_devices, num_devices));
         }
-        let keeps = !options.kept.is_empty() && !executable.donated.is_empty();
+        let overrides_donation = !options.kept.is_empty() && !executable.donated.is_empty();
         // The general path is slower. Use it only if the execution needs one of its features.
-        let usual = if options.has_more | keeps | profiler::is_recording() { None } else { one_device(executable, chosen) };
-        let Some((device, placements)) = usual else {
+        let is_general = options.has_more | overrides_donation | profiler::is_recording();
+        let place = if is_general { None } else { single_compiled_device(executable, chosen) };
+        let Some((device, placements)) = place else {
+            // Pass copies of the structs, see `run_general`.
             // SAFETY: V1 (argument structs) to V4 (callbacks).
             return unsafe { run_general::<P>(*args, executable, chosen, Options { ..options }) };
         };
@@ -404,7 +406,7 @@ entries! {
         let lists = unsafe { Lists::read(args, executable, 1) }?;
         let call = Call {
             executable,
-            forms: &executable.parameter_forms,
+            parameter_forms: &executable.parameter_forms,
             counted: args.executable.cast_const().cast(),
             argument_lists: lists.arguments,
             output_lists: lists.outputs,
@@ -418,26 +420,29 @@ entries! {
 
 #[cold]
 #[inline(never)]
-fn deleted_executable() -> Error {
+fn deleted_executable_error() -> Error {
     Error::argument("the executable was deleted")
 }
 
 #[cold]
 #[inline(never)]
-fn wrong_arguments(passed: usize, parameters: usize) -> Error {
+fn argument_count_error(passed: usize, parameters: usize) -> Error {
     Error::argument(format!("{passed} arguments were passed, but the program has {parameters} parameters"))
 }
 
 #[cold]
 #[inline(never)]
-fn wrong_devices(passed: usize, devices: usize) -> Error {
+fn device_count_error(passed: usize, devices: usize) -> Error {
     Error::argument(format!("num_devices is {passed}, but the program runs on {devices} here"))
 }
 
-/// Returns the device of the launch and the placements of its outputs. Returns `None` if there are several launches, or
-/// if the program was not compiled for the device.
+/// Returns the device and the placements of the outputs of a call on one device. Returns `None` if the call uses several
+/// devices, or a device that the program was not compiled for.
 #[inline(always)]
-fn one_device<B: Backend>(executable: &LoadedExecutable<B>, chosen: Option<usize>) -> Option<(usize, &[Placement])> {
+fn single_compiled_device<B: Backend>(
+    executable: &LoadedExecutable<B>,
+    chosen: Option<usize>,
+) -> Option<(usize, &[Placement])> {
     let at = match chosen {
         None if executable.devices.len() == 1 => 0,
         None => return None,

@@ -60,9 +60,9 @@ pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Resu
 #[inline]
 pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Result<Options<'a>> {
     // The structs of all supported frameworks contain these options.
-    const { assert!(READ <= PJRT_ExecuteOptions::MIN_SIZE) };
+    const { assert!(READ_END <= PJRT_ExecuteOptions::MIN_SIZE) };
     if options.is_null() || !options.is_aligned() {
-        return Err(no_options(options));
+        return Err(options_pointer_error(options));
     }
     // SAFETY: V1 (argument structs): every struct begins with its size.
     let size = unsafe { options.cast::<usize>().read() };
@@ -90,33 +90,33 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
 /// Returns the error for a null or misaligned pointer to the options.
 #[cold]
 #[inline(never)]
-fn no_options(options: *const PJRT_ExecuteOptions) -> Error {
+fn options_pointer_error(options: *const PJRT_ExecuteOptions) -> Error {
     Error::argument(if options.is_null() { "options is null" } else { "options is not aligned" })
 }
 
-/// The end of the options that [`read_options`] reads from every struct.
-const READ: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
-/// The end of the options that [`has_usual_values`] reads.
-const CALLBACKS: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
-/// The end of the last option that [`has_more`] reads.
-const CUSTOM: usize = offset_of!(PJRT_ExecuteOptions, num_custom_options) + size_of::<usize>();
+/// End of the options that [`read_options`] reads from every struct, as an offset.
+const READ_END: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
+/// End of the options that [`has_usual_values`] reads, as an offset.
+const HLO_CALLBACKS_END: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
+/// End of the last option that [`has_more`] reads, as an offset.
+const CUSTOM_OPTIONS_END: usize = offset_of!(PJRT_ExecuteOptions, num_custom_options) + size_of::<usize>();
 
-/// Returns whether the framework set an option that most frameworks leave empty. Also returns true for structs of API
-/// versions before 0.112, which may lack the fields that this function checks.
+/// Returns whether the framework may have set an option after [`READ_END`]. A struct that ends there has no such option.
+/// For a longer struct without all fields that this function checks (API versions before 0.112), returns true.
 ///
 /// # Safety
 ///
 /// V1 (argument structs) and V3 (arrays and text) hold for the options, and `size` is the size of their struct.
 #[inline]
 unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
-    if size < CUSTOM {
+    if size < CUSTOM_OPTIONS_END {
         // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-        return unsafe { short_has_more(options, size) };
+        return unsafe { has_more_in_short_struct(options, size) };
     }
     // SAFETY: V1 (argument structs): the field is within the size.
-    let custom: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_custom_options)) };
+    let num_custom_options: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_custom_options)) };
     // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-    !unsafe { has_usual_values(options, custom) }
+    !unsafe { has_usual_values(options, num_custom_options) }
 }
 
 /// Does the work of [`has_more`] for a struct that ends before the last option.
@@ -126,23 +126,22 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
 /// The requirements of [`has_more`] apply.
 #[cold]
 #[inline(never)]
-unsafe fn short_has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
-    if size < CALLBACKS {
-        return size > READ;
+unsafe fn has_more_in_short_struct(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
+    if size < HLO_CALLBACKS_END {
+        return size > READ_END;
     }
     // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
     !unsafe { has_usual_values(options, 0) }
 }
 
-/// Returns whether the options after [`READ`], up to [`CALLBACKS`], and the number `custom` of later options have the
-/// values that most frameworks pass.
+/// Returns whether all options between [`READ_END`] and [`HLO_CALLBACKS_END`] are unset, and `num_custom_options` is 0.
 ///
 /// # Safety
 ///
 /// V1 (argument structs) and V3 (arrays and text) hold for the options, and their struct has at least the size
-/// [`CALLBACKS`].
+/// [`HLO_CALLBACKS_END`].
 #[inline]
-unsafe fn has_usual_values(options: *const PJRT_ExecuteOptions, custom: usize) -> bool {
+unsafe fn has_usual_values(options: *const PJRT_ExecuteOptions, num_custom_options: usize) -> bool {
     // SAFETY: V1 (argument structs): the field is within the size.
     let context: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, context)) };
     // SAFETY: V1 (argument structs): the field is within the size.
@@ -156,7 +155,7 @@ unsafe fn has_usual_values(options: *const PJRT_ExecuteOptions, custom: usize) -
     let major_to_minor: u8 = unsafe { field(options, MAJOR_TO_MINOR) };
     // SAFETY: V1 (argument structs): the field is within the size.
     let location: *const c_char = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, call_location)) };
-    if custom | context | tasks | slices | outputs | usize::from(major_to_minor) != 0 {
+    if num_custom_options | context | tasks | slices | outputs | usize::from(major_to_minor) != 0 {
         return false;
     }
     // Most frameworks pass a null pointer or an empty string as `call_location`.

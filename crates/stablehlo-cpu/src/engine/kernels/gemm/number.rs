@@ -65,10 +65,10 @@ pub(crate) trait Wide:
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
     fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
-    /// Returns a vector of the elements of `slice`, which has at most as many as a vector, followed by zeros.
-    fn padded<S: Simd>(simd: S, slice: &[Self]) -> Self::Vector<S>;
-    /// Returns the sum of all elements of a vector. On x86, the second half of the elements is added to the first half
-    /// until one element is left.
+    /// Loads a slice into a vector, and pads it with zeros. The slice must not be longer than a vector.
+    fn load_padded<S: Simd>(simd: S, slice: &[Self]) -> Self::Vector<S>;
+    /// Returns the sum of all elements of a vector. On x86, adds the second half of the elements to the first half until
+    /// one element is left. The order on other machines is not specified.
     fn sum<S: Simd>(simd: S, v: Self::Vector<S>) -> Self;
     /// Returns `self * b + c`, rounded once.
     fn fused(self, b: Self, c: Self) -> Self;
@@ -99,7 +99,7 @@ macro_rules! wide {
                 simd.$mul_add(a, b, c)
             }
             #[inline(always)]
-            fn padded<S: Simd>(simd: S, slice: &[Self]) -> S::$v {
+            fn load_padded<S: Simd>(simd: S, slice: &[Self]) -> S::$v {
                 simd.$partial(slice)
             }
             #[inline(always)]

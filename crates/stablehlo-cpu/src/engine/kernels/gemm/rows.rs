@@ -7,7 +7,7 @@ use pulp::{Simd, WithSimd};
 use super::number::Wide;
 use crate::engine::elementwise::map::narrow_arch;
 
-/// Number of elements that are accumulated together. The compiler keeps their sums in one or two vector registers.
+/// Number of partial sums of a dot product. The compiler keeps them in one or two vector registers.
 pub(crate) const LANES: usize = 8;
 /// Number of rows that are multiplied together. Their independent sums hide the latency of an addition.
 const ROWS: usize = 4;
@@ -55,7 +55,7 @@ impl<W: Wide> Rows<'_, W> {
     }
 }
 
-/// The same product, computed with explicit vectors where they have 256 bits.
+/// The same product. Uses explicit vectors on x86 machines whose vectors have 256 bits, and scalar code elsewhere.
 struct Blocks<'a, W>(Rows<'a, W>);
 
 impl<W: Wide> WithSimd for Blocks<'_, W> {
@@ -78,8 +78,8 @@ impl<W: Wide> WithSimd for Blocks<'_, W> {
 fn blocks<W: Wide, S: Simd, const PARTS: usize>(simd: S, product: Rows<'_, W>) {
     let Rows { data, stride, x, out } = product;
     let whole = x.len() / LANES * LANES;
-    // The vectors of the last elements are padded: a row with 0 and the vector with -0. Adding the product, which is
-    // -0, does not change any partial sum, not even its sign.
+    // The last vector of a row is padded with 0, and that of `x` with -0. The products of the padding are -0. Adding -0
+    // changes no partial sum, not even a sum of -0.
     let mut last = [-W::default(); LANES];
     last[..x.len() - whole].copy_from_slice(&x[whole..]);
     let (blocks, rest) = out.as_chunks_mut::<ROWS>();
@@ -121,7 +121,7 @@ fn dot_products<W: Wide, S: Simd, const PARTS: usize, const COUNT: usize>(
         let last = W::vectors::<S>(last);
         for r in 0..COUNT {
             for (part, row) in rows[r][whole..].chunks(lanes).enumerate() {
-                sums[r][part] = W::mul_add(simd, W::padded(simd, row), last[part], sums[r][part]);
+                sums[r][part] = W::mul_add(simd, W::load_padded(simd, row), last[part], sums[r][part]);
             }
         }
     }
