@@ -52,6 +52,25 @@ struct Request {
 }
 
 impl<'a, B: Backend> Call<'a, B> {
+    #[inline(always)]
+    fn new(
+        executable: &'a LoadedExecutable<B>,
+        args: &PJRT_LoadedExecutable_Execute_Args,
+        lists: &Lists<'a>,
+        donated: &'a [bool],
+        launch_id: i32,
+    ) -> Self {
+        Self {
+            executable,
+            parameter_forms: &executable.parameter_forms,
+            counted: args.executable.cast_const().cast(),
+            argument_lists: lists.arguments,
+            output_lists: lists.outputs,
+            donated,
+            launch_id,
+        }
+    }
+
     /// Returns the arguments of the device at index `at` in the list of devices of the call, and their bits in the
     /// Bloom filter of the hazard domain.
     ///
@@ -269,15 +288,7 @@ unsafe fn run_general<P: DevicePlugin>(
             span.note("context_id", context);
         }
     }
-    let call = Call {
-        executable,
-        parameter_forms: &executable.parameter_forms,
-        counted: args.executable.cast_const().cast(),
-        argument_lists: lists.arguments,
-        output_lists: lists.outputs,
-        donated: &donated,
-        launch_id,
-    };
+    let call = Call::new(executable, &args, &lists, &donated, launch_id);
     // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
     unsafe { call.run_all(devices, &placements, lists.events, request) }
 }
@@ -404,15 +415,7 @@ entries! {
         };
         // SAFETY: V3 (arrays and text).
         let lists = unsafe { Lists::read(args, executable, 1) }?;
-        let call = Call {
-            executable,
-            parameter_forms: &executable.parameter_forms,
-            counted: args.executable.cast_const().cast(),
-            argument_lists: lists.arguments,
-            output_lists: lists.outputs,
-            donated: &executable.donated,
-            launch_id: options.launch_id,
-        };
+        let call = Call::new(executable, args, &lists, &executable.donated, options.launch_id);
         // SAFETY: V2 (handles) and V3 (arrays and text).
         unsafe { call.run(device, placements, lists.events) }
     }
