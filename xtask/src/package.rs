@@ -3,6 +3,7 @@
 //! `pip download` downloads the packages, with the user's mirror and certificates. Each file is checked against the
 //! recorded hash, and then unpacked under `target/parts/`.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,6 +31,21 @@ pub(crate) enum Form {
     /// A wheel for Linux on x86-64 and Python 3.12. Only the files whose paths begin with `folder` are unpacked.
     Part { folder: &'static str },
 }
+
+/// The error of a package that the registry does not provide: it was deleted, or no registry is reachable.
+#[derive(Debug)]
+pub(crate) struct Unavailable {
+    package: String,
+    reason: String,
+}
+
+impl fmt::Display for Unavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the Python package registry does not provide {}: {}", self.package, self.reason)
+    }
+}
+
+impl std::error::Error for Unavailable {}
 
 /// The headers of PJRT C API 0.114 with all its extensions, and the API's CHANGELOG.
 pub(crate) const HEADERS: Package = Package {
@@ -171,7 +187,10 @@ impl Package {
             }
         }
         pip.arg(format!("{}=={}", self.name, self.version));
-        sh::shown(&mut pip)?;
+        sh::shown(&mut pip).map_err(|error| Unavailable {
+            package: format!("{} {}", self.name, self.version),
+            reason: error.to_string(),
+        })?;
         let file = only_file(&download)?;
         let found = sha256(&file)?;
         if found != self.sha256 {
