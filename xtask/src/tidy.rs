@@ -45,6 +45,7 @@ const WALLS: &[(&str, &str)] = &[
     ("stablehlo-jit", "pjrt-rs-sys"),
     ("stablehlo-jit", "pjrt-types"),
     ("stablehlo-jit", "stablehlo-cpu"),
+    ("device-plugin", "private-files"),
     ("private-files", "pjrt-rs-sys"),
     ("private-files", "pjrt-types"),
     ("process-transport", "pjrt-rs-sys"),

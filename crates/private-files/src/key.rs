@@ -24,9 +24,23 @@ pub const TAG_BYTES: usize = 32;
 pub struct UserKey([u8; KEY_BYTES]);
 
 impl UserKey {
-    /// Returns the folder of the key: `pjrt` in `XDG_STATE_HOME`, or `.local/state/pjrt` in the home folder. On Windows,
-    /// returns `pjrt` in `LOCALAPPDATA`. Returns `None` if the home folder is unknown.
-    pub fn folder() -> Option<PathBuf> {
+    /// Reads or creates the key in the user's folder for state: `pjrt` in `XDG_STATE_HOME`, or `.local/state/pjrt` in the
+    /// home folder. On Windows, this is `pjrt` in `LOCALAPPDATA`.
+    ///
+    /// A process with elevated privileges must not use this key, because the environment names the folder.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::in_folder`] apply. Also returns an error if the home folder is unknown.
+    pub fn of_this_user() -> Result<Self, PathError> {
+        let unknown = || PathError::Io {
+            path: FILE.into(),
+            error: io::Error::new(io::ErrorKind::NotFound, "the user's home folder is unknown; set HOME"),
+        };
+        Self::in_folder(&Self::folder().ok_or_else(unknown)?)
+    }
+
+    fn folder() -> Option<PathBuf> {
         #[cfg(windows)]
         const STATE: (&str, &str) = ("LOCALAPPDATA", "AppData/Local");
         #[cfg(not(windows))]

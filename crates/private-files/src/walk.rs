@@ -36,9 +36,9 @@ impl Owners {
     }
 
     fn words(self) -> String {
-        match self {
-            Self::Root => "root".to_owned(),
-            Self::RootAndThisUser => format!("root or to user {}", geteuid().as_raw()),
+        match (self, geteuid().as_raw()) {
+            (Self::Root, _) | (_, 0) => "root".to_owned(),
+            (Self::RootAndThisUser, user) => format!("root or to user {user}"),
         }
     }
 }
@@ -62,7 +62,8 @@ pub(crate) struct Place {
     pub(crate) is_file: bool,
 }
 
-/// Follows a path, and checks every folder, link and file on it.
+/// Follows a path, and checks every folder, link and file on it. With [`Missing::Create`], the caller checks the mode of the
+/// last folder.
 pub(crate) fn walk(path: &Path, owners: Owners, missing: Missing) -> Result<Place, PathError> {
     let absolute = std::path::absolute(path).map_err(|error| io_error(path, error))?;
     let mut place = root(owners)?;
@@ -112,7 +113,11 @@ pub(crate) fn walk(path: &Path, owners: Owners, missing: Missing) -> Result<Plac
                 place.folder = open_folder(&place.folder, &name).map_err(fail)?;
                 // The folder may have been replaced since `statat`, so examine the open one.
                 let opened = fstat(&place.folder).map_err(fail)?;
-                check(&here, &opened, owners)?;
+                if rest.is_empty() && missing == Missing::Create {
+                    check_owner(&here, &opened, owners)?;
+                } else {
+                    check(&here, &opened, owners)?;
+                }
                 place.path = here;
             }
             _ => {
