@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use private_files::PathError;
+
 use crate::core::library_folder;
-use crate::variables::{NAMES, PLUGIN};
+use crate::variables::{LAYERS, NAMES, OUTPUT, OVERRIDE_PROGRAMS, PLUGIN};
 
 /// Name of the settings file, which is in the same folder as the library with the layers.
 ///
@@ -13,7 +16,13 @@ use crate::variables::{NAMES, PLUGIN};
 /// resolves a relative path of the plugin against the folder of the settings file. If the file exists, the environment
 /// variables of the process have no effect on the library. Therefore, an installed plugin works in every program, and
 /// two installed plugins do not share their settings.
+///
+/// In a process with elevated privileges, only root may be able to change the file, the plugin's library, the folders that
+/// the file names, and the folders above them.
 pub const SETTINGS_FILE: &str = "pjrt_layers.json";
+
+/// The settings whose values are paths.
+const PATHS: &[&str] = &[PLUGIN, OUTPUT, OVERRIDE_PROGRAMS];
 
 /// The settings in a [`SETTINGS_FILE`].
 #[derive(Debug)]
@@ -22,16 +31,27 @@ pub(crate) struct Beside(BTreeMap<String, String>);
 impl Beside {
     /// Reads the [`SETTINGS_FILE`] in the folder of this library. Returns `None` if the folder is unknown or the file
     /// does not exist.
-    pub(crate) fn read() -> Result<Option<Self>, String> {
-        library_folder().map_or(Ok(None), |folder| Self::read_from(&folder))
+    ///
+    /// With elevated privileges, also checks that only root controls the file and the paths in it.
+    pub(crate) fn read(elevated: bool) -> Result<Option<Self>, String> {
+        library_folder().map_or(Ok(None), |folder| Self::read_from(&folder, elevated))
     }
 
-    fn read_from(folder: &Path) -> Result<Option<Self>, String> {
-        let path = folder.join(SETTINGS_FILE);
+    fn read_from(folder: &Path, elevated: bool) -> Result<Option<Self>, String> {
+        let mut path = folder.join(SETTINGS_FILE);
+        if elevated {
+            match private_files::trusted(&path) {
+                Ok(real) => path = real,
+                Err(error) if error.is_not_found() => return Ok(None),
+                Err(error) => return Err(refused(&error)),
+            }
+        }
+        // A relative path is in the folder of the file that was checked.
+        let folder = path.parent().unwrap_or(folder);
         let fault = |what: String| format!("{}: {what}", path.display());
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(fault(error.to_string())),
         };
         let mut settings: BTreeMap<String, String> =
@@ -42,6 +62,21 @@ impl Beside {
         let plugin = settings.get_mut(PLUGIN).ok_or_else(|| fault(format!("it lacks {PLUGIN}")))?;
         let absolute = folder.join(PathBuf::from(&*plugin));
         *plugin = absolute.to_str().ok_or_else(|| fault("the folder's path is not valid UTF-8".to_owned()))?.to_owned();
+        if elevated {
+            let records =
+                settings.get(LAYERS).is_some_and(|names| names.split(',').any(|name| name.trim() == "record"));
+            if records && !settings.contains_key(OUTPUT) {
+                return Err(fault(format!(
+                    "the layer `record` would write to the current folder. This process has elevated privileges, so set \
+                     {OUTPUT}"
+                )));
+            }
+            for value in settings.iter_mut().filter_map(|(name, value)| PATHS.contains(&name.as_str()).then_some(value))
+            {
+                let real = private_files::trusted(Path::new(value)).map_err(|error| refused(&error))?;
+                *value = real.to_str().ok_or_else(|| fault(format!("{value} is not valid UTF-8")))?.to_owned();
+            }
+        }
         Ok(Some(Self(settings)))
     }
 
@@ -51,16 +86,20 @@ impl Beside {
     }
 }
 
+/// Returns the error for a file or folder that others than root can change.
+fn refused(error: &PathError) -> String {
+    format!("{error}. This process has elevated privileges, so only root may control its settings and its plugin")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::variables::LAYERS;
 
     fn read(test: &str, text: &str) -> Result<Option<Beside>, String> {
         let folder = std::env::temp_dir().join(format!("pjrt-layers-{test}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
         std::fs::write(folder.join(SETTINGS_FILE), text).map_err(|error| error.to_string())?;
-        let read = Beside::read_from(&folder);
+        let read = Beside::read_from(&folder, false);
         let _ = std::fs::remove_dir_all(&folder);
         read
     }
@@ -89,6 +128,8 @@ mod tests {
 
     #[test]
     fn file_may_be_missing() {
-        assert!(Beside::read_from(Path::new("/nonexistent")).expect("no error").is_none());
+        for elevated in [false, true] {
+            assert!(Beside::read_from(Path::new("/nonexistent"), elevated).expect("no error").is_none());
+        }
     }
 }

@@ -29,6 +29,7 @@ mod generated;
 mod groups;
 mod layer;
 mod layer_error;
+mod output;
 pub mod overrides;
 pub mod record;
 mod settings;

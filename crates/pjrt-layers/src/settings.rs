@@ -136,9 +136,10 @@ fn parse<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
 /// names. If the settings are invalid, the plugin cannot be loaded, or a process with elevated privileges has no
 /// settings file, every function of the returned table returns an error with the reason.
 pub(crate) fn start(own: Vec<Box<dyn Layer>>) -> (StaticApi, Vec<Box<dyn Layer>>) {
-    let start = || match Beside::read()? {
+    let elevated = private_files::elevated();
+    let start = || match Beside::read(elevated)? {
         Some(file) => load_with(&|name| file.get(name), own),
-        None if process_privileges::elevated() => Err(format!(
+        None if elevated => Err(format!(
             "this process has elevated privileges, so {PLUGIN} and {LAYERS} have no effect: give the framework the \
              plugin itself"
         )),

@@ -124,6 +124,11 @@ impl Sealed {
         &self.bytes
     }
 
+    /// Returns the SHA-256 of the envelope without this hash.
+    pub(crate) fn checksum(&self) -> &[u8] {
+        &self.bytes[self.payload.end..]
+    }
+
     pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

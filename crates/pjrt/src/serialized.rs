@@ -119,6 +119,13 @@ serialized! {
     SerializedExecutable, Kind::Executable
 }
 
+impl SerializedExecutable {
+    /// Returns the SHA-256 of the other bytes, which are the last bytes of [`Self::as_bytes`].
+    pub(crate) fn checksum(&self) -> &[u8] {
+        self.0.checksum()
+    }
+}
+
 serialized! {
     /// A serialized topology: the plugin's bytes, in an envelope that identifies the plugin. The envelope's checksum
     /// detects accidents, such as a truncated file. The checksum is not a signature.

@@ -16,6 +16,7 @@ use crate::core::{Call, State};
 use crate::function::{Function, Kind};
 use crate::generated::{COUNT, FUNCTIONS};
 use crate::layer::{Layer, Outcome, Step};
+use crate::output;
 
 /// The layer `fault`, which injects errors, delays, and lost or late events into calls according to [`Rules`].
 ///
@@ -201,8 +202,9 @@ impl Layer for Fault {
         let result = match &self.summary {
             Summary::Nowhere => Ok(()),
             Summary::StandardError => io::stderr().write_all(text.as_bytes()),
-            Summary::Folder(folder) => std::fs::create_dir_all(folder)
-                .and_then(|()| std::fs::write(folder.join(format!("fault-{}.txt", std::process::id())), &text)),
+            Summary::Folder(folder) => {
+                output::create(folder, "fault", "txt").and_then(|(_, mut file)| file.write_all(text.as_bytes()))
+            }
         };
         // No caller receives this error, so it is written to the standard error.
         if let Err(error) = result {

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::core::{Call, CompiledProgram};
 use crate::function::Function;
+use crate::output;
 
 /// The magic number of MLIR bytecode.
 const BYTECODE: &[u8] = b"ML\xefR";
@@ -20,7 +21,8 @@ const DIGITS: usize = 16;
 /// The layer numbers the programs in the order of their compilation, starting at 1. It saves the third program under
 /// the name `program-3-HASH`, where `HASH` is the first 16 hexadecimal digits of the program's SHA-256 hash. The file's
 /// extension specifies the format: `.mlir` (text), `.mlirbc` (bytecode), `.hlo` or `.hlo_with_config`. Programs of an
-/// unknown format are saved as `.bin`.
+/// unknown format are saved as `.bin`. Existing files stay unchanged. If a file has the name but other contents, the new
+/// file has a number behind the hash.
 #[derive(Debug, Default)]
 pub struct Programs {
     save: Option<PathBuf>,
@@ -75,13 +77,9 @@ impl Programs {
 }
 
 fn save(folder: &Path, name: &str, program: &CompiledProgram) -> Result<(), String> {
-    let code = folder.join(format!("{name}.{}", ending(program)));
-    let options = folder.join(format!("{name}.compile-options.pb"));
-    for (path, bytes) in [(code, &program.code), (options, &program.options)] {
-        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, bytes));
-        written.map_err(|error| format!("cannot save a program to {}: {error}", path.display()))?;
-    }
-    Ok(())
+    let saved = output::write_once(folder, name, ending(program), &program.code)
+        .and_then(|()| output::write_once(folder, name, "compile-options.pb", &program.options));
+    saved.map_err(|error| format!("cannot save {name} in {}: {error}", folder.display()))
 }
 
 /// Returns the extension of the file in which a program is saved.

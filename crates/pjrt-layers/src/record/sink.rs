@@ -1,8 +1,8 @@
 //! The file of a recording.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -10,6 +10,7 @@ use pjrt_record::{Body, Content, End, Hash, PIECE, Process, Selection, Stamp, Wr
 
 use crate::core::State;
 use crate::core::thread_id;
+use crate::output;
 
 /// Settings of a recording: its folder, the plugin's path, and an optional limit to one run.
 #[derive(Clone, Debug, Default)]
@@ -118,16 +119,14 @@ impl Sink {
     }
 
     fn open(&self) -> io::Result<Writer<File>> {
-        if let Some(folder) = &self.target.folder {
-            fs::create_dir_all(folder)?;
-        }
-        let mut writer = Writer::new(File::create(self.path())?)?;
+        let (_, file) = output::create(self.folder(), "record", "pjrt")?;
+        let mut writer = Writer::new(file)?;
         writer.write(self.stamp(0), &Body::Process(self.process_block()))?;
         Ok(writer)
     }
 
-    fn path(&self) -> PathBuf {
-        self.target.folder.clone().unwrap_or_default().join(format!("record-{}.pjrt", self.process))
+    fn folder(&self) -> &Path {
+        self.target.folder.as_deref().unwrap_or(Path::new("."))
     }
 
     fn process_block(&self) -> Process {
@@ -155,8 +154,8 @@ impl Sink {
         // No caller receives this error, so it is written to the standard error.
         let _ = writeln!(
             io::stderr(),
-            "pjrt-layers: cannot write to {}: {error}; the recording ends here",
-            self.path().display()
+            "pjrt-layers: cannot write the recording in {}: {error}; the recording ends here",
+            self.folder().display()
         );
         Output::Closed
     }

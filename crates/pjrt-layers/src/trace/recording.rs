@@ -1,7 +1,7 @@
 //! The records of all threads of a process.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::log::{ARGS, Log};
@@ -9,6 +9,7 @@ use crate::core::Clock;
 use crate::function::{Field, Function, Kind};
 use crate::generated::FUNCTIONS;
 use crate::layer_error::LayerError;
+use crate::output::OutputFile;
 
 /// Settings for the files that the layer writes.
 #[derive(Clone, Debug, Default)]
@@ -27,6 +28,8 @@ pub struct Outputs {
 pub(super) struct Recording {
     pub(super) clock: Clock,
     pub(super) outputs: Outputs,
+    /// The files in the folder of `outputs`.
+    pub(super) files: Option<Mutex<Files>>,
     pub(super) logs: Mutex<Vec<Arc<Log>>>,
     /// Errors of failed calls, by the start time and the thread of the call.
     pub(super) errors: Mutex<HashMap<(u64, u64), LayerError>>,
@@ -34,10 +37,31 @@ pub(super) struct Recording {
     pub(super) fields: Vec<Vec<&'static Field>>,
 }
 
+/// The files that the layer writes. Each report replaces their contents.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) tally: OutputFile,
+    pub(super) tally_json: OutputFile,
+    pub(super) timeline: OutputFile,
+    pub(super) lines: OutputFile,
+}
+
+impl Files {
+    fn new(folder: &Path) -> Self {
+        Self {
+            tally: OutputFile::new(folder, "tally", "txt"),
+            tally_json: OutputFile::new(folder, "tally", "json"),
+            timeline: OutputFile::new(folder, "trace", "pftrace"),
+            lines: OutputFile::new(folder, "trace", "jsonl"),
+        }
+    }
+}
+
 impl Recording {
     pub(super) fn new(outputs: Outputs) -> Self {
         Self {
             clock: Clock::new(),
+            files: outputs.folder.as_deref().map(|folder| Mutex::new(Files::new(folder))),
             outputs,
             logs: Mutex::default(),
             errors: Mutex::default(),

@@ -1,6 +1,5 @@
 //! Writes the tally and the timeline of the layer.
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
@@ -8,16 +7,17 @@ use std::sync::{Arc, PoisonError};
 use serde_json::json;
 
 use super::log::Log;
-use super::recording::Recording;
+use super::recording::{Files, Recording};
 use super::tally::Tally;
 use super::{flows, json, perfetto};
 
-/// Writes the files of this process to the folder, if a folder is set. Overwrites the files that an earlier call wrote.
+/// Writes the files of this process to the folder, if a folder is set. Replaces what an earlier call wrote.
 pub(super) fn write_files(trace: &Recording) {
-    if let Some(folder) = &trace.outputs.folder
-        && let Err(error) = write(trace, folder)
+    if let Some(files) = &trace.files
+        && let Err(error) = write(trace, &mut files.lock().unwrap_or_else(PoisonError::into_inner))
     {
         // No caller receives this error, so it is written to the standard error.
+        let folder = trace.outputs.folder.as_deref().unwrap_or(Path::new("."));
         let _ = writeln!(io::stderr(), "pjrt-layers: cannot write to {}: {error}", folder.display());
     }
 }
@@ -39,12 +39,10 @@ fn tally(trace: &Recording, logs: &[Arc<Log>]) -> Tally {
     Tally::of(logs.iter().map(|log| &log.counters), |ticks| scale.nanos(ticks))
 }
 
-fn write(trace: &Recording, folder: &Path) -> io::Result<()> {
-    fs::create_dir_all(folder)?;
+fn write(trace: &Recording, files: &mut Files) -> io::Result<()> {
     let logs = logs(trace);
     let scale = trace.clock.scale();
     let process = std::process::id();
-    let file = |name: &str, end: &str| folder.join(format!("{name}-{process}.{end}"));
 
     let tally = tally(trace, &logs);
     let mut records = Vec::new();
@@ -58,13 +56,13 @@ fn write(trace: &Recording, folder: &Path) -> io::Result<()> {
     if lost > 0 {
         text.push_str(&format!("The timeline lacks the {lost} oldest calls.\n"));
     }
-    fs::write(file("tally", "txt"), text)?;
+    files.tally.emptied()?.write_all(text.as_bytes())?;
     let json = json!({ "process": process, "overwritten": lost, "functions": tally.to_json() });
-    fs::write(file("tally", "json"), format!("{json:#}\n"))?;
+    writeln!(files.tally_json.emptied()?, "{json:#}")?;
 
     let steps = flows::steps(&records, &trace.fields);
-    fs::write(file("trace", "pftrace"), perfetto::encode(trace, &scale, &logs, &steps))?;
-    let mut lines = io::BufWriter::new(fs::File::create(file("trace", "jsonl"))?);
+    files.timeline.emptied()?.write_all(&perfetto::encode(trace, &scale, &logs, &steps))?;
+    let mut lines = io::BufWriter::new(files.lines.emptied()?);
     for step in &steps {
         writeln!(lines, "{}", json::line(trace, &scale, &logs[step.log], step))?;
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::rules::{HEADER, Rule};
+use crate::output::OutputFile;
 
 /// Maximum number of reports that are written in full for each combination of a rule and a function. The limit keeps
 /// the output short if a program repeats a mistake.
@@ -45,7 +46,7 @@ pub struct Reports(Arc<Mutex<State>>);
 struct State {
     all: Vec<Report>,
     counts: HashMap<(&'static str, &'static str), usize>,
-    folder: Option<PathBuf>,
+    file: Option<OutputFile>,
     is_quiet: bool,
 }
 
@@ -54,7 +55,8 @@ impl Reports {
     /// `None`.
     #[must_use]
     pub fn to_folder(folder: Option<PathBuf>) -> Self {
-        Self(Arc::new(Mutex::new(State { folder, ..State::default() })))
+        let file = folder.map(|folder| OutputFile::new(&folder, "validate", "txt"));
+        Self(Arc::new(Mutex::new(State { file, ..State::default() })))
     }
 
     /// Creates reports that are only collected in memory.
@@ -112,14 +114,9 @@ impl State {
         if self.is_quiet {
             return;
         }
-        let result = match &self.folder {
+        let result = match &mut self.file {
             None => io::stderr().write_all(text.as_bytes()),
-            Some(folder) => {
-                let path = folder.join(format!("validate-{}.txt", std::process::id()));
-                let file = std::fs::create_dir_all(folder)
-                    .and_then(|()| std::fs::OpenOptions::new().append(true).create(true).open(path));
-                file.and_then(|mut file| file.write_all(text.as_bytes()))
-            }
+            Some(file) => file.file().and_then(|file| file.write_all(text.as_bytes())),
         };
         // No caller receives this error, so it is written to the standard error.
         if let Err(error) = result {

@@ -10,8 +10,9 @@ use sha2::{Digest, Sha256};
 use crate::client::Client;
 use crate::plugin::fingerprint;
 
-/// The version of the key's format. Change it whenever the inputs of the hash or their encoding change.
-const VERSION: &[u8] = b"pjrt executable cache 1";
+/// The version of the cache's format. Change it whenever the inputs of the hash, their encoding or the format of the files
+/// change.
+const VERSION: &[u8] = b"pjrt executable cache 2";
 /// Environment variables that affect the code that XLA's compilers generate.
 const VARIABLES: [&str; 2] = ["XLA_FLAGS", "LIBTPU_INIT_ARGS"];
 /// Path of the file in which Linux lists the instruction sets of each processor.

@@ -23,6 +23,8 @@ mod direct_reads;
 mod dlpack;
 mod events;
 mod executable_cache;
+#[cfg(unix)]
+mod executable_cache_attacks;
 mod extensions;
 mod handles;
 #[cfg(feature = "hazards")]

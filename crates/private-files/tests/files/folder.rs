@@ -1,0 +1,147 @@
+//! Folders that only this user controls, and their files.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use private_files::{PathError, PrivateFolder, UNFINISHED};
+use recorded_messages::assert_message;
+
+use super::{Folder, OTHER, give_away, mode, set_mode};
+
+#[test]
+fn created_for_this_user_only() {
+    let folder = Folder::new("created");
+    let path = folder.0.join("a/b");
+    let private = PrivateFolder::open(&path).unwrap();
+    assert_eq!((private.path(), mode(&folder.0.join("a")), mode(&path)), (&*path, 0o700, 0o700));
+    let mut file = private.create_new("file").unwrap();
+    file.write_all(b"text").unwrap();
+    assert_eq!((mode(&path.join("file")), fs::read(path.join("file")).unwrap()), (0o600, b"text".to_vec()));
+    assert_eq!(private.create_new("file").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    // The folder may have been opened to readers, but not to writers.
+    set_mode(&path, 0o755);
+    let mut text = String::new();
+    PrivateFolder::open(&path).unwrap().read("file").unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "text");
+}
+
+#[test]
+fn writable_by_others() {
+    let folder = Folder::new("writable");
+    let path = folder.folder("open", 0o777);
+    for bits in [0o777, 0o1777, 0o770, 0o702] {
+        set_mode(&path, bits);
+        let error = PrivateFolder::open(&path).unwrap_err();
+        assert!(matches!(&error, PathError::NotPrivate { path: found, mode } if *found == path && *mode == bits));
+        if bits == 0o777 {
+            assert_message!(
+                "folder",
+                "writable by others",
+                error.to_string().replace(&*folder.0.to_string_lossy(), "FOLDER")
+            );
+        }
+    }
+    set_mode(&path, 0o700);
+    set_mode(&folder.0, 0o775);
+    let error = PrivateFolder::open(&path).unwrap_err();
+    assert!(matches!(&error, PathError::Writable { path, mode: 0o775 } if *path == folder.0));
+    assert_message!("folder", "writable ancestor", error.to_string().replace(&*folder.0.to_string_lossy(), "FOLDER"));
+    set_mode(&folder.0, 0o1777);
+    PrivateFolder::open(&path).unwrap();
+}
+
+#[test]
+fn owned_by_other_user() {
+    let folder = Folder::new("owned");
+    let parent = folder.folder("parent", 0o755);
+    let path = parent.join("cache");
+    PrivateFolder::open(&path).unwrap();
+    if !give_away(&parent, "folder::owned_by_other_user") {
+        return;
+    }
+    let error = PrivateFolder::open(&path).unwrap_err();
+    assert!(matches!(error, PathError::Owner { path, owner: OTHER, .. } if path == parent));
+    let other = folder.folder("other", 0o700);
+    assert!(give_away(&other, ""));
+    let error = PrivateFolder::open(&other).unwrap_err();
+    assert!(matches!(error, PathError::Owner { path, owner: OTHER, .. } if path == other));
+}
+
+/// The folder stays the one that was checked, even if another folder gets its path.
+#[test]
+fn replaced_after_open() {
+    let folder = Folder::new("replaced");
+    let path = folder.0.join("cache");
+    let private = PrivateFolder::open(&path).unwrap();
+    private.create_new("file").unwrap().write_all(b"mine").unwrap();
+    fs::rename(&path, folder.0.join("moved")).unwrap();
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("file"), "planted").unwrap();
+    let mut text = String::new();
+    private.read("file").unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "mine");
+    private.replace("new", |file| file.write_all(b"new")).unwrap();
+    private.remove("file").unwrap();
+    assert_eq!(fs::read(path.join("file")).unwrap(), b"planted");
+    assert_eq!(fs::read_dir(&path).unwrap().count(), 1);
+    assert_eq!(fs::read(folder.0.join("moved/new")).unwrap(), b"new");
+}
+
+#[test]
+fn prepared_files_are_rejected() {
+    let folder = Folder::new("prepared");
+    let path = folder.0.join("cache");
+    let private = PrivateFolder::open(&path).unwrap();
+    let treasure = folder.0.join("treasure");
+    fs::write(&treasure, "precious").unwrap();
+    symlink(&treasure, path.join("link")).unwrap();
+    symlink("absent", path.join("dangling")).unwrap();
+    fs::hard_link(&treasure, path.join("hard")).unwrap();
+    assert!(Command::new("mkfifo").arg(path.join("pipe")).status().unwrap().success());
+    fs::create_dir(path.join("folder")).unwrap();
+    for (name, mode) in [("group", 0o620), ("all", 0o602)] {
+        fs::write(path.join(name), "planted").unwrap();
+        set_mode(&path.join(name), mode);
+    }
+    let mut names = vec!["link", "dangling", "hard", "pipe", "group", "all"];
+    fs::write(path.join("other"), "planted").unwrap();
+    if give_away(&path.join("other"), "folder::prepared_files_are_rejected (part)") {
+        names.push("other");
+    }
+    for name in names {
+        let error = private.read(name).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{name}: {error}");
+        assert_message!("folder::prepared", name, error);
+        assert_eq!(private.open_or_create(name).unwrap_err().kind(), ErrorKind::PermissionDenied);
+        assert!(private.touch(name).is_err());
+    }
+    assert!(private.read("folder").is_err() && private.remove("folder").is_err());
+    for name in ["", ".", "..", "../treasure", "folder/x"] {
+        assert_eq!(private.read(name).unwrap_err().kind(), ErrorKind::InvalidInput, "{name}");
+    }
+    // Replacing and removing names does not follow links.
+    private.replace("link", |file| file.write_all(b"mine")).unwrap();
+    private.remove("dangling").unwrap();
+    private.remove("hard").unwrap();
+    assert_eq!(fs::read_to_string(&treasure).unwrap(), "precious");
+    assert_eq!((fs::read(path.join("link")).unwrap(), mode(&path.join("link"))), (b"mine".to_vec(), 0o600));
+}
+
+#[test]
+fn failed_replacement_leaves_old_file() {
+    let folder = Folder::new("failed");
+    let private = PrivateFolder::open(&folder.0.join("x")).unwrap();
+    private.replace("file", |file| file.write_all(b"old")).unwrap();
+    let failed = private.replace("file", |file| {
+        file.write_all(b"new")?;
+        let names = private.entries()?;
+        assert_eq!(names.iter().filter(|entry| entry.name.to_string_lossy().ends_with(UNFINISHED)).count(), 1);
+        Err(ErrorKind::StorageFull.into())
+    });
+    assert_eq!(failed.unwrap_err().kind(), ErrorKind::StorageFull);
+    let entries = private.entries().unwrap();
+    assert_eq!((entries.len(), &*entries[0].name, entries[0].bytes), (1, "file".as_ref(), 3));
+    assert!(entries[0].modified.elapsed().unwrap().as_secs() < 600);
+}
