@@ -30,8 +30,10 @@
 mod block;
 mod content;
 mod error;
+mod index;
 mod json;
 mod message;
+mod raw;
 mod reader;
 #[cfg(feature = "replay")]
 pub mod replay;
@@ -41,7 +43,7 @@ mod trim;
 mod writer;
 
 #[doc(hidden)]
-pub use block::with_checksums;
+pub use raw::{RawBlock, join, split};
 pub use block::{Kind, MAX_PAYLOAD, Stamp, VERSION};
 pub use content::{Content, Hash, PIECE};
 pub use error::ReadError;
