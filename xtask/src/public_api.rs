@@ -23,7 +23,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("stablehlo-rs", "stablehlo"),
     ("stablehlo-cpu", "stablehlo_cpu"),
     ("stablehlo-jit", "stablehlo_jit"),
-    ("process-privileges", "process_privileges"),
+    ("private-files", "private_files"),
     ("process-transport", "process_transport"),
     ("pjrt-cpu", "pjrt_cpu"),
     ("pjrt-conformance", "pjrt_conformance"),

@@ -138,7 +138,7 @@ fn parse<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
 pub(crate) fn start(own: Vec<Box<dyn Layer>>) -> (StaticApi, Vec<Box<dyn Layer>>) {
     let start = || match Beside::read()? {
         Some(file) => load_with(&|name| file.get(name), own),
-        None if process_privileges::elevated() => Err(format!(
+        None if private_files::elevated() => Err(format!(
             "this process has elevated privileges, so {PLUGIN} and {LAYERS} have no effect: give the framework the \
              plugin itself"
         )),

@@ -99,7 +99,7 @@ impl LockFolder {
         if std::env::var_os(OLD_LOCK_DIR).is_some() {
             tracing::warn!("ignored {OLD_LOCK_DIR}: this variable is now called {LOCK_DIR}");
         }
-        Self::chosen(process_privileges::elevated(), |name| std::env::var_os(name))
+        Self::chosen(private_files::elevated(), |name| std::env::var_os(name))
     }
 
     fn chosen(elevated: bool, variable: impl Fn(&str) -> Option<OsString>) -> Self {

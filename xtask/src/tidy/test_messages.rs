@@ -20,7 +20,7 @@ const CRATES: &[&str] = &[
     "pjrt-types",
     "plugin-manifest",
     "plugin-registry",
-    "process-privileges",
+    "private-files",
     "process-transport",
     "stablehlo",
     "stablehlo-cpu",

@@ -34,7 +34,7 @@ impl Discovery {
     pub fn from_environment() -> Self {
         let environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let home = std::env::home_dir();
-        let elevated = process_privileges::elevated();
+        let elevated = private_files::elevated();
         let root = if cfg!(windows) {
             let programs = std::env::var_os("ProgramFiles").filter(|folder| !elevated && !folder.is_empty());
             PathBuf::from(programs.unwrap_or_else(|| r"C:\Program Files".into())).join("pjrt")

@@ -126,7 +126,7 @@ impl Discovery {
 /// Returns [`Refusal::InsecureLocation`] for the first file or folder that does not belong to root, that other users
 /// may write to, or that cannot be examined.
 pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
-    if !process_privileges::elevated() {
+    if !private_files::elevated() {
         return Ok(());
     }
     insecure(path).map_or(Ok(()), Err)

@@ -1,8 +1,7 @@
 //! Detects whether this process has more privileges than the user who started it.
-//!
-//! Such a process must not trust the environment or the folders of its user. [`elevated`] is the only function.
 
 /// Returns whether the kernel marked this process for secure execution, or whether its real and effective IDs differ.
+/// Such a process must not trust the environment or the folders of the user who started it.
 ///
 /// The kernel marks a process that runs a set-user-ID program, a set-group-ID program or a program with file
 /// capabilities. If the system cannot report the mark, the process counts as elevated, because a wrong `true` costs
@@ -106,8 +105,3 @@ mod tests {
         assert_eq!(secure.map(|(_, value)| value != 0), Some(marked_secure()));
     }
 }
-
-/// Tests the examples of the package's README.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct PackageReadme;
