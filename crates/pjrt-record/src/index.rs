@@ -26,12 +26,21 @@ pub(crate) enum Kind {
     /// A call that executes a program.
     Execute(Box<Run>),
     /// A call that copies a buffer to the host.
-    Download { buffer: u64, is_raw: bool },
+    Download {
+        buffer: u64,
+        is_raw: bool,
+    },
     /// Another call, with the objects that it uses.
-    Call { inputs: Box<[u64]> },
+    Call {
+        inputs: Box<[u64]>,
+    },
     Outcome,
-    Contents { buffer: u64 },
-    Snapshot { client: u64 },
+    Contents {
+        buffer: u64,
+    },
+    Snapshot {
+        client: u64,
+    },
 }
 
 /// A call that executes a program.
@@ -116,10 +125,7 @@ pub(crate) fn is_indexed(body: &Body) -> bool {
 
 impl Index {
     /// Reads a recording. `selection` is the selection for [`Self::find`].
-    pub(crate) fn read<R: Read + Seek>(
-        reader: &mut Reader<R>,
-        selection: &Selection,
-    ) -> Result<Self, ReadError> {
+    pub(crate) fn read<R: Read + Seek>(reader: &mut Reader<R>, selection: &Selection) -> Result<Self, ReadError> {
         let mut this = Self::default();
         let mut contents = Vec::new();
         reader.rewind();
@@ -199,9 +205,8 @@ impl Index {
         call.outcomes.push(at);
         (call.objects, call.outputs) = (outcome.objects, outputs);
         call.is_selected = outcome.executable.is_some_and(|found| Some(found.name) == selection.program);
-        call.has_one_device = outcome
-            .client
-            .is_some_and(|client| client.devices.iter().filter(|device| device.addressable).count() == 1);
+        call.has_one_device =
+            outcome.client.is_some_and(|client| client.devices.iter().filter(|device| device.addressable).count() == 1);
     }
 
     /// Returns the kind of the first block of a call.

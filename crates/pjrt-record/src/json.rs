@@ -29,10 +29,9 @@ impl Serialize for Line<'_> {
         }
         match &block.body {
             Body::Process(message) => line.serialize_entry("process", message),
-            Body::Data { hash, size } => line.serialize_entry(
-                "data",
-                &json!({ "hash": hash.to_hex(), "size": size, "stored": block.size }),
-            ),
+            Body::Data { hash, size } => {
+                line.serialize_entry("data", &json!({ "hash": hash.to_hex(), "size": size, "stored": block.size }))
+            }
             Body::Call(message) => line.serialize_entry("call", message),
             Body::Outcome(message) => line.serialize_entry("outcome", message),
             Body::Contents(message) => line.serialize_entry("contents", message),

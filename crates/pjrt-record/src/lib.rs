@@ -42,8 +42,6 @@ mod summary;
 mod trim;
 mod writer;
 
-#[doc(hidden)]
-pub use raw::{RawBlock, join, split};
 pub use block::{Kind, MAX_PAYLOAD, Stamp, VERSION};
 pub use content::{Content, Hash, PIECE};
 pub use error::ReadError;
@@ -54,6 +52,8 @@ pub use message::{
     Layout, Memory, MemoryLayout, NamedOption, Object, Outcome, Process, Retrieve, SetError, Snapshot, Tiled, Transfer,
     Upload, Value,
 };
+#[doc(hidden)]
+pub use raw::{RawBlock, join, split};
 pub use reader::{Block, Body, Reader, State};
 pub use selection::{ParseSelectionError, Selection};
 pub use summary::{Run, Summary};

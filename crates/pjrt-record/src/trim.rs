@@ -296,9 +296,8 @@ impl Needs<'_> {
         // A run that is kept creates all its outputs, so the snapshots of these outputs are not needed.
         self.kept.outputs.retain(|at, _| !kept.contains(at));
         let kinds = || kept.iter().filter_map(|at| self.index.entries.get(*at)).map(|entry| &entry.kind);
-        let is_call = |kind: &&Kind| {
-            matches!(kind, Kind::Opaque | Kind::Execute(_) | Kind::Download { .. } | Kind::Call { .. })
-        };
+        let is_call =
+            |kind: &&Kind| matches!(kind, Kind::Opaque | Kind::Execute(_) | Kind::Download { .. } | Kind::Call { .. });
         let runs = kinds().filter(|kind| matches!(kind, Kind::Execute(_))).count() as u64;
         self.kept.trimmed =
             Trimmed { calls: kinds().filter(is_call).count() as u64, other_runs: runs.saturating_sub(1) };
