@@ -53,7 +53,7 @@ pub struct Run {
     /// Number of the call.
     pub call: u64,
     /// Name of the program.
-    pub program: Arc<str>,
+    pub program: String,
     /// Element types and shapes of the arguments on the first device. An element is `None` if the file does not contain
     /// the type and shape.
     pub arguments: Vec<Option<Arc<ArrayType>>>,
@@ -290,7 +290,7 @@ impl Builder {
         let size: usize = arrays().map(|array| array.map_or(ITEM, |array| size_of(array))).sum();
         if self.text.add(ITEM + known.text + size) {
             run.arguments = arrays().map(|array| array.cloned()).collect();
-            (run.program, run.outputs) = (known.name, known.outputs);
+            (run.program, run.outputs) = (known.name.to_string(), known.outputs);
         } else {
             run.is_omitted = true;
             self.summary.omitted += 1;

@@ -102,18 +102,18 @@ fn memory_is_proportional_to_file() {
     check("loop", &file(std::iter::once(executable(Vec::new())).chain(steps)));
 
     let shapes = vec![ArrayType { element_type: 11, dimensions: vec![1; 500] }; 1000];
-    let runs = || (0..3000).map(|_| run(Vec::new(), Vec::new()));
+    let runs = || (0..1000).map(|_| run(Vec::new(), Vec::new()));
     check("shapes", &file(std::iter::once(executable(shapes)).chain(runs())));
 
-    let scalars = vec![ArrayType { element_type: 11, dimensions: Vec::new() }; 100_000];
-    let many = (0..30).map(|at| run((0..20_000).collect(), (at * 100_000..(at + 1) * 100_000).collect()));
+    let scalars = vec![ArrayType { element_type: 11, dimensions: Vec::new() }; 30_000];
+    let many = (0..10).map(|at| run((0..20_000).collect(), (at * 30_000..(at + 1) * 30_000).collect()));
     check("buffers", &file(std::iter::once(executable(scalars)).chain(many)));
 
-    let devices = vec![Device::default(); 400_000];
+    let devices = vec![Device::default(); 150_000];
     let client = Some(pjrt_record::ClientDescription { devices, ..Default::default() });
     check("devices", &file([(Arguments::Compile(Compile::default()), Outcome { client, ..Outcome::default() })]));
 
-    let options = vec![NamedOption::default(); 500_000];
+    let options = vec![NamedOption::default(); 150_000];
     let create = pjrt_record::ClientCreate { options, ..Default::default() };
     check("options", &file([(Arguments::ClientCreate(create), Outcome::default())]));
 
@@ -134,7 +134,7 @@ fn memory_is_proportional_to_file() {
     // Blocks that a writer would not compress.
     let contents = Contents { data: Some(Content { size: 1, hashes: vec![0; 1 << 20] }), ..Contents::default() };
     let mut blocks = split(&file([(Arguments::Compile(Compile::default()), Outcome::default())]));
-    for _ in 0..100 {
+    for _ in 0..20 {
         let payload = prost::Message::encode_to_vec(&contents);
         blocks.push(RawBlock { kind: 5, stamp: Stamp::default(), payload });
     }
