@@ -45,7 +45,7 @@ fn peak(work: impl FnOnce()) -> usize {
 }
 
 /// Maximum size in bytes of the decoded form of a block, and of other memory that does not depend on the file.
-const FREE: usize = 128 << 20;
+const FREE: usize = 40 << 20;
 /// Maximum memory for each byte of the file.
 const PER_BYTE: usize = 64;
 

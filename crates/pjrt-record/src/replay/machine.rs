@@ -43,6 +43,7 @@ pub fn replay<R: Read + Seek>(
     let (mut ends, mut contents) = (HashMap::new(), HashMap::new());
     reader.rewind();
     while let Some(block) = reader.read()? {
+        options.progress.enter(block.stamp.call, "the first pass over the file");
         match block.body {
             Body::Outcome(outcome) if outcome.failure.is_some() || !outcome.deleted.is_empty() => {
                 ends.insert(block.stamp.call, End { deleted: outcome.deleted, failed: outcome.failure.is_some() });
@@ -57,7 +58,7 @@ pub fn replay<R: Read + Seek>(
     let (state, report) = (Objects::default(), Report::default());
     let mut machine = Machine { make_client, options, limit, ends, contents, state, report };
     while let Some(block) = reader.read()? {
-        machine.step(reader, block)?;
+        machine.step(reader, block);
     }
     machine.finish();
     Ok(machine.report)
@@ -93,7 +94,7 @@ fn text(error: pjrt::Error) -> String {
 }
 
 impl Machine<'_> {
-    fn step<R: Read + Seek>(&mut self, reader: &mut Reader<R>, block: Block) -> Result<(), ReadError> {
+    fn step<R: Read + Seek>(&mut self, reader: &mut Reader<R>, block: Block) {
         let number = block.stamp.call;
         let mut reader = Source { reader, limit: self.limit };
         match block.body {
@@ -133,7 +134,6 @@ impl Machine<'_> {
             }
             _ => {}
         }
-        Ok(())
     }
 
     fn problem(&mut self, call: u64, function: &str, what: String) {
