@@ -1,30 +1,12 @@
-//! Fuzzes the reader of recordings. Any bytes must result in blocks or an error, and the reader must not allocate much
-//! memory. The reader rejects almost all changed files by their checksums, so the target also reads each input with
-//! corrected checksums.
+//! Fuzzes the readers of recordings: blocks, JSON, summaries and `trim`. Any bytes must result in an error or a result that
+//! takes little memory. The mutator writes valid checksums, because the reader rejects almost all other files.
 #![no_main]
 
-use std::io::Cursor;
+use device_plugin_fuzz::{recordings, report};
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 
-use libfuzzer_sys::fuzz_target;
-use pjrt_record::{Body, Content, Reader, Summary, line, with_checksums};
-
-/// Maximum size of the assembled data, in bytes.
-const LIMIT: u64 = 1 << 22;
-
-fuzz_target!(|bytes: &[u8]| {
-    read(bytes.to_vec());
-    read(with_checksums(bytes));
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    recordings::mutate(data, size, max_size, seed, fuzzer_mutate)
 });
 
-fn read(bytes: Vec<u8>) {
-    let Ok(mut reader) = Reader::new(Cursor::new(bytes)) else { return };
-    let _ = Summary::of(&mut reader);
-    reader.rewind();
-    while let Ok(Some(block)) = reader.read() {
-        let _ = line(&block);
-        if let Body::Data { hash, size } = &block.body {
-            let content = Content { size: *size as u64, hashes: hash.as_bytes().to_vec() };
-            let _ = reader.content(&content, LIMIT);
-        }
-    }
-}
+fuzz_target!(|bytes: &[u8]| report(bytes, recordings::read(bytes)));

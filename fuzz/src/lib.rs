@@ -2,6 +2,8 @@
 //! can continue after a finding.
 #![forbid(unsafe_code)]
 
+pub mod recordings;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use stablehlo::ir::{Attribute, Attributes, Module, OpKind, Version};

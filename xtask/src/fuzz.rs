@@ -10,12 +10,13 @@ use std::sync::{Mutex, PoisonError};
 use crate::{Error, sh};
 
 /// The fuzz targets, each with the file extensions of its seeds in the repository.
-const TARGETS: [(&str, &[&str]); 5] = [
+const TARGETS: [(&str, &[&str]); 6] = [
     ("bytecode", &["bc"]),
     ("text", &["mlir"]),
     ("hlo", &["hlo"]),
     ("round_trip", &["bc", "mlir"]),
     ("record", &["pjrt"]),
+    ("replay", &["pjrt"]),
 ];
 
 /// Maximum size of a seed in bytes, except for the target `hlo`. Larger seeds slow fuzzing down.
@@ -127,7 +128,12 @@ fn fuzz(program: &Path, folder: &Path, extensions: &[&str], limit: Limit) -> Res
     }
     let mut fuzz = Command::new(program);
     // libFuzzer stores new inputs in the first folder. Findings have a separate folder.
-    fuzz.arg(&seeds).args(["-seed=1", "-timeout=60"]).arg(match limit {
+    fuzz.arg(&seeds).args(["-seed=1", "-timeout=60"]);
+    if extensions == ["pjrt"] {
+        // The memory of a recording's readers is in proportion to the file, and inputs have at most 64 KiB.
+        fuzz.args(["-rss_limit_mb=1024", "-max_len=65536"]);
+    }
+    fuzz.arg(match limit {
         Limit::Seconds(seconds) => format!("-max_total_time={seconds}"),
         Limit::Runs(runs) => format!("-runs={runs}"),
     });

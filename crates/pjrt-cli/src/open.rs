@@ -5,7 +5,7 @@ use pjrt::{Client, ClientOptions, Value};
 use plugin_registry::PluginEntry;
 
 /// Which plugin to open.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(crate) struct PluginArgs {
     /// `cpu` for the embedded device, the name of an installed plugin, or the path of a plugin's library.
     #[arg(long, short, default_value = "cpu", value_name = "NAME|PATH")]

@@ -1,12 +1,14 @@
 //! `pjrt record`: describes the files that the layer `record` wrote, converts them to JSON, and extracts runs from
 //! them.
 
-use std::fs::File;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use pjrt::ElementType;
-use pjrt_record::{ArrayType, Reader, Selection, State, Summary, line, trim};
+use pjrt_record::{ArrayType, Reader, Run, Selection, State, Summary, Trimmed, line, trim};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::{Report, escape};
@@ -98,21 +100,16 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     }
 }
 
-/// Writes the selected run, and the runs that it depends on, to a new file. Removes the file if it cannot be completed.
+/// Writes the selected run, and the runs that it depends on, to a new file.
 fn cut_out(args: &TrimArgs) -> Result<Report, String> {
     let path = &args.output;
-    let fault = |reason: String| format!("{}: {reason}", path.display());
     let mut reader = open(&args.file)?;
-    let file = File::create_new(path).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => fault("the file exists: remove it, or pass another path to --output".to_owned()),
-        _ => fault(error.to_string()),
-    })?;
-    let mut out = BufWriter::new(file);
-    let trimmed = trim(&mut reader, &args.run, &mut out).map_err(|error| format!("{}: {error}", args.file.display()));
-    let trimmed = trimmed.and_then(|trimmed| out.flush().map(|()| trimmed).map_err(|error| fault(error.to_string())));
-    let trimmed = trimmed.inspect_err(|_| {
-        // Return the first error, not an error of removing the file.
-        let _ = std::fs::remove_file(path);
+    let trimmed = write_new(path, |file| {
+        let mut out = BufWriter::new(file);
+        let trimmed = trim(&mut reader, &args.run, &mut out);
+        let trimmed = trimmed.map_err(|error| format!("{}: {error}", args.file.display()))?;
+        out.flush().map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok::<Trimmed, String>(trimmed)
     })?;
     let mut text = String::new();
     if args.json {
@@ -123,7 +120,7 @@ fn cut_out(args: &TrimArgs) -> Result<Report, String> {
             text,
             "{}: the run {} in {} calls",
             escape::one_line(&path.display().to_string()),
-            args.run,
+            escape::one_line(&args.run.to_string()),
             trimmed.calls
         );
         if trimmed.other_runs > 0 {
@@ -131,6 +128,31 @@ fn cut_out(args: &TrimArgs) -> Result<Report, String> {
         }
     }
     Ok(Report::from(text))
+}
+
+/// Writes a new file that only this user can read. `write` writes to a temporary file beside it, which replaces the path only
+/// if `write` succeeds. An interrupted or failed command therefore leaves no incomplete file at the path.
+fn write_new<T>(path: &Path, write: impl FnOnce(&File) -> Result<T, String>) -> Result<T, String> {
+    let fault = |error: std::io::Error| format!("{}: {error}", path.display());
+    let exists = || format!("{}: the file exists: remove it, or pass another path to --output", path.display());
+    if path.symlink_metadata().is_ok() {
+        return Err(exists());
+    }
+    let Some(name) = path.file_name() else { return Err(format!("{}: pass the path of a file", path.display())) };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let (part, file) = private_files::create_numbered(folder, &name.to_string_lossy(), "part").map_err(fault)?;
+    let written = write(&file).and_then(|written| {
+        // Another program may have created the file in the meantime.
+        if path.symlink_metadata().is_ok() {
+            return Err(exists());
+        }
+        fs::rename(&part, path).map_err(fault)?;
+        Ok(written)
+    });
+    written.inspect_err(|_| {
+        // Return the first error, not an error of removing the file.
+        let _ = fs::remove_file(&part);
+    })
 }
 
 /// Opens a recording.
@@ -145,7 +167,7 @@ fn convert(path: &Path) -> Result<Report, String> {
     let mut reader = open(path)?;
     let mut out = BufWriter::new(std::io::stdout().lock());
     while let Some(block) = reader.read().map_err(|error| format!("{}: {error}", path.display()))? {
-        match writeln!(out, "{}", escape::json(&line(&block).to_string())) {
+        match writeln!(out, "{}", escape::json(&line(&block))) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Report::new(String::new(), 0)),
             result => result.map_err(|error| error.to_string())?,
         }
@@ -172,7 +194,7 @@ fn info(args: &InfoArgs) -> Result<Report, String> {
         _ => "the process was killed, or still runs: the file ends after a whole block".to_owned(),
     };
     Ok(Report::from(if args.json {
-        as_json(&summary, version, &state)
+        as_json(&summary, version, &state)?
     } else {
         as_text(&summary, args, version, &state)
     }))
@@ -181,21 +203,23 @@ fn info(args: &InfoArgs) -> Result<Report, String> {
 fn as_text(summary: &Summary, args: &InfoArgs, version: (u16, u16), state: &str) -> String {
     let mut out = String::new();
     let process = &summary.process;
-    line!(out, "recording  {} (format {}.{}, {})", state, version.0, version.1, process.recorder);
-    line!(out, "process    {} of {} on {}", process.process, process.program, process.system);
+    // Line feeds in names could forge lines.
+    let clean = escape::one_line;
+    line!(out, "recording  {} (format {}.{}, {})", clean(state), version.0, version.1, clean(&process.recorder));
+    line!(out, "process    {} of {} on {}", process.process, clean(&process.program), clean(&process.system));
     let (major, minor) = (process.plugin_api_major, process.plugin_api_minor);
     let path = if process.plugin_path.is_empty() { "linked into the program" } else { &process.plugin_path };
-    line!(out, "plugin     {path}, API {major}.{minor}");
+    line!(out, "plugin     {}, API {major}.{minor}", clean(path));
     if !process.plugin_sha256.is_empty() {
-        line!(out, "           SHA-256 {}", process.plugin_sha256);
+        line!(out, "           SHA-256 {}", clean(&process.plugin_sha256));
     }
     for client in &summary.clients {
         let devices = client.devices.iter().filter(|device| device.addressable).count();
         let version = client.platform_version.lines().next().unwrap_or_default();
-        line!(out, "client     {} {version}, {devices} devices", client.platform_name);
+        line!(out, "client     {} {}, {devices} devices", clean(&client.platform_name), clean(version));
     }
     if !process.only_run.is_empty() {
-        line!(out, "limited to the run {}", process.only_run);
+        line!(out, "limited to the run {}", clean(&process.only_run));
     }
     line!(
         out,
@@ -208,23 +232,13 @@ fn as_text(summary: &Summary, args: &InfoArgs, version: (u16, u16), state: &str)
     line!(out, "threads    {}", summary.threads);
     line!(out, "\n{:<56} {:>8} {:>8}", "function", "calls", "failed");
     for (name, (calls, failed)) in &summary.functions {
-        line!(out, "{name:<56} {calls:>8} {failed:>8}");
+        line!(out, "{:<56} {calls:>8} {failed:>8}", clean(name));
     }
     if !summary.runs.is_empty() {
         line!(out, "\nruns");
     }
     for (at, run) in summary.runs.iter().enumerate().take(args.runs) {
-        let arguments: Vec<String> = run.arguments.iter().map(|array| shape(array.as_ref())).collect();
-        let outputs: Vec<String> = run.outputs.iter().map(|array| shape(Some(array))).collect();
-        let end = match run.failed {
-            None => ", which did not return",
-            Some(true) => ", which failed",
-            Some(false) => "",
-        };
-        let donated = if run.donated > 0 { format!(", {} donated", run.donated) } else { String::new() };
-        let devices = if run.devices > 1 { format!(" on {} devices", run.devices) } else { String::new() };
-        let (arguments, outputs) = (arguments.join(", "), outputs.join(", "));
-        line!(out, "{:>6}  {}({arguments}) -> ({outputs}){devices}{donated}{end}", at + 1, run.program);
+        line!(out, "{:>6}  {}", at + 1, clean(&describe(run)));
     }
     if summary.runs.len() > args.runs {
         line!(
@@ -241,50 +255,110 @@ fn as_text(summary: &Summary, args: &InfoArgs, version: (u16, u16), state: &str)
     for (title, gaps) in gaps.into_iter().filter(|(_, gaps)| !gaps.is_empty()) {
         line!(out, "\n{title}");
         for (what, count) in gaps {
-            line!(out, "{count:>6}  {what}");
+            line!(out, "{count:>6}  {}", clean(what));
         }
+    }
+    if summary.omitted > 0 {
+        line!(out, "\n{} names and lists are too long for the size of the file, and not shown", summary.omitted);
     }
     out
 }
 
-fn as_json(summary: &Summary, version: (u16, u16), state: &str) -> String {
-    let functions: Vec<_> = summary
-        .functions
-        .iter()
-        .map(|(name, (calls, failed))| json!({ "function": name, "calls": calls, "failed": failed }))
-        .collect();
-    let runs: Vec<_> = summary
-        .runs
-        .iter()
-        .map(|run| {
-            json!({
-                "call": run.call,
-                "program": run.program,
-                "arguments": run.arguments.iter().map(|array| shape(array.as_ref())).collect::<Vec<_>>(),
-                "outputs": run.outputs.iter().map(|array| shape(Some(array))).collect::<Vec<_>>(),
-                "devices": run.devices,
-                "donated": run.donated,
-                "failed": run.failed,
-            })
-        })
-        .collect();
-    let out = json!({
-        "format": format!("{}.{}", version.0, version.1),
-        "state": state,
-        "complete": summary.damage.is_none() && summary.state == Some(State::Complete),
-        "process": summary.process,
-        "clients": summary.clients,
-        "functions": functions,
-        "runs": runs,
-        "not_replayable": summary.not_replayable,
-        "left_out": summary.left_out,
-        "compared": summary.compared,
-        "data_bytes": summary.data,
-        "distinct_bytes": summary.distinct,
-        "stored_bytes": summary.stored,
-        "threads": summary.threads,
-    });
-    format!("{out:#}\n")
+/// Describes a run in one line.
+fn describe(run: &Run) -> String {
+    let end = match run.failed {
+        None => ", which did not return",
+        Some(true) => ", which failed",
+        Some(false) => "",
+    };
+    let donated = if run.donated > 0 { format!(", {} donated", run.donated) } else { String::new() };
+    let devices = if run.devices > 1 { format!(" on {} devices", run.devices) } else { String::new() };
+    if run.is_omitted {
+        return format!("a run with too many arguments or outputs{devices}{donated}{end}");
+    }
+    let arguments: Vec<String> = run.arguments.iter().map(|array| shape(array.as_deref())).collect();
+    let outputs: Vec<String> = run.outputs.iter().map(|array| shape(Some(array))).collect();
+    let (arguments, outputs) = (arguments.join(", "), outputs.join(", "));
+    format!("{}({arguments}) -> ({outputs}){devices}{donated}{end}", run.program)
+}
+
+/// The JSON form of a summary. It borrows the summary and is serialized directly to text, because a recording may have
+/// millions of runs.
+#[derive(Serialize)]
+struct Info<'a> {
+    format: String,
+    state: &'a str,
+    complete: bool,
+    process: &'a pjrt_record::Process,
+    clients: &'a [pjrt_record::ClientDescription],
+    functions: Vec<FunctionInfo<'a>>,
+    #[serde(serialize_with = "runs")]
+    runs: &'a [Run],
+    not_replayable: &'a BTreeMap<String, u64>,
+    left_out: &'a BTreeMap<String, u64>,
+    omitted: u64,
+    compared: u64,
+    data_bytes: u64,
+    distinct_bytes: u64,
+    stored_bytes: u64,
+    threads: usize,
+}
+
+#[derive(Serialize)]
+struct FunctionInfo<'a> {
+    function: &'a str,
+    calls: u64,
+    failed: u64,
+}
+
+#[derive(Serialize)]
+struct RunInfo<'a> {
+    call: u64,
+    program: &'a str,
+    arguments: Vec<String>,
+    outputs: Vec<String>,
+    devices: usize,
+    donated: usize,
+    failed: Option<bool>,
+    omitted: bool,
+}
+
+fn runs<S: serde::Serializer>(runs: &[Run], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(runs.iter().map(|run| RunInfo {
+        call: run.call,
+        program: &run.program,
+        arguments: run.arguments.iter().map(|array| shape(array.as_deref())).collect(),
+        outputs: run.outputs.iter().map(|array| shape(Some(array))).collect(),
+        devices: run.devices,
+        donated: run.donated,
+        failed: run.failed,
+        omitted: run.is_omitted,
+    }))
+}
+
+fn as_json(summary: &Summary, version: (u16, u16), state: &str) -> Result<String, String> {
+    let functions = summary.functions.iter();
+    let functions =
+        functions.map(|(name, (calls, failed))| FunctionInfo { function: name, calls: *calls, failed: *failed });
+    let info = Info {
+        format: format!("{}.{}", version.0, version.1),
+        state,
+        complete: summary.damage.is_none() && summary.state == Some(State::Complete),
+        process: &summary.process,
+        clients: &summary.clients,
+        functions: functions.collect(),
+        runs: &summary.runs,
+        not_replayable: &summary.not_replayable,
+        left_out: &summary.left_out,
+        omitted: summary.omitted,
+        compared: summary.compared,
+        data_bytes: summary.data,
+        distinct_bytes: summary.distinct,
+        stored_bytes: summary.stored,
+        threads: summary.threads,
+    };
+    let text = serde_json::to_string_pretty(&info).map_err(|error| error.to_string())?;
+    Ok(text + "\n")
 }
 
 /// Formats an element type and a shape, such as `f32[2,3]`. Returns `?` if the recording does not describe the array.

@@ -1,17 +1,28 @@
 //! `pjrt replay`: runs a recording on a plugin and compares the results.
 
 use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use pjrt::{ClientOptions, NamedValue};
-use pjrt_record::replay::{self, Comparison, Options, Tolerance, Verdict};
+use pjrt_record::replay::{self, Comparison, Options, Progress, Tolerance, Verdict};
 use serde_json::json;
 
 use crate::open::{PluginArgs, option};
 use crate::paint::{Meaning, paint};
+use crate::time_limit::duration;
 use crate::{Report, escape, record};
 
-#[derive(clap::Args)]
+/// Interval between two checks of the progress.
+const PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(clap::Args, Clone)]
 #[command(after_help = "The exit code is 1 if a result differs, or if a call ends differently than in the recording.
+
+The plugin compiles and runs the programs in the recording. Replay a stranger's recording only on a plugin that can be
+trusted with any program, such as `cpu`. Without --trust-options, the replay uses only recorded options that are known to
+be harmless, and lists the others. With --trust-options, a recording is code: an option can make a plugin write files or
+load libraries.
 
 Examples:
   pjrt replay calls/record-4711.pjrt --plugin cpu                         on the embedded device, bit by bit
@@ -30,12 +41,55 @@ pub(crate) struct Args {
     /// be equal bit by bit.
     #[arg(long, value_name = "T|TYPE=T,...")]
     tolerance: Option<Tolerance>,
+    /// Use all recorded options of clients, compilations and runs, although they may contain paths. The recording can then
+    /// do everything that this user can do.
+    #[arg(long)]
+    trust_options: bool,
+    /// How many bytes of data one recorded call may have. The default is 64 MiB and 16 times the size of the file.
+    #[arg(long, value_name = "BYTES")]
+    limit: Option<u64>,
+    /// How long one recorded call may take, such as `500ms`, `10s` or `2m`.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration)]
+    timeout: Duration,
     /// Print the results as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
+    let (progress, (send, receive)) = (Progress::default(), channel());
+    let worker = (args.clone(), progress.clone());
+    // A call that never returns cannot be stopped. The process ends while the thread still waits for the call.
+    std::thread::spawn(move || send.send(repeat(&worker.0, worker.1)));
+    let mut last = (progress.step(), Instant::now());
+    let report = loop {
+        match receive.recv_timeout(PAUSE) {
+            Ok(report) => break report?,
+            Err(RecvTimeoutError::Disconnected) => return Err("the replay ended without a result".to_owned()),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        let step = progress.step();
+        if step.position != last.0.position {
+            last = (step, Instant::now());
+        } else if last.1.elapsed() >= args.timeout {
+            return Err(format!(
+                "{}: call {} {} has not ended after {:?}: pass a longer --timeout if the program needs more time",
+                args.file.display(),
+                step.call,
+                escape::one_line(&step.function),
+                args.timeout
+            ));
+        }
+    };
+    let code = u8::from(!report.is_equal());
+    Ok(match args.json {
+        true => Report::new(as_json(&report), code),
+        false => Report::painted(as_text(&report), code),
+    })
+}
+
+/// Replays the recording.
+fn repeat(args: &Args, progress: Progress) -> Result<replay::Report, String> {
     let mut given = ClientOptions::new();
     for text in &args.options {
         let (name, value) = option(text)?;
@@ -54,14 +108,12 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         let client = plugin.client_labelled(label, &options).or_else(|_| plugin.client_labelled(label, &given));
         client.map_err(|error| error.to_string())
     };
-    let options = Options::default().with_tolerance(args.tolerance.clone().unwrap_or_default());
-    let report = replay::replay(&mut reader, &mut make, &options)
-        .map_err(|error| format!("{}: {error}", args.file.display()))?;
-    let code = u8::from(!report.is_equal());
-    Ok(match args.json {
-        true => Report::new(as_json(&report), code),
-        false => Report::painted(as_text(&report), code),
-    })
+    let options = Options::default()
+        .with_tolerance(args.tolerance.clone().unwrap_or_default())
+        .with_limit(args.limit)
+        .with_trusted_options(args.trust_options)
+        .with_progress(progress);
+    replay::replay(&mut reader, &mut make, &options).map_err(|error| format!("{}: {error}", args.file.display()))
 }
 
 fn as_text(report: &replay::Report) -> String {
@@ -79,6 +131,16 @@ fn as_text(report: &replay::Report) -> String {
     }
     for (what, count) in &report.left_out {
         line!(out, "{}{} ({count} calls)", column(Meaning::Notable, "left out"), escape::one_line(what));
+    }
+    for (what, count) in &report.dropped_options {
+        line!(out, "{}{} ({count} calls)", column(Meaning::Notable, "dropped"), escape::one_line(what));
+    }
+    if !report.dropped_options.is_empty() {
+        line!(
+            out,
+            "{} recorded options are not known to be harmless, and were dropped: --trust-options uses them",
+            report.dropped_options.len()
+        );
     }
     let different = report.comparisons.iter().filter(|one| !is_fine(&one.verdict)).count() + report.problems.len();
     line!(
@@ -135,7 +197,7 @@ fn as_json(report: &replay::Report) -> String {
             let (_, word, _) = verdict(&one.verdict);
             let mut out = json!({ "call": one.call, "shape": one.shape.to_string(), "result": word });
             if let Some((call, program, output)) = &one.run {
-                out["run"] = json!({ "call": call, "program": program, "output": output });
+                out["run"] = json!({ "call": call, "program": **program, "output": output });
             }
             match &one.verdict {
                 Verdict::Different(found) => {
@@ -167,6 +229,7 @@ fn as_json(report: &replay::Report) -> String {
         "problems": problems,
         "not_replayed": report.skipped,
         "left_out": report.left_out,
+        "dropped_options": report.dropped_options,
     });
     format!("{out:#}\n")
 }

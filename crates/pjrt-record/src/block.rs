@@ -94,17 +94,18 @@ pub(crate) fn checksum(header: &[u8; BLOCK_HEADER], payload: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Encodes a whole block. Compresses the payload if this makes it smaller. Returns `None` if the payload is too large.
-pub(crate) fn encode(kind: Kind, stamp: Stamp, payload: &[u8]) -> Option<Vec<u8>> {
+/// Encodes a whole block. If `compress` is set, compresses the payload if this makes it smaller. Returns `None` if the
+/// payload is too large.
+pub(crate) fn encode(kind: u8, stamp: Stamp, payload: &[u8], compress: bool) -> Option<Vec<u8>> {
     if payload.len() > MAX_PAYLOAD {
         return None;
     }
-    let compressed = (payload.len() >= MIN_COMPRESSED).then(|| lz4_flex::block::compress(payload));
+    let compressed = (compress && payload.len() >= MIN_COMPRESSED).then(|| lz4_flex::block::compress(payload));
     let compressed = compressed.filter(|compressed| compressed.len() < payload.len());
     let (compression, stored) = compressed.as_deref().map_or((PLAIN, payload), |stored| (LZ4, stored));
     let length = u32::try_from(payload.len()).ok()?;
     let mut header = [0; BLOCK_HEADER];
-    header[4] = kind as u8;
+    header[4] = kind;
     header[5] = compression;
     header[8..12].copy_from_slice(&u32::try_from(stored.len()).ok()?.to_le_bytes());
     header[12..16].copy_from_slice(&length.to_le_bytes());
@@ -119,21 +120,28 @@ pub(crate) fn encode(kind: Kind, stamp: Stamp, payload: &[u8]) -> Option<Vec<u8>
     Some(block)
 }
 
-/// Returns a copy of a file with correct checksums in all blocks. A fuzzer calls this function after it has changed
-/// other bytes of the file.
-#[doc(hidden)]
-#[must_use]
-pub fn with_checksums(file: &[u8]) -> Vec<u8> {
-    let mut out = file.to_vec();
-    let mut at = FILE_HEADER;
-    while let Some(header) = out.get(at..).and_then(|rest| rest.first_chunk::<BLOCK_HEADER>().copied()) {
-        let start = at + BLOCK_HEADER;
-        let Some(payload) = out.get(start..start + Header::parse(&header).stored as usize) else { break };
-        let (crc, end) = (checksum(&header, payload), start + payload.len());
-        out[at..at + 4].copy_from_slice(&crc.to_le_bytes());
-        at = end;
+/// Size in bytes of messages that a file of any size may contain after decompression.
+const FREE_MESSAGES: u64 = 1 << 20;
+/// Size in bytes of messages after decompression that each byte of the file allows.
+const MESSAGES_PER_BYTE: u64 = 2;
+
+/// The size of a file up to a block, and of the messages up to this block. Messages describe objects that a reader
+/// keeps in memory, so their size after decompression must be in proportion to the size of the file. Otherwise, a small
+/// file could exhaust the memory of its readers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Expansion {
+    file: u64,
+    messages: u64,
+}
+
+impl Expansion {
+    /// Adds a block of `size` bytes, which consists of its header and its stored payload. `message` is the size of its
+    /// message after decompression, or 0 for a piece of data. Returns `None` if the messages are too large for the file.
+    pub(crate) fn with(self, size: u64, message: u64) -> Option<Self> {
+        let sum = Self { file: self.file.saturating_add(size), messages: self.messages.saturating_add(message) };
+        let allowed = sum.file.saturating_mul(MESSAGES_PER_BYTE).saturating_add(FREE_MESSAGES);
+        (sum.messages <= allowed).then_some(sum)
     }
-    out
 }
 
 /// Returns the header of a file.

@@ -30,8 +30,10 @@
 mod block;
 mod content;
 mod error;
+mod index;
 mod json;
 mod message;
+mod raw;
 mod reader;
 #[cfg(feature = "replay")]
 pub mod replay;
@@ -40,8 +42,6 @@ mod summary;
 mod trim;
 mod writer;
 
-#[doc(hidden)]
-pub use block::with_checksums;
 pub use block::{Kind, MAX_PAYLOAD, Stamp, VERSION};
 pub use content::{Content, Hash, PIECE};
 pub use error::ReadError;
@@ -52,6 +52,8 @@ pub use message::{
     Layout, Memory, MemoryLayout, NamedOption, Object, Outcome, Process, Retrieve, SetError, Snapshot, Tiled, Transfer,
     Upload, Value,
 };
+#[doc(hidden)]
+pub use raw::{RawBlock, join, split};
 pub use reader::{Block, Body, Reader, State};
 pub use selection::{ParseSelectionError, Selection};
 pub use summary::{Run, Summary};

@@ -5,8 +5,10 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 
 use prost::Message;
 
-use crate::block::{BLOCK_HEADER, FILE_HEADER, Header, Kind, LZ4, MAGIC, MAX_PAYLOAD, PLAIN, Stamp, VERSION, checksum};
-use crate::content::{Content, HASH, Hash};
+use crate::block::{
+    BLOCK_HEADER, Expansion, FILE_HEADER, Header, Kind, LZ4, MAGIC, MAX_PAYLOAD, PLAIN, Stamp, VERSION, checksum,
+};
+use crate::content::{Content, HASH, Hash, PIECE};
 use crate::error::ReadError;
 use crate::message::{Call, Contents, End, Outcome, Process, Snapshot};
 
@@ -78,6 +80,9 @@ impl Body {
             Some(Kind::End) => Self::End(End::decode(payload).map_err(reason)?),
             Some(Kind::Data) => {
                 let (hash, piece) = payload.split_first_chunk::<HASH>().ok_or("the piece of data has no hash")?;
+                if piece.len() > PIECE {
+                    return Err(format!("the piece of data has more than {PIECE} bytes"));
+                }
                 Self::Data { hash: Hash(*hash), size: piece.len() }
             }
             None => Self::Unknown(kind),
@@ -104,10 +109,15 @@ pub enum State {
 }
 
 /// Reads a recording block by block. The memory use depends only on the size of a block and on the number of pieces of
-/// data.
+/// data. The reader rejects a file whose messages expand to more than twice the size of the file and 1 MiB, so that a
+/// program that keeps all messages uses memory in proportion to the size of the file.
 #[derive(Debug)]
 pub struct Reader<R> {
     from: R,
+    /// Current position in the file, or `None` after an error.
+    position: Option<u64>,
+    /// The sizes of the blocks before `offset`.
+    expansion: Expansion,
     version: (u16, u16),
     offset: u64,
     state: State,
@@ -133,7 +143,23 @@ impl<R: Read + Seek> Reader<R> {
             return Err(ReadError::Version { major: version.0, minor: version.1 });
         }
         let offset = FILE_HEADER as u64;
-        Ok(Self { from, version, offset, state: State::Reading, ended: false, pieces: HashMap::new() })
+        Ok(Self {
+            from,
+            position: Some(offset),
+            expansion: Expansion::default(),
+            version,
+            offset,
+            state: State::Reading,
+            ended: false,
+            pieces: HashMap::new(),
+        })
+    }
+
+    /// Returns the size of the file in bytes.
+    #[cfg(feature = "replay")]
+    pub(crate) fn file_size(&mut self) -> Result<u64, ReadError> {
+        self.position = None;
+        Ok(self.from.seek(SeekFrom::End(0))?)
     }
 
     /// Returns the version of the format, major and minor.
@@ -156,22 +182,35 @@ impl<R: Read + Seek> Reader<R> {
     /// Returns an error if the block is damaged. Another call returns the same error.
     pub fn read(&mut self) -> Result<Option<Block>, ReadError> {
         let offset = self.offset;
-        self.from.seek(SeekFrom::Start(offset))?;
         let Some((header, payload)) = self.block(offset)? else { return Ok(None) };
         let body = Body::decode(header.kind, &payload).map_err(|reason| ReadError::Damaged { offset, reason })?;
+        let size = BLOCK_HEADER as u64 + u64::from(header.stored);
+        let message = if matches!(body, Body::Data { .. }) { 0 } else { payload.len() as u64 };
+        let too_large = || damaged(offset, "its message and those before it are too large for the size of the file");
+        self.expansion = self.expansion.with(size, message).ok_or_else(too_large)?;
         if let Body::Data { hash, .. } = &body {
             self.pieces.insert(*hash, offset);
         }
         self.ended = matches!(body, Body::End(_));
-        let size = BLOCK_HEADER as u64 + u64::from(header.stored);
-        self.offset += size;
+        self.offset = offset.saturating_add(size);
         Ok(Some(Block { offset, size, stamp: header.stamp, body }))
+    }
+
+    /// Returns a block that [`Self::read`] has returned before. Does not change which block [`Self::read`] returns next.
+    pub(crate) fn read_again(&mut self, offset: u64) -> Result<Block, ReadError> {
+        let state = self.state;
+        let found = self.block(offset);
+        self.state = state;
+        let (header, payload) = found?.ok_or_else(|| damaged(offset, "the file has become shorter"))?;
+        let body = Body::decode(header.kind, &payload).map_err(|reason| ReadError::Damaged { offset, reason })?;
+        let size = BLOCK_HEADER as u64 + u64::from(header.stored);
+        Ok(Block { offset, size, stamp: header.stamp, body })
     }
 
     /// Moves back to the first block. Keeps the offsets of the data that have been found.
     pub fn rewind(&mut self) {
         self.offset = FILE_HEADER as u64;
-        (self.state, self.ended) = (State::Reading, false);
+        (self.state, self.ended, self.expansion) = (State::Reading, false, Expansion::default());
     }
 
     /// Returns data whose pieces precede the current block.
@@ -182,6 +221,11 @@ impl<R: Read + Seek> Reader<R> {
     pub fn content(&mut self, content: &Content, limit: u64) -> Result<Vec<u8>, ReadError> {
         if content.size > limit {
             return Err(ReadError::TooLarge { size: content.size, limit });
+        }
+        let pieces = content.size.div_ceil(PIECE as u64);
+        if content.hashes.len() as u64 != pieces.saturating_mul(HASH as u64) {
+            let reason = format!("data of {} bytes have {pieces} pieces, but the block has other hashes", content.size);
+            return Err(ReadError::Damaged { offset: self.offset, reason });
         }
         let mut data = Vec::new();
         for hash in content.pieces() {
@@ -203,8 +247,10 @@ impl<R: Read + Seek> Reader<R> {
     pub(crate) fn piece(&mut self, hash: &Hash) -> Result<Vec<u8>, ReadError> {
         let missing = || ReadError::MissingData(hash.to_hex());
         let offset = *self.pieces.get(hash).ok_or_else(missing)?;
-        self.from.seek(SeekFrom::Start(offset))?;
-        let (_, mut payload) = self.block(offset)?.ok_or_else(missing)?;
+        let state = self.state;
+        let found = self.block(offset);
+        self.state = state;
+        let (_, mut payload) = found?.ok_or_else(missing)?;
         let piece = payload.split_off(HASH.min(payload.len()));
         if Hash::of(&piece) != *hash {
             return Err(damaged(offset, "the data do not have the hash that the block names"));
@@ -212,9 +258,12 @@ impl<R: Read + Seek> Reader<R> {
         Ok(piece)
     }
 
-    /// Reads the block at an offset, which must be the current position in the file. Returns `None` at the end of the
-    /// file, and if the block is incomplete.
+    /// Reads the block at an offset. Returns `None` at the end of the file, and if the block is incomplete.
     fn block(&mut self, offset: u64) -> Result<Option<(Header, Vec<u8>)>, ReadError> {
+        // Seek only if necessary, because a seek discards the buffer of a buffered reader.
+        if self.position.take() != Some(offset) {
+            self.from.seek(SeekFrom::Start(offset))?;
+        }
         let mut bytes = [0; BLOCK_HEADER];
         match fill(&mut self.from, &mut bytes)? {
             0 => {
@@ -240,6 +289,7 @@ impl<R: Read + Seek> Reader<R> {
         if checksum(&bytes, &payload) != header.checksum {
             return Err(damaged(offset, "its checksum is wrong"));
         }
+        self.position = offset.checked_add(BLOCK_HEADER as u64 + u64::from(header.stored));
         let payload = match header.compression {
             PLAIN if stored == length => payload,
             LZ4 => lz4_flex::block::decompress(&payload, length)

@@ -4,9 +4,11 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read, Seek, Write};
 
+use crate::block::Stamp;
 use crate::content::Content;
 use crate::error::ReadError;
-use crate::message::{Arguments, BufferList, Contents, End, Outcome, Process, Snapshot};
+use crate::index::{Entry, Index, Kind, is_indexed};
+use crate::message::{Arguments, End, Process, Snapshot};
 use crate::reader::{Block, Body, Reader};
 use crate::selection::Selection;
 use crate::writer::{Writer, encode_piece};
@@ -54,27 +56,33 @@ pub fn trim<R: Read + Seek, W: Write>(
     selection: &Selection,
     out: W,
 ) -> Result<Trimmed, TrimError> {
-    let recording = Recording::read(reader)?;
-    let kept = recording.keep(recording.find(selection)?);
+    let index = Index::read(reader, selection)?;
+    let run = index.find(selection).map_err(|runs| TrimError::NoRun { selection: selection.clone(), runs })?;
+    let kept = Kept::of(&index, run);
     let mut writer = Writer::new(out).map_err(TrimError::Write)?;
-    for (at, block) in recording.blocks.iter().enumerate() {
-        let mut block = block.clone();
-        if let Some(snapshots) = kept.snapshots.get(&at) {
-            for snapshot in snapshots {
-                block.body = Body::Snapshot(snapshot.clone());
-                write(reader, &mut writer, &block)?;
+    let (mut at, mut last) = (0, Stamp::default());
+    reader.rewind();
+    while at < index.entries.len()
+        && let Some(mut block) = reader.read()?
+    {
+        if !is_indexed(&block.body) {
+            continue;
+        }
+        last = block.stamp;
+        if let Some(outputs) = kept.outputs.get(&at) {
+            for output in outputs {
+                let body = output.snapshot(reader, &index)?;
+                write(reader, &mut writer, &Block { body: Body::Snapshot(body), ..block.clone() })?;
             }
-            continue;
-        }
-        if let Body::Process(process) = &mut block.body {
+        } else if let Body::Process(process) = &mut block.body {
             *process = Process { only_run: selection.to_string(), ..std::mem::take(process) };
-        } else if !kept.blocks.contains(&at) {
-            continue;
+            write(reader, &mut writer, &block)?;
+        } else if kept.blocks.contains(&at) {
+            write(reader, &mut writer, &block)?;
         }
-        write(reader, &mut writer, &block)?;
+        at += 1;
     }
-    let stamp = recording.blocks.last().map(|block| block.stamp).unwrap_or_default();
-    writer.write(stamp, &Body::End(End { calls: kept.trimmed.calls })).map_err(TrimError::Write)?;
+    writer.write(last, &Body::End(End { calls: kept.trimmed.calls })).map_err(TrimError::Write)?;
     Ok(kept.trimmed)
 }
 
@@ -109,205 +117,117 @@ fn contents(body: &Body) -> [Option<&Content>; 2] {
     }
 }
 
-/// Returns the numbers of the objects that a call uses.
-fn inputs(arguments: &Arguments) -> Vec<u64> {
-    match arguments {
-        Arguments::ClientCreate(_) => Vec::new(),
-        Arguments::Destroy(object) | Arguments::Delete(object) => vec![object.object],
-        Arguments::Compile(compile) => vec![compile.client],
-        Arguments::Deserialize(load) => vec![load.client],
-        Arguments::Upload(upload) => vec![upload.client],
-        Arguments::CreateBuffer(create) | Arguments::CreateAlias(create) => vec![create.client],
-        Arguments::Fulfill(fulfill) => vec![fulfill.fulfillment, fulfill.buffer],
-        Arguments::CreateManager(create) => vec![create.client],
-        Arguments::Transfer(transfer) => vec![transfer.manager],
-        Arguments::Retrieve(retrieve) => vec![retrieve.manager],
-        Arguments::SetError(set) => vec![set.manager],
-        Arguments::Copy(copy) => vec![copy.buffer],
-        Arguments::Execute(execute) => {
-            let buffers = execute.arguments.iter().flat_map(|list| list.buffers.iter().copied());
-            std::iter::once(execute.executable).chain(buffers).collect()
-        }
-        Arguments::Download(download) | Arguments::RawDownload(download) => vec![download.buffer],
-    }
-}
-
-/// Returns the object to which a call provides contents, although the call does not create the object.
-fn filled(arguments: &Arguments) -> Option<u64> {
-    match arguments {
-        Arguments::Transfer(transfer) => Some(transfer.manager),
-        Arguments::SetError(set) => Some(set.manager),
-        Arguments::Fulfill(fulfill) => Some(fulfill.fulfillment),
-        _ => None,
-    }
-}
-
-/// The blocks of a recording, without the blocks of data.
-#[derive(Default)]
-struct Recording {
-    blocks: Vec<Block>,
-    /// Indices in `blocks` of the blocks of each call.
-    calls: HashMap<u64, Vec<usize>>,
-    outcomes: HashMap<u64, Outcome>,
-    /// Index in `blocks` of the call or the snapshot that creates each object.
-    creators: HashMap<u64, usize>,
-}
-
-impl Recording {
-    fn read<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Self, ReadError> {
-        let mut this = Self::default();
-        reader.rewind();
-        while let Some(block) = reader.read()? {
-            if !matches!(block.body, Body::Data { .. } | Body::End(_) | Body::Unknown(_)) {
-                this.add(block);
-            }
-        }
-        Ok(this)
-    }
-
-    fn add(&mut self, block: Block) {
-        let (at, number) = (self.blocks.len(), block.stamp.call);
-        match &block.body {
-            Body::Snapshot(snapshot) => {
-                self.creators.insert(snapshot.buffer, at);
-            }
-            Body::Outcome(outcome) => {
-                let call = self.calls.get(&number).and_then(|blocks| blocks.first()).copied().unwrap_or(at);
-                let outputs = outcome.outputs.iter().flat_map(|list| list.buffers.iter());
-                for object in outcome.objects.iter().chain(outputs) {
-                    self.creators.insert(*object, call);
-                }
-                self.outcomes.insert(number, outcome.clone());
-            }
-            _ => {}
-        }
-        if !matches!(block.body, Body::Process(_) | Body::Snapshot(_)) {
-            self.calls.entry(number).or_default().push(at);
-        }
-        self.blocks.push(block);
-    }
-
-    fn arguments(&self, at: usize) -> Option<&Arguments> {
-        match &self.blocks[at].body {
-            Body::Call(call) => call.arguments.as_ref(),
-            _ => None,
-        }
-    }
-
-    /// Returns the index in `blocks` of the call that starts the selected run.
-    fn find(&self, selection: &Selection) -> Result<usize, TrimError> {
-        let mut runs = 0;
-        for at in 0..self.blocks.len() {
-            let Some(Arguments::Execute(execute)) = self.arguments(at) else { continue };
-            if selection.program.is_some() && selection.program != self.program(execute.executable) {
-                continue;
-            }
-            runs += 1;
-            if runs == selection.number {
-                return Ok(at);
-            }
-        }
-        Err(TrimError::NoRun { selection: selection.clone(), runs })
-    }
-
-    /// Returns the program name of an executable.
-    fn program(&self, executable: u64) -> Option<String> {
-        let creator = self.blocks.get(*self.creators.get(&executable)?)?;
-        let outcome = self.outcomes.get(&creator.stamp.call)?;
-        outcome.executable.as_ref().map(|executable| executable.name.clone())
-    }
-
-    /// Returns the blocks that a run needs, and the blocks with its results.
-    fn keep(&self, run: usize) -> Kept {
-        let mut needs = Needs { recording: self, run, kept: Kept::default(), objects: HashSet::new() };
-        // A framework may launch a program on several devices with one call for each device. Keep all calls of such a
-        // launch.
-        let is_member = |at: usize| match (self.arguments(at), self.arguments(run)) {
-            _ if at == run => true,
-            (Some(Arguments::Execute(one)), Some(Arguments::Execute(other))) => {
-                let is_launch = one.launch_id != 0 && one.launch_id == other.launch_id;
-                is_launch
-                    && one.executable == other.executable
-                    && one.device.zip(other.device).is_some_and(|(a, b)| a != b)
-            }
-            _ => false,
-        };
-        let members: Vec<usize> = (0..self.blocks.len()).filter(|at| is_member(*at)).collect();
-        for member in &members {
-            needs.call(*member);
-        }
-        needs.complete();
-        for member in members {
-            needs.results(member);
-        }
-        needs.finish()
-    }
-
-    /// Returns a snapshot with the contents of a run's output, if the recording contains them and the device is known.
-    fn snapshot_of(&self, buffer: u64, creator: usize) -> Option<Snapshot> {
-        let Some(Arguments::Execute(execute)) = self.arguments(creator) else { return None };
-        let client = *inputs(self.arguments(*self.creators.get(&execute.executable)?)?).first()?;
-        let created = self.blocks.get(*self.creators.get(&client)?)?.stamp.call;
-        let description = self.outcomes.get(&created)?.client.as_ref()?;
-        let has_one_device = description.devices.iter().filter(|device| device.addressable).count() == 1;
-        if execute.device.is_none() && !has_one_device {
-            return None;
-        }
-        let found = self.blocks.iter().find_map(|block| match &block.body {
-            Body::Contents(contents) if contents.buffer == buffer && self.is_whole(block, contents) => Some(contents),
-            _ => None,
-        })?;
-        Some(Snapshot {
-            client,
-            buffer,
-            array: found.array.clone(),
-            layout: found.layout.clone(),
-            data: found.data.clone(),
-            device: execute.device,
-            ..Snapshot::default()
-        })
-    }
-
-    /// Returns whether the contents are those of a whole buffer.
-    fn is_whole(&self, block: &Block, contents: &Contents) -> bool {
-        let call = self.calls.get(&block.stamp.call).and_then(|blocks| blocks.first());
-        let is_raw = call.is_some_and(|at| matches!(self.arguments(*at), Some(Arguments::RawDownload(_))));
-        !is_raw && contents.failure.is_none() && contents.array.is_some() && contents.data.is_some()
-    }
-}
-
 /// The blocks of a trimmed recording.
 #[derive(Default)]
 struct Kept {
+    /// Indices of the blocks.
     blocks: HashSet<usize>,
-    /// Snapshots of outputs, by the index of the run that computes them. The snapshots replace this run.
-    snapshots: HashMap<usize, Vec<Snapshot>>,
+    /// Outputs whose contents the recording has, by the index of the run that computes them. Snapshots of these outputs
+    /// replace the run.
+    outputs: HashMap<usize, Vec<Output>>,
     trimmed: Trimmed,
 }
 
-/// The objects and calls that a run needs. They are collected step by step.
+/// An output of a run that a snapshot replaces.
+struct Output {
+    client: u64,
+    buffer: u64,
+    device: Option<i32>,
+    /// Index of the block with the contents.
+    contents: usize,
+}
+
+impl Output {
+    fn snapshot<R: Read + Seek>(&self, reader: &mut Reader<R>, index: &Index) -> Result<Snapshot, ReadError> {
+        let offset = index.entries.get(self.contents).map_or(0, |entry| entry.offset);
+        let Body::Contents(contents) = reader.read_again(offset)?.body else {
+            return Err(ReadError::Damaged { offset, reason: "the file changed while it was read".to_owned() });
+        };
+        Ok(Snapshot {
+            client: self.client,
+            buffer: self.buffer,
+            array: contents.array,
+            layout: contents.layout,
+            data: contents.data,
+            device: self.device,
+            ..Snapshot::default()
+        })
+    }
+}
+
+impl Kept {
+    /// Returns the blocks that a run needs, and the blocks with its results.
+    fn of(index: &Index, run: usize) -> Self {
+        let mut needs = Needs { index, run, kept: Self::default(), objects: HashSet::new(), calls: Vec::new() };
+        let members = members(index, run);
+        let mut outputs = HashSet::new();
+        for member in members {
+            needs.call(member);
+            let call = index.entries.get(member).and_then(|entry| index.calls.get(&entry.call));
+            outputs.extend(call.iter().flat_map(|call| &call.outputs));
+        }
+        needs.complete();
+        needs.results(&outputs);
+        needs.complete();
+        needs.finish()
+    }
+}
+
+/// Returns the indices of the runs that belong to the same launch as a run. A framework may launch a program on several
+/// devices with one call for each device.
+fn members(index: &Index, at: usize) -> Vec<usize> {
+    let Some(run) = index.run(at).filter(|run| run.launch != 0) else { return vec![at] };
+    let is_member = |other: usize| {
+        index.run(other).is_some_and(|other| {
+            (other.launch, other.executable) == (run.launch, run.executable)
+                && other.device.zip(run.device).is_some_and(|(a, b)| a != b)
+        })
+    };
+    (0..index.entries.len()).filter(|other| *other == at || is_member(*other)).collect()
+}
+
+/// The objects and calls that a run needs. [`Self::complete`] visits them from a list, because a run may depend on a
+/// chain of a million other runs.
 struct Needs<'a> {
-    recording: &'a Recording,
+    index: &'a Index,
     /// Index of the block of the run.
     run: usize,
     kept: Kept,
     objects: HashSet<u64>,
+    /// Indices of the kept calls that were not visited yet.
+    calls: Vec<usize>,
 }
 
 impl Needs<'_> {
-    /// Keeps a call with its outcome, and the calls and snapshots that create the objects that the call uses.
+    /// Keeps a call.
     fn call(&mut self, at: usize) {
-        if !self.kept.blocks.insert(at) {
-            return;
+        if self.kept.blocks.insert(at) {
+            self.calls.push(at);
         }
-        let number = self.recording.blocks[at].stamp.call;
-        let blocks = self.recording.calls.get(&number).map_or(&[][..], Vec::as_slice);
-        let is_outcome = |at: &&usize| matches!(self.recording.blocks[**at].body, Body::Outcome(_));
-        self.kept.blocks.extend(blocks.iter().filter(is_outcome).copied().collect::<Vec<_>>());
-        // A call may create several objects, such as an alias buffer and the fulfillment that provides its contents.
-        self.objects.extend(self.recording.outcomes.get(&number).iter().flat_map(|outcome| &outcome.objects));
-        for object in self.recording.arguments(at).map(inputs).unwrap_or_default() {
-            self.object(object);
+    }
+
+    /// Keeps the outcomes of the calls in the list, and the calls and snapshots that create the objects that these
+    /// calls use. Repeats this for the calls that it adds to the list.
+    fn complete(&mut self) {
+        let index = self.index;
+        while let Some(at) = self.calls.pop() {
+            let Some(Entry { call, kind, .. }) = index.entries.get(at) else { continue };
+            if let Some(call) = index.calls.get(call) {
+                self.kept.blocks.extend(&call.outcomes);
+                // A call may create several objects, such as an alias buffer and the fulfillment that provides its
+                // contents.
+                for object in &call.objects {
+                    if self.objects.insert(*object) {
+                        self.changes(*object);
+                    }
+                }
+            }
+            match kind {
+                Kind::Execute(run) => run.inputs.iter().for_each(|object| self.object(*object)),
+                Kind::Call { inputs } => inputs.iter().for_each(|object| self.object(*object)),
+                Kind::Download { buffer, .. } => self.object(*buffer),
+                _ => {}
+            }
         }
     }
 
@@ -316,86 +236,71 @@ impl Needs<'_> {
         if object == 0 || !self.objects.insert(object) {
             return;
         }
-        let Some(creator) = self.recording.creators.get(&object).copied() else { return };
-        if let Body::Snapshot(snapshot) = &self.recording.blocks[creator].body {
+        self.changes(object);
+        let index = self.index;
+        let Some(creator) = index.creators.get(&object).copied() else { return };
+        if let Some(Kind::Snapshot { client }) = index.entries.get(creator).map(|entry| &entry.kind) {
             self.kept.blocks.insert(creator);
-            self.object(snapshot.client);
+            self.client(*client);
             return;
         }
         let is_kept = self.kept.blocks.contains(&creator);
-        if let Some(snapshot) = self.recording.snapshot_of(object, creator).filter(|_| !is_kept) {
-            self.object(snapshot.client);
-            self.kept.snapshots.entry(creator).or_default().push(snapshot);
+        if let Some((contents, client)) = index.contents_of(object, creator).filter(|_| !is_kept) {
+            let device = index.run(creator).and_then(|run| run.device);
+            self.client(client);
+            self.kept.outputs.entry(creator).or_default().push(Output { client, buffer: object, device, contents });
         } else {
             self.call(creator);
         }
     }
 
-    /// Keeps the calls that fill the collected objects, and the calls before the run that delete them. Repeats this
-    /// until no further calls or objects are found.
-    fn complete(&mut self) {
-        let recording = self.recording;
-        loop {
-            let before = (self.kept.blocks.len(), self.objects.len());
-            for (at, block) in recording.blocks.iter().enumerate() {
-                let Some(arguments) = recording.arguments(at) else { continue };
-                let deleted = recording.outcomes.get(&block.stamp.call).map_or(&[][..], |outcome| &outcome.deleted);
-                let is_deleted = |object: &u64| self.objects.contains(object);
-                let deletes = match arguments {
-                    Arguments::Delete(object) => is_deleted(&object.object),
-                    _ => deleted.iter().any(is_deleted),
-                };
-                let fills = filled(arguments).is_some_and(|object| self.objects.contains(&object));
-                if fills || deletes && at < self.run {
-                    self.call(at);
-                }
-            }
-            if before == (self.kept.blocks.len(), self.objects.len()) {
-                return;
-            }
+    /// Keeps the call that creates a client.
+    fn client(&mut self, client: u64) {
+        if client != 0
+            && self.objects.insert(client)
+            && let Some(creator) = self.index.creators.get(&client)
+        {
+            self.call(*creator);
         }
     }
 
-    /// Keeps the blocks with the contents of the run's outputs, and the calls that downloaded these outputs. Also keeps
-    /// all earlier calls without recorded arguments.
-    fn results(&mut self, run: usize) {
-        let recording = self.recording;
-        let number = recording.blocks[run].stamp.call;
-        let outputs: HashSet<u64> = recording.outcomes.get(&number).map_or_else(HashSet::new, |outcome| {
-            outcome.outputs.iter().flat_map(|BufferList { buffers }| buffers.iter().copied()).collect()
-        });
-        for (at, block) in recording.blocks.iter().enumerate() {
-            match &block.body {
-                Body::Contents(contents) if outputs.contains(&contents.buffer) => {
+    /// Keeps the calls that provide contents to an object, and the calls before the run that delete the object.
+    fn changes(&mut self, object: u64) {
+        let lists = (self.index.fillers.get(&object), self.index.deleters.get(&object));
+        let deleters = lists.1.into_iter().flatten().filter(|at| **at < self.run);
+        let calls: Vec<usize> = lists.0.into_iter().flatten().chain(deleters).copied().collect();
+        calls.into_iter().for_each(|at| self.call(at));
+    }
+
+    /// Keeps the blocks with the contents of the outputs, and the calls that downloaded these outputs. Also keeps all
+    /// earlier calls without recorded arguments.
+    fn results(&mut self, outputs: &HashSet<u64>) {
+        for (at, entry) in self.index.entries.iter().enumerate() {
+            match &entry.kind {
+                Kind::Contents { buffer } if outputs.contains(buffer) => {
                     self.kept.blocks.insert(at);
                 }
-                Body::Call(call) => match &call.arguments {
-                    Some(Arguments::Download(download) | Arguments::RawDownload(download))
-                        if outputs.contains(&download.buffer) =>
-                    {
-                        self.call(at);
-                    }
-                    // Keep calls without recorded arguments, such as the registration of custom calls. A replay reports
-                    // them as skipped.
-                    None if at < self.run => {
-                        self.kept.blocks.insert(at);
-                    }
-                    _ => {}
-                },
+                Kind::Download { buffer, .. } if outputs.contains(buffer) => self.call(at),
+                // Keep calls without recorded arguments, such as the registration of custom calls. A replay reports
+                // them as skipped.
+                Kind::Opaque if at < self.run => {
+                    self.kept.blocks.insert(at);
+                }
                 _ => {}
             }
         }
     }
 
     fn finish(mut self) -> Kept {
-        let recording = self.recording;
-        // A run that is kept creates all its outputs, so the snapshots of these outputs are not needed.
         let kept = &self.kept.blocks;
-        self.kept.snapshots.retain(|at, _| !kept.contains(at));
-        let calls = kept.iter().filter(|at| matches!(recording.blocks[**at].body, Body::Call(_)));
-        let runs = kept.iter().filter(|at| matches!(recording.arguments(**at), Some(Arguments::Execute(_))));
+        // A run that is kept creates all its outputs, so the snapshots of these outputs are not needed.
+        self.kept.outputs.retain(|at, _| !kept.contains(at));
+        let kinds = || kept.iter().filter_map(|at| self.index.entries.get(*at)).map(|entry| &entry.kind);
+        let is_call =
+            |kind: &&Kind| matches!(kind, Kind::Opaque | Kind::Execute(_) | Kind::Download { .. } | Kind::Call { .. });
+        let runs = kinds().filter(|kind| matches!(kind, Kind::Execute(_))).count() as u64;
         self.kept.trimmed =
-            Trimmed { calls: calls.count() as u64, other_runs: (runs.count() as u64).saturating_sub(1) };
+            Trimmed { calls: kinds().filter(is_call).count() as u64, other_runs: runs.saturating_sub(1) };
         self.kept
     }
 }

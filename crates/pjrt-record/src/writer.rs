@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use crate::block::{self, Kind, Stamp, VERSION};
+use crate::block::{self, Expansion, Kind, Stamp, VERSION};
 use crate::content::{Content, Hash, PIECE};
 use crate::reader::Body;
 
@@ -13,6 +13,7 @@ use crate::reader::Body;
 pub struct Writer<W: Write> {
     out: W,
     known: HashSet<Hash>,
+    expansion: Expansion,
 }
 
 impl<W: Write> Writer<W> {
@@ -23,7 +24,7 @@ impl<W: Write> Writer<W> {
     /// Returns an error if `out` fails.
     pub fn new(mut out: W) -> io::Result<Self> {
         out.write_all(&block::file_header(VERSION))?;
-        Ok(Self { out, known: HashSet::new() })
+        Ok(Self { out, known: HashSet::new(), expansion: Expansion::default() })
     }
 
     /// Writes the pieces of data that the file does not contain yet. Returns a reference to the data.
@@ -55,6 +56,7 @@ impl<W: Write> Writer<W> {
     pub fn write_piece(&mut self, hash: Hash, block: &[u8]) -> io::Result<()> {
         if self.known.insert(hash) {
             self.out.write_all(block)?;
+            self.expansion = self.expansion.with(block.len() as u64, 0).unwrap_or(self.expansion);
         }
         Ok(())
     }
@@ -66,8 +68,18 @@ impl<W: Write> Writer<W> {
     /// Returns an error if `out` fails, or if the block is too large.
     pub fn write(&mut self, stamp: Stamp, body: &Body) -> io::Result<()> {
         let (kind, payload) = body.encode();
-        let block = block::encode(kind, stamp, &payload).ok_or_else(|| too_large(payload.len()))?;
-        self.out.write_all(&block)
+        let encode = |compress| {
+            let block = block::encode(kind as u8, stamp, &payload, compress).ok_or_else(|| too_large(payload.len()))?;
+            Ok::<_, io::Error>((self.expansion.with(block.len() as u64, payload.len() as u64), block))
+        };
+        // A reader rejects files whose messages expand too much, so write such a message without compression.
+        let (expansion, block) = match encode(true)? {
+            (None, _) => encode(false)?,
+            allowed => allowed,
+        };
+        self.out.write_all(&block)?;
+        self.expansion = expansion.unwrap_or(self.expansion);
+        Ok(())
     }
 
     /// Returns the destination of the recording.
@@ -86,7 +98,7 @@ pub fn encode_piece(hash: Hash, piece: &[u8]) -> io::Result<Vec<u8>> {
     let mut payload = Vec::with_capacity(hash.0.len() + piece.len());
     payload.extend_from_slice(&hash.0);
     payload.extend_from_slice(piece);
-    block::encode(Kind::Data, Stamp::default(), &payload).ok_or_else(|| too_large(piece.len()))
+    block::encode(Kind::Data as u8, Stamp::default(), &payload, true).ok_or_else(|| too_large(piece.len()))
 }
 
 fn too_large(size: usize) -> io::Error {

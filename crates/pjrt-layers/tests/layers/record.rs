@@ -158,7 +158,7 @@ mod round_trip {
         let report = folder.replay();
         assert_eq!(report.comparisons.len(), 1, "{report:?}");
         let (call, program, output) = report.comparisons[0].run.clone().unwrap();
-        assert_eq!((call, program.as_str(), output), (run.call, "add", 0));
+        assert_eq!((call, &*program, output), (run.call, "add", 0));
         assert!(report.is_equal() && report.skipped.is_empty() && report.runs == 1, "{report:?}");
     }
 

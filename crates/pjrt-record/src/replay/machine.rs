@@ -5,50 +5,25 @@ use std::ffi::CString;
 use std::io::{Read, Seek};
 use std::rc::Rc;
 
-use pjrt::{
-    AliasFulfillment, AsyncHostToDeviceTransferManager, Buffer, Client, ExecuteOptions, Input, LoadedExecutable,
-    NamedValue, Program,
-};
-use pjrt_types::{ErrorCode, Shape};
+use pjrt::{Buffer, Client, ExecuteOptions, Input, NamedValue, Program};
+use pjrt_types::ErrorCode;
 
-use super::compare::{Tolerance, compare};
+use super::compare::compare;
+use super::objects::{Known, Made, Manager, Objects, Pending, Produced, Waiting};
+use super::options::Options;
 use super::order::row_major;
 use super::places::Places;
+use super::readiness::Node;
 use super::recorded_values::{option, shape, strided, tiled};
 use super::report::{Comparison, Problem, Report, Verdict};
-use crate::content::Content;
+use super::source::{Source, data_limit};
+use super::trust;
 use crate::error::ReadError;
 use crate::message::{
     Arguments, Call, ClientDescription, Compile, Contents, CreateBuffer, CreateManager, Download, Execute, Failure,
     Fulfill, Outcome, Snapshot, Transfer, Upload,
 };
 use crate::reader::{Block, Body, Reader};
-
-/// Options of a replay.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Options {
-    /// How much the elements of the compared buffers may differ.
-    pub tolerance: Tolerance,
-    /// Maximum size in bytes of the data that the replay reads at once. The limit is necessary because a damaged file
-    /// may contain any size.
-    pub limit: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { tolerance: Tolerance::default(), limit: 1 << 36 }
-    }
-}
-
-impl Options {
-    /// Sets how much the elements of the compared buffers may differ.
-    #[must_use]
-    pub fn with_tolerance(mut self, tolerance: Tolerance) -> Self {
-        self.tolerance = tolerance;
-        self
-    }
-}
 
 /// A function that creates a client with the recorded options.
 pub type MakeClient<'a> = &'a mut dyn FnMut(&[NamedValue]) -> Result<Client, String>;
@@ -64,23 +39,33 @@ pub fn replay<R: Read + Seek>(
     make_client: MakeClient<'_>,
     options: &Options,
 ) -> Result<Report, ReadError> {
-    let mut ends = HashMap::new();
+    let limit = data_limit(reader, options.limit)?;
+    let (mut ends, mut contents) = (HashMap::new(), HashMap::new());
     reader.rewind();
     while let Some(block) = reader.read()? {
-        if let Body::Outcome(outcome) = block.body
-            && (outcome.failure.is_some() || !outcome.deleted.is_empty())
-        {
-            ends.insert(block.stamp.call, End { deleted: outcome.deleted, failed: outcome.failure.is_some() });
+        options.progress.enter(block.stamp.call, "the first pass over the file");
+        match block.body {
+            Body::Outcome(outcome) if outcome.failure.is_some() || !outcome.deleted.is_empty() => {
+                ends.insert(block.stamp.call, End { deleted: outcome.deleted, failed: outcome.failure.is_some() });
+            }
+            Body::Contents(found) if !found.is_output => {
+                contents.entry(block.stamp.call).or_insert(block.offset);
+            }
+            _ => {}
         }
     }
     reader.rewind();
-    let mut machine = Machine { make_client, options, ends, state: Objects::default(), report: Report::default() };
+    let (state, report) = (Objects::default(), Report::default());
+    let mut machine = Machine { make_client, options, limit, ends, contents, state, report };
     while let Some(block) = reader.read()? {
-        machine.step(reader, block)?;
+        machine.step(reader, block);
     }
     machine.finish();
     Ok(machine.report)
 }
+
+/// Maximum size in bytes of serialized compile options.
+const MOST_OPTIONS: u64 = 1 << 20;
 
 /// How a call ended in the recording.
 #[derive(Debug)]
@@ -90,70 +75,16 @@ struct End {
     failed: bool,
 }
 
-/// An object that the replay created.
-#[derive(Debug)]
-enum Made {
-    Client(Client),
-    Executable(LoadedExecutable),
-    Buffer(Rc<Buffer>),
-    Manager(AsyncHostToDeviceTransferManager),
-    Fulfillment(AliasFulfillment),
-}
-
-/// The objects that a call created.
-#[derive(Debug, Default)]
-struct Produced {
-    objects: Vec<Made>,
-    outputs: Vec<Vec<Rc<Buffer>>>,
-}
-
-/// A download whose data have not been compared yet.
-#[derive(Debug)]
-struct Pending {
-    buffer: Rc<Buffer>,
-    number: u64,
-    /// Offset and size in bytes, if the download is a call of `PJRT_Buffer_CopyRawToHost`.
-    raw: Option<(usize, usize)>,
-}
-
-impl Pending {
-    fn read(&self) -> Result<Vec<u8>, String> {
-        match self.raw {
-            None => self.buffer.to_host_bytes(),
-            Some((offset, size)) => self.buffer.copy_raw_to_host(offset, size).and_then(pjrt::HostRead::wait),
-        }
-        .map_err(|error| error.to_string())
-    }
-}
-
-/// The objects of a replay, by their numbers in the recording.
-#[derive(Debug, Default)]
-struct Objects {
-    places: HashMap<u64, Places>,
-    executables: HashMap<u64, LoadedExecutable>,
-    buffers: HashMap<u64, Rc<Buffer>>,
-    managers: HashMap<u64, AsyncHostToDeviceTransferManager>,
-    fulfillments: HashMap<u64, AliasFulfillment>,
-    /// Program names of the executables.
-    programs: HashMap<u64, String>,
-    /// Number of the client of each object that belongs to a client.
-    clients: HashMap<u64, u64>,
-    /// The run that computed each buffer: the number of the call, the name of the program, and the index of the output.
-    runs: HashMap<u64, (u64, String, usize)>,
-    downloads: HashMap<u64, Pending>,
-    /// The data of downloads whose buffer was deleted or donated before the data were compared.
-    done: HashMap<u64, Result<Vec<u8>, String>>,
-    /// The calls whose recorded outcome has not been read yet, by their numbers. Each call has its result in the
-    /// replay.
-    calls: HashMap<u64, (Call, Result<Produced, String>)>,
-}
-
 struct Machine<'a> {
     make_client: MakeClient<'a>,
     options: &'a Options,
+    /// Maximum size in bytes of the data in a block.
+    limit: u64,
     /// How calls ended in the recording, by the number of the call. Contains only calls that failed or donated
     /// arguments.
     ends: HashMap<u64, End>,
+    /// Offset of the block with the data of each download.
+    contents: HashMap<u64, u64>,
     state: Objects,
     report: Report,
 }
@@ -163,42 +94,46 @@ fn text(error: pjrt::Error) -> String {
 }
 
 impl Machine<'_> {
-    fn step<R: Read + Seek>(&mut self, reader: &mut Reader<R>, block: Block) -> Result<(), ReadError> {
+    fn step<R: Read + Seek>(&mut self, reader: &mut Reader<R>, block: Block) {
         let number = block.stamp.call;
+        let mut reader = Source { reader, limit: self.limit };
         match block.body {
-            Body::Call(call) => {
-                let mut reader = Source { reader, limit: self.options.limit };
-                let result = match &call.arguments {
-                    None => {
-                        *self.report.skipped.entry(call.function.clone()).or_default() += 1;
-                        return Ok(());
-                    }
-                    Some(arguments) => self.call(&mut reader, number, &call.function, arguments),
-                };
-                let is_download = matches!(call.arguments, Some(Arguments::Download(_) | Arguments::RawDownload(_)));
+            Body::Call(Call { function, arguments: None }) => {
+                *self.report.skipped.entry(function).or_default() += 1;
+            }
+            Body::Call(Call { function, arguments: Some(arguments) }) => {
+                self.options.progress.enter(number, &function);
+                let result = self.call(&mut reader, number, &function, &arguments);
+                let is_download = matches!(arguments, Arguments::Download(_) | Arguments::RawDownload(_));
                 let failed = self.ends.get(&number).is_some_and(|end| end.failed);
-                if result.is_err() || failed || is_download || call.arguments.as_ref().is_some_and(creates) {
-                    self.state.calls.insert(number, (call, result));
+                let has_outcome = creates(&arguments);
+                if result.is_err() || failed || is_download || has_outcome {
+                    let client = client_of(&arguments).unwrap_or_else(|| self.client_of_arguments(&arguments));
+                    let program = match &arguments {
+                        Arguments::Execute(execute) => self.state.programs.get(&execute.executable).cloned(),
+                        _ => None,
+                    };
+                    self.state.calls.insert(number, Waiting { function, has_outcome, client, program, result });
                 }
             }
             Body::Outcome(outcome) => self.outcome(number, outcome),
             Body::Snapshot(snapshot) => {
-                let mut reader = Source { reader, limit: self.options.limit };
+                self.options.progress.enter(number, "the upload of an argument");
                 match self.snapshot(&mut reader, &snapshot) {
                     Ok(buffer) => {
                         self.state.clients.insert(snapshot.buffer, snapshot.client);
-                        self.state.buffers.insert(snapshot.buffer, Rc::new(buffer));
+                        let known = Known { buffer: Rc::new(buffer), waits: None };
+                        self.state.buffers.insert(snapshot.buffer, known);
                     }
                     Err(reason) => self.problem(number, "an argument that was read from the device", reason),
                 }
             }
             Body::Contents(contents) => {
-                let mut reader = Source { reader, limit: self.options.limit };
-                self.compare(&mut reader, number, &contents);
+                self.options.progress.enter(number, "the comparison of a buffer");
+                self.contents(&mut reader, number, &contents);
             }
             _ => {}
         }
-        Ok(())
     }
 
     fn problem(&mut self, call: u64, function: &str, what: String) {
@@ -217,11 +152,14 @@ impl Machine<'_> {
         let mut produced = Produced::default();
         match arguments {
             Arguments::ClientCreate(create) => {
-                let options: Vec<NamedValue> = create.options.iter().filter_map(option).collect();
+                let mut options: Vec<NamedValue> = create.options.iter().filter_map(option).collect();
+                if !self.options.trusts_options {
+                    options = trust::client_options(options, &mut self.report.dropped_options);
+                }
                 produced.objects.push(Made::Client((self.make_client)(&options)?));
             }
             Arguments::Destroy(object) => self.destroy(object.object),
-            Arguments::Delete(object) => self.delete(function, object.object)?,
+            Arguments::Delete(object) => self.delete(reader, function, object.object)?,
             Arguments::Compile(compile) => produced.objects.push(self.compile(reader, compile)?),
             Arguments::Deserialize(_) => {
                 return Err("only the plugin that wrote a serialized executable can load it: switch the framework's \
@@ -237,42 +175,54 @@ impl Machine<'_> {
                 let layout = tiled(create.layout.as_ref());
                 let (buffer, fulfillment) =
                     places.client.create_alias_buffer(&shape, layout.as_ref(), &memory).map_err(text)?;
-                produced.objects.extend([Made::Buffer(Rc::new(buffer)), Made::Fulfillment(fulfillment)]);
+                let node = self.state.readiness.open();
+                produced.objects.extend([Made::buffer(buffer, Some(node)), Made::Fulfillment(fulfillment, node)]);
             }
             Arguments::Fulfill(fulfill) => self.fulfill(fulfill)?,
             Arguments::CreateManager(create) => produced.objects.push(self.create_manager(create)?),
             Arguments::Transfer(transfer) => self.transfer(reader, transfer)?,
             Arguments::Retrieve(retrieve) => {
                 let manager = self.manager(retrieve.manager)?;
-                let buffer = manager.retrieve_buffer(index(retrieve.index)?).map_err(text)?;
-                produced.objects.push(Made::Buffer(Rc::new(buffer)));
+                let index = index(retrieve.index)?;
+                let buffer = manager.raw.retrieve_buffer(index).map_err(text)?;
+                produced.objects.push(Made::buffer(buffer, manager.nodes.get(index).copied()));
             }
             Arguments::SetError(set) => {
                 let (code, message) = failure(set.failure.as_ref());
-                let manager = self.manager(set.manager)?;
-                manager.set_buffer_error(index(set.index)?, code, message).map_err(text)?;
+                let (manager, index) = (self.manager(set.manager)?, index(set.index)?);
+                manager.raw.set_buffer_error(index, code, message).map_err(text)?;
+                let node = manager.nodes.get(index).copied();
+                node.into_iter().for_each(|node| self.state.readiness.settle(node));
             }
             Arguments::Copy(copy) => {
                 let places = self.places(self.client_of(copy.buffer))?;
-                let buffer = self.buffer(copy.buffer)?;
+                let Known { buffer, waits } = self.buffer(copy.buffer)?;
+                let (buffer, waits) = (buffer, *waits);
                 let copied = match (copy.memory, copy.device) {
                     (Some(memory), _) => buffer.copy_to_memory(places.memory(memory)?),
                     (None, Some(device)) => buffer.copy_to_device(places.device(device)?),
                     (None, None) => return Err("the recording does not have the destination".to_owned()),
                 };
-                produced.objects.push(Made::Buffer(Rc::new(copied.map_err(text)?)));
+                let copied = copied.map_err(text)?;
+                let waits = self.state.readiness.derive([waits], false);
+                produced.objects.push(Made::buffer(copied, waits));
             }
-            Arguments::Execute(execute) => produced.outputs = self.execute(number, execute)?,
+            Arguments::Execute(execute) => produced.outputs = self.execute(reader, number, execute)?,
             Arguments::Download(download) => self.download(number, download, false)?,
             Arguments::RawDownload(download) => self.download(number, download, true)?,
         }
         Ok(produced)
     }
 
-    fn compile<R: Read + Seek>(&self, reader: &mut Source<'_, R>, compile: &Compile) -> Result<Made, String> {
+    fn compile<R: Read + Seek>(&mut self, reader: &mut Source<'_, R>, compile: &Compile) -> Result<Made, String> {
+        let mut options = reader.content_within(compile.options.as_ref(), MOST_OPTIONS)?;
+        if !self.options.trusts_options {
+            trust::check_format(&compile.format)?;
+            options = trust::compile_options(&options, &mut self.report.dropped_options)?;
+        }
         let places = self.places(compile.client)?;
         let program = Program::new(compile.format.clone(), reader.content(compile.code.as_ref())?);
-        let options = places.compile_options(reader.content(compile.options.as_ref())?)?;
+        let options = places.compile_options(options)?;
         let executable = places.client.compile_with_raw_options(&program, &options).map_err(text)?;
         Ok(Made::Executable(executable))
     }
@@ -280,15 +230,15 @@ impl Machine<'_> {
     fn upload<R: Read + Seek>(&self, reader: &mut Source<'_, R>, upload: &Upload) -> Result<Made, String> {
         let places = self.places(upload.client)?;
         let shape = shape(upload.array.as_ref())?;
-        let data = reader.content(upload.data.as_ref())?;
+        let data = reader.elements(&shape, upload.data.as_ref())?;
         let placement = places.placement(upload.device, upload.memory)?;
-        let buffer = match strided(&data, &shape, &upload.byte_strides, self.options.limit) {
+        let buffer = match strided(&data, &shape, &upload.byte_strides) {
             Some((data, offset)) => {
                 places.client.buffer_from_strided_bytes(&data, offset, &shape, &upload.byte_strides, placement)
             }
             None => places.client.buffer_from_bytes(&data, &shape, placement),
         };
-        buffer.map(|buffer| Made::Buffer(Rc::new(buffer))).map_err(text)
+        buffer.map(|buffer| Made::buffer(buffer, None)).map_err(text)
     }
 
     fn snapshot<R: Read + Seek>(&self, reader: &mut Source<'_, R>, snapshot: &Snapshot) -> Result<Buffer, String> {
@@ -297,8 +247,8 @@ impl Machine<'_> {
         }
         let places = self.places(snapshot.client)?;
         let shape = shape(snapshot.array.as_ref())?;
-        let data = reader.content(snapshot.data.as_ref())?;
-        let data = row_major(data, &shape.dimensions, snapshot.layout.as_ref())
+        let data = reader.elements(&shape, snapshot.data.as_ref())?;
+        let data = row_major(data, &shape, snapshot.layout.as_ref())
             .ok_or("the data have a layout that cannot be replayed")?;
         let placement = places.placement(snapshot.device, snapshot.memory)?;
         places.client.buffer_from_bytes(&data, &shape, placement).map_err(text)
@@ -315,42 +265,58 @@ impl Machine<'_> {
                 places.client.create_error_buffer(ErrorCode::from_raw(error.code), &error.message, &shape, &memory)
             }
         };
-        buffer.map(|buffer| Made::Buffer(Rc::new(buffer))).map_err(text)
+        buffer.map(|buffer| Made::buffer(buffer, None)).map_err(text)
     }
 
     fn fulfill(&mut self, fulfill: &Fulfill) -> Result<(), String> {
-        let fulfillment =
+        let (fulfillment, node) =
             self.state.fulfillments.remove(&fulfill.fulfillment).ok_or_else(|| missing(fulfill.fulfillment))?;
-        match &fulfill.failure {
-            None => fulfillment.fulfill(self.buffer(fulfill.buffer)?).map_err(text),
-            Some(_) => {
-                let (code, message) = failure(fulfill.failure.as_ref());
-                fulfillment.fail(code, message).map_err(text)
-            }
+        if fulfill.failure.is_some() {
+            let (code, message) = failure(fulfill.failure.as_ref());
+            self.state.readiness.settle(node);
+            return fulfillment.fail(code, message).map_err(text);
         }
+        let known = self.buffer(fulfill.buffer).map(|known| (known.buffer.clone(), known.waits));
+        let linked = known.and_then(|(buffer, waits)| {
+            self.state.readiness.fulfill(node, waits)?;
+            fulfillment.fulfill(&buffer).map_err(text)
+        });
+        // A fulfillment that was not used gives the buffer an error when it is dropped.
+        linked.inspect_err(|_| self.state.readiness.settle(node))
     }
 
-    fn create_manager(&self, create: &CreateManager) -> Result<Made, String> {
+    fn create_manager(&mut self, create: &CreateManager) -> Result<Made, String> {
         let places = self.places(create.client)?;
         let memory = places.any_memory(None, create.memory)?;
         let shapes = create.arrays.iter().map(|array| shape(Some(array))).collect::<Result<Vec<_>, _>>()?;
-        let manager = places.client.create_buffers_for_async_host_to_device(&shapes, &memory);
-        manager.map(Made::Manager).map_err(text)
+        let raw = places.client.create_buffers_for_async_host_to_device(&shapes, &memory).map_err(text)?;
+        let nodes = shapes.iter().map(|_| self.state.readiness.open()).collect();
+        Ok(Made::Manager(Manager { raw, nodes }))
     }
 
-    fn transfer<R: Read + Seek>(&self, reader: &mut Source<'_, R>, transfer: &Transfer) -> Result<(), String> {
+    fn transfer<R: Read + Seek>(&mut self, reader: &mut Source<'_, R>, transfer: &Transfer) -> Result<(), String> {
         let manager = self.manager(transfer.manager)?;
         let data = reader.content(transfer.data.as_ref())?;
         let (index, offset) = (index(transfer.index)?, usize::try_from(transfer.offset).unwrap_or(usize::MAX));
         let event = if transfer.last {
-            manager.transfer_last_data(index, offset, data)
+            manager.raw.transfer_last_data(index, offset, data)
         } else {
-            manager.transfer_data(index, offset, data)
+            manager.raw.transfer_data(index, offset, data)
         };
-        event.map(drop).map_err(text)
+        event.map(drop).map_err(text)?;
+        if transfer.last {
+            let node = manager.nodes.get(index).copied();
+            node.into_iter().for_each(|node| self.state.readiness.settle(node));
+        }
+        Ok(())
     }
 
-    fn execute(&mut self, number: u64, execute: &Execute) -> Result<Vec<Vec<Rc<Buffer>>>, String> {
+    fn execute<R: Read + Seek>(
+        &mut self,
+        reader: &mut Source<'_, R>,
+        number: u64,
+        execute: &Execute,
+    ) -> Result<Vec<Vec<Known>>, String> {
         self.report.runs += 1;
         if let Some(part) = execute.unsupported.first() {
             let what = format!("PJRT_LoadedExecutable_Execute with {part}");
@@ -360,12 +326,21 @@ impl Machine<'_> {
         for part in &execute.left_out {
             *self.report.left_out.entry(format!("{part} of PJRT_LoadedExecutable_Execute")).or_default() += 1;
         }
-        let deleted = self.ends.get(&number).map(|end| end.deleted.clone()).unwrap_or_default();
+        let buffers = || execute.arguments.iter().flat_map(|list| &list.buffers);
+        let waits = buffers().map(|buffer| self.state.buffers.get(buffer).and_then(|known| known.waits));
+        let waits: Vec<Option<Node>> = waits.collect();
+        self.state.readiness.check_run(&waits)?;
+        // Each call has at most one outcome, so the list is not needed again.
+        let deleted = self.ends.get_mut(&number).map(|end| std::mem::take(&mut end.deleted)).unwrap_or_default();
         for buffer in &deleted {
-            self.read_now(*buffer);
+            self.read_now(reader, *buffer);
         }
         let mut options = ExecuteOptions::new().with_launch_id(execute.launch_id);
         options.custom_options = execute.options.iter().filter_map(option).collect();
+        if !self.options.trusts_options {
+            trust::run_options(&options.custom_options, &mut self.report.dropped_options);
+            options.custom_options.clear();
+        }
         options.call_location = Some(&execute.call_location)
             .filter(|place| !place.is_empty())
             .and_then(|place| CString::new(place.as_str()).ok());
@@ -376,10 +351,10 @@ impl Machine<'_> {
         // other buffers.
         let mut donated: HashMap<u64, Buffer> = HashMap::new();
         for buffer in deleted {
-            if let Some(owned) = self.state.buffers.remove(&buffer) {
+            if let Some(Known { buffer: owned, waits }) = self.state.buffers.remove(&buffer) {
                 match Rc::try_unwrap(owned) {
                     Ok(owned) => drop(donated.insert(buffer, owned)),
-                    Err(shared) => drop(self.state.buffers.insert(buffer, shared)),
+                    Err(shared) => drop(self.state.buffers.insert(buffer, Known { buffer: shared, waits })),
                 }
             }
         }
@@ -389,7 +364,7 @@ impl Machine<'_> {
             for buffer in &list.buffers {
                 inputs.push(match donated.remove(buffer) {
                     Some(owned) => Input::Donate(owned),
-                    None => Input::Borrow(self.buffer(*buffer)?),
+                    None => Input::Borrow(&self.buffer(*buffer)?.buffer),
                 });
             }
             lists.push(inputs);
@@ -403,26 +378,38 @@ impl Machine<'_> {
             }
             (None, _) => Vec::new(),
         };
-        Ok(outputs.into_iter().map(|list| list.into_iter().map(Rc::new).collect()).collect())
+        let waits = self.state.readiness.derive(waits, true);
+        let known = |buffer| Known { buffer: Rc::new(buffer), waits };
+        Ok(outputs.into_iter().map(|list| list.into_iter().map(known).collect()).collect())
     }
 
     fn download(&mut self, number: u64, download: &Download, is_raw: bool) -> Result<(), String> {
-        let buffer = self.state.buffers.get(&download.buffer).map(Rc::clone).ok_or_else(|| missing(download.buffer))?;
+        let known = self.buffer(download.buffer)?.clone();
         let range = || Some((usize::try_from(download.offset).ok()?, usize::try_from(download.size).ok()?));
         let raw = if is_raw { Some(range().ok_or("the range of the download is too large")?) } else { None };
-        self.state.downloads.insert(number, Pending { buffer, number: download.buffer, raw });
+        self.state.downloads.insert(number, Pending { known, number: download.buffer, raw });
+        self.state.readers.entry(download.buffer).or_default().push(number);
         Ok(())
     }
 
-    /// Finishes the downloads of a buffer that is about to be deleted or donated.
-    fn read_now(&mut self, buffer: u64) {
-        let of_buffer = |(call, pending): (&u64, &Pending)| (pending.number == buffer).then_some(*call);
-        // A pending download shares the buffer, which prevents a donation. A finished download does not share it.
-        let calls: Vec<u64> = self.state.downloads.iter().filter_map(of_buffer).collect();
-        for call in calls {
-            if let Some(pending) = self.state.downloads.remove(&call) {
-                self.state.done.insert(call, pending.read());
+    /// Finishes the downloads of a buffer that is about to be deleted or donated. A pending download shares the buffer,
+    /// which prevents a donation. Compares the data now, so that the replay need not keep them.
+    fn read_now<R: Read + Seek>(&mut self, reader: &mut Source<'_, R>, buffer: u64) {
+        for call in self.state.readers.remove(&buffer).unwrap_or_default() {
+            let Some(pending) = self.state.downloads.get(&call).filter(|pending| pending.number == buffer) else {
+                continue;
+            };
+            // Data that the recording does not contain need not be read.
+            if let Some(offset) = self.contents.get(&call).copied() {
+                let got = pending.read(&self.state.readiness);
+                let block = reader.reader.read_again(offset).map_err(|error| error.to_string());
+                let verdict = block.and_then(|block| match block.body {
+                    Body::Contents(contents) => self.verdict(reader, &contents, got),
+                    _ => Err("the file changed while it was read".to_owned()),
+                });
+                self.state.done.insert(call, verdict);
             }
+            self.state.downloads.remove(&call);
         }
     }
 
@@ -430,23 +417,31 @@ impl Machine<'_> {
         let state = &mut self.state;
         state.executables.remove(&object);
         state.buffers.remove(&object);
-        state.managers.remove(&object);
+        if let Some(manager) = state.managers.remove(&object) {
+            // The buffers that have not received all data get an error.
+            manager.nodes.into_iter().for_each(|node| state.readiness.settle(node));
+        }
         state.places.remove(&object);
     }
 
-    fn delete(&mut self, function: &str, object: u64) -> Result<(), String> {
+    fn delete<R: Read + Seek>(
+        &mut self,
+        reader: &mut Source<'_, R>,
+        function: &str,
+        object: u64,
+    ) -> Result<(), String> {
         if function == "PJRT_LoadedExecutable_Delete" {
             return self.state.executables.get(&object).map_or(Ok(()), |known| known.delete().map_err(text));
         }
-        self.read_now(object);
+        self.read_now(reader, object);
         // A buffer that is not in the map was donated, so it is already deleted.
-        self.state.buffers.get(&object).map_or(Ok(()), |buffer| buffer.delete().map_err(text))
+        self.state.buffers.get(&object).map_or(Ok(()), |known| known.buffer.delete().map_err(text))
     }
 
     /// Compares the outcome of a call with the recorded outcome, and assigns the recorded numbers to the new objects.
     fn outcome(&mut self, number: u64, outcome: Outcome) {
-        let Some((call, result)) = self.state.calls.remove(&number) else { return };
-        let function = call.function.as_str();
+        let Some(Waiting { function, client, program, result, .. }) = self.state.calls.remove(&number) else { return };
+        let function = function.as_str();
         match (result, outcome.failure) {
             (Err(reason), None) => self.problem(number, function, format!("succeeded, and fails here: {reason}")),
             (Ok(_), Some(error)) => {
@@ -454,7 +449,6 @@ impl Machine<'_> {
             }
             (Err(_), Some(_)) => {}
             (Ok(produced), None) => {
-                let client = client_of(&call).unwrap_or_else(|| self.client_of_arguments(&call));
                 for (object, made) in outcome.objects.iter().zip(produced.objects) {
                     self.state.clients.insert(*object, client);
                     if let Err(reason) = self.keep(*object, made, outcome.client.as_ref()) {
@@ -462,17 +456,14 @@ impl Machine<'_> {
                     }
                 }
                 if let (Some(executable), Some(object)) = (outcome.executable, outcome.objects.first()) {
-                    self.state.programs.insert(*object, executable.name);
+                    self.state.programs.insert(*object, executable.name.into());
                 }
-                let program = match &call.arguments {
-                    Some(Arguments::Execute(execute)) => self.state.programs.get(&execute.executable).cloned(),
-                    _ => None,
-                };
+                let program = program.unwrap_or_default();
                 for (numbers, buffers) in outcome.outputs.iter().zip(produced.outputs) {
                     for (at, (object, buffer)) in numbers.buffers.iter().zip(buffers).enumerate() {
                         self.state.clients.insert(*object, client);
                         self.state.buffers.insert(*object, buffer);
-                        self.state.runs.insert(*object, (number, program.clone().unwrap_or_default(), at));
+                        self.state.runs.insert(*object, (number, program.clone(), at));
                     }
                 }
             }
@@ -489,61 +480,68 @@ impl Machine<'_> {
             Made::Executable(made) => drop(state.executables.insert(object, made)),
             Made::Buffer(made) => drop(state.buffers.insert(object, made)),
             Made::Manager(made) => drop(state.managers.insert(object, made)),
-            Made::Fulfillment(made) => drop(state.fulfillments.insert(object, made)),
+            Made::Fulfillment(made, node) => drop(state.fulfillments.insert(object, (made, node))),
         }
         Ok(())
     }
 
     /// Compares the contents of a buffer with the recorded contents.
-    fn compare<R: Read + Seek>(&mut self, reader: &mut Source<'_, R>, number: u64, contents: &Contents) {
-        let got = if contents.is_output {
-            self.buffer(contents.buffer).and_then(|buffer| buffer.to_host_bytes().map_err(text))
-        } else if let Some(read) = self.state.done.remove(&number) {
+    fn contents<R: Read + Seek>(&mut self, reader: &mut Source<'_, R>, number: u64, contents: &Contents) {
+        let verdict = if contents.is_output {
+            let got = self.buffer(contents.buffer).and_then(|known| known.read(&self.state.readiness));
+            self.verdict(reader, contents, got)
+        } else if let Some(verdict) = self.state.done.remove(&number) {
             self.state.calls.remove(&number);
-            read
+            verdict
         } else {
-            let failed = self.state.calls.remove(&number).and_then(|(_, result)| result.err());
-            match (self.state.downloads.remove(&number), failed) {
-                (Some(pending), _) => pending.read(),
+            let failed = self.state.calls.remove(&number).and_then(|call| call.result.err());
+            let got = match (self.state.downloads.remove(&number), failed) {
+                (Some(pending), _) => pending.read(&self.state.readiness),
                 (None, Some(reason)) => Err(reason),
                 (None, None) => Err("the recording does not have the download".to_owned()),
+            };
+            self.verdict(reader, contents, got)
+        };
+        let shape = shape(contents.array.as_ref());
+        match verdict.and_then(|verdict| Ok((verdict, shape?))) {
+            Ok((verdict, shape)) => {
+                let run = self.state.runs.get(&contents.buffer).cloned();
+                self.report.comparisons.push(Comparison { call: number, run, shape, verdict });
             }
-        };
-        let shape = match shape(contents.array.as_ref()) {
-            Ok(shape) => shape,
-            Err(reason) => return self.problem(number, "the contents of a buffer", reason),
-        };
-        let verdict = self.verdict(reader, contents, &shape, got);
-        let run = self.state.runs.get(&contents.buffer).cloned();
-        self.report.comparisons.push(Comparison { call: number, run, shape, verdict });
+            Err(reason) => self.problem(number, "the contents of a buffer", reason),
+        }
     }
 
+    /// Compares data with recorded contents. Returns an error if the recording does not describe the contents.
     fn verdict<R: Read + Seek>(
         &self,
         reader: &mut Source<'_, R>,
         contents: &Contents,
-        shape: &Shape,
         got: Result<Vec<u8>, String>,
-    ) -> Verdict {
+    ) -> Result<Verdict, String> {
+        let shape = shape(contents.array.as_ref())?;
         let got = match (got, &contents.failure) {
             (Ok(got), None) => got,
-            (Err(_), Some(_)) => return Verdict::Equal,
+            (Err(_), Some(_)) => return Ok(Verdict::Equal),
             (got, expected) => {
-                return Verdict::Failed { expected: expected.as_ref().map(describe), got: got.err() };
+                return Ok(Verdict::Failed { expected: expected.as_ref().map(describe), got: got.err() });
             }
         };
-        let expected = match reader.content(contents.data.as_ref()) {
-            Ok(expected) => expected,
-            Err(reason) => return Verdict::NotCompared(reason),
-        };
-        let Some(expected) = row_major(expected, &shape.dimensions, contents.layout.as_ref()) else {
-            return Verdict::NotCompared("the recorded data have a layout with tiles".to_owned());
-        };
-        if expected.len() != got.len() {
-            let (recorded, here) = (expected.len(), got.len());
-            return Verdict::NotCompared(format!("the recording has {recorded} bytes, and this plugin returns {here}"));
+        // Compare the sizes before reading the data, because the recorded size may be any number.
+        let (recorded, here) = (contents.data.as_ref().map(|data| data.size), got.len() as u64);
+        if let Some(recorded) = recorded.filter(|recorded| *recorded != here) {
+            let reason = format!("the recording has {recorded} bytes, and this plugin returns {here}");
+            return Ok(Verdict::NotCompared(reason));
         }
-        compare(shape, &expected, &got, &self.options.tolerance).map_or(Verdict::Equal, Verdict::Different)
+        let expected = match reader.content_within(contents.data.as_ref(), here) {
+            Ok(expected) => expected,
+            Err(reason) => return Ok(Verdict::NotCompared(reason)),
+        };
+        let Some(expected) = row_major(expected, &shape, contents.layout.as_ref()) else {
+            return Ok(Verdict::NotCompared("the recorded data have a layout that cannot be compared".to_owned()));
+        };
+        let difference = compare(&shape, &expected, &got, &self.options.tolerance);
+        Ok(difference.map_or(Verdict::Equal, Verdict::Different))
     }
 
     /// Handles the calls whose outcome is not in the recording. Reports each call that failed in the replay. Also
@@ -551,13 +549,10 @@ impl Machine<'_> {
     fn finish(&mut self) {
         let mut rest: Vec<_> = self.state.calls.drain().collect();
         rest.sort_by_key(|(number, _)| *number);
-        for (number, (call, result)) in rest {
-            let has_outcome = call.arguments.as_ref().is_some_and(creates);
+        for (number, Waiting { function, has_outcome, result, .. }) in rest {
             match result {
-                Err(reason) => self.problem(number, &call.function, format!("fails here: {reason}")),
-                Ok(_) if has_outcome => {
-                    self.problem(number, &call.function, "did not return, and returns here".to_owned());
-                }
+                Err(reason) => self.problem(number, &function, format!("fails here: {reason}")),
+                Ok(_) if has_outcome => self.problem(number, &function, "did not return, and returns here".to_owned()),
                 Ok(_) => {}
             }
         }
@@ -567,11 +562,11 @@ impl Machine<'_> {
         self.state.places.get(&client).ok_or_else(|| missing(client))
     }
 
-    fn buffer(&self, buffer: u64) -> Result<&Buffer, String> {
-        self.state.buffers.get(&buffer).map(|buffer| &**buffer).ok_or_else(|| missing(buffer))
+    fn buffer(&self, buffer: u64) -> Result<&Known, String> {
+        self.state.buffers.get(&buffer).ok_or_else(|| missing(buffer))
     }
 
-    fn manager(&self, manager: u64) -> Result<&AsyncHostToDeviceTransferManager, String> {
+    fn manager(&self, manager: u64) -> Result<&Manager, String> {
         self.state.managers.get(&manager).ok_or_else(|| missing(manager))
     }
 
@@ -580,26 +575,13 @@ impl Machine<'_> {
     }
 
     /// Returns the number of the client to which the object in a call's arguments belongs.
-    fn client_of_arguments(&self, call: &Call) -> u64 {
-        self.client_of(match &call.arguments {
-            Some(Arguments::Execute(execute)) => execute.executable,
-            Some(Arguments::Copy(copy)) => copy.buffer,
-            Some(Arguments::Retrieve(retrieve)) => retrieve.manager,
+    fn client_of_arguments(&self, arguments: &Arguments) -> u64 {
+        self.client_of(match arguments {
+            Arguments::Execute(execute) => execute.executable,
+            Arguments::Copy(copy) => copy.buffer,
+            Arguments::Retrieve(retrieve) => retrieve.manager,
             _ => 0,
         })
-    }
-}
-
-/// Reads the data to which the calls of a recording refer. Rejects data that are larger than `limit` bytes.
-struct Source<'a, R> {
-    reader: &'a mut Reader<R>,
-    limit: u64,
-}
-
-impl<R: Read + Seek> Source<'_, R> {
-    fn content(&mut self, content: Option<&Content>) -> Result<Vec<u8>, String> {
-        let content = content.ok_or("the recording does not have the data")?;
-        self.reader.content(content, self.limit).map_err(|error| error.to_string())
     }
 }
 
@@ -608,8 +590,8 @@ fn missing(object: u64) -> String {
 }
 
 /// Returns the number of the client in the arguments of a call, or `None` if the arguments do not contain a client.
-fn client_of(call: &Call) -> Option<u64> {
-    Some(match call.arguments.as_ref()? {
+fn client_of(arguments: &Arguments) -> Option<u64> {
+    Some(match arguments {
         Arguments::Compile(compile) => compile.client,
         Arguments::Deserialize(load) => load.client,
         Arguments::Upload(upload) => upload.client,
@@ -621,7 +603,7 @@ fn client_of(call: &Call) -> Option<u64> {
 
 /// Returns whether a call with these arguments has an outcome in the file if it succeeds.
 fn creates(arguments: &Arguments) -> bool {
-    client_of(&Call { arguments: Some(arguments.clone()), ..Call::default() }).is_some()
+    client_of(arguments).is_some()
         || matches!(
             arguments,
             Arguments::ClientCreate(_) | Arguments::Copy(_) | Arguments::Retrieve(_) | Arguments::Execute(_)

@@ -1,17 +1,19 @@
 //! Converts arrays to row-major order.
 
+use pjrt_types::Shape;
+
 use crate::message::{Layout, MemoryLayout};
 
 /// Returns the elements of an array in row-major order, or `None` if the layout has tiles or does not fit the shape.
-/// Also returns `None` for packed sub-byte elements that are not in row-major order.
-pub(super) fn row_major(data: Vec<u8>, dimensions: &[i64], layout: Option<&MemoryLayout>) -> Option<Vec<u8>> {
-    let extents: Vec<usize> =
-        dimensions.iter().map(|extent| usize::try_from(*extent)).collect::<Result<_, _>>().ok()?;
-    let elements = extents.iter().try_fold(1_usize, |count, extent| count.checked_mul(*extent))?;
-    if elements == 0 {
+/// Also returns `None` for data that are not in row-major order and whose size does not fit the shape, such as packed
+/// sub-byte elements.
+pub(super) fn row_major(data: Vec<u8>, shape: &Shape, layout: Option<&MemoryLayout>) -> Option<Vec<u8>> {
+    if data.is_empty() {
         return Some(data);
     }
-    let unit = data.len() / elements;
+    let unit = shape.element_type.host_size();
+    let extents: Vec<usize> =
+        shape.dimensions.iter().map(|extent| usize::try_from(*extent)).collect::<Result<_, _>>().ok()?;
     let order = match layout.and_then(|layout| layout.layout.as_ref()) {
         None => return Some(data),
         Some(Layout::Tiled(tiled)) if tiled.tiles.is_empty() => {
@@ -28,19 +30,20 @@ pub(super) fn row_major(data: Vec<u8>, dimensions: &[i64], layout: Option<&Memor
     if order.iter().rev().copied().eq(0..extents.len()) {
         return Some(data);
     }
-    // Packed elements of sub-byte types have no addresses, so they cannot be reordered.
-    if unit * elements != data.len() {
+    // Packed elements of sub-byte types have no addresses, so they cannot be reordered. This check also bounds the loops
+    // below by the size of the data.
+    if shape.host_size() != Some(data.len()) {
         return None;
     }
     let mut strides = vec![0; extents.len()];
     let mut next = unit;
     for dimension in order {
         strides[dimension] = next;
-        next *= extents[dimension];
+        next = next.checked_mul(extents[dimension])?;
     }
     let mut out = Vec::with_capacity(data.len());
     let mut index = vec![0; extents.len()];
-    for _ in 0..elements {
+    for _ in 0..data.len().checked_div(unit)? {
         let at: usize = index.iter().zip(&strides).map(|(at, stride)| at * stride).sum();
         out.extend_from_slice(data.get(at..at + unit)?);
         for (at, extent) in index.iter_mut().zip(&extents).rev() {
@@ -63,6 +66,8 @@ fn order_of(strides: &[i64]) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
+    use pjrt_types::ElementType;
+
     use super::*;
     use crate::message::{Integers, Tiled};
 
@@ -71,21 +76,35 @@ mod tests {
         MemoryLayout { layout: Some(Layout::Tiled(Tiled { minor_to_major: minor_to_major.to_vec(), tiles })) }
     }
 
+    fn u8s(dimensions: &[i64]) -> Shape {
+        Shape::new(ElementType::U8, dimensions)
+    }
+
     #[test]
     fn columns_become_rows() {
         let columns = || vec![1, 4, 2, 5, 3, 6];
-        assert_eq!(row_major(columns(), &[2, 3], Some(&tiled(&[0, 1], 0))), Some(vec![1, 2, 3, 4, 5, 6]));
-        assert_eq!(row_major(columns(), &[2, 3], Some(&tiled(&[1, 0], 0))), Some(columns()));
+        assert_eq!(row_major(columns(), &u8s(&[2, 3]), Some(&tiled(&[0, 1], 0))), Some(vec![1, 2, 3, 4, 5, 6]));
+        assert_eq!(row_major(columns(), &u8s(&[2, 3]), Some(&tiled(&[1, 0], 0))), Some(columns()));
         let strides = MemoryLayout { layout: Some(Layout::ByteStrides(Integers { items: vec![1, 2] })) };
-        assert_eq!(row_major(columns(), &[2, 3], Some(&strides)), Some(vec![1, 2, 3, 4, 5, 6]));
+        assert_eq!(row_major(columns(), &u8s(&[2, 3]), Some(&strides)), Some(vec![1, 2, 3, 4, 5, 6]));
     }
 
     #[test]
     fn wrong_layouts_are_rejected() {
         for layout in [tiled(&[0], 0), tiled(&[0, 0], 0), tiled(&[0, 7], 0), tiled(&[-1, 0], 0), tiled(&[0, 1], 1)] {
-            assert_eq!(row_major(vec![0; 6], &[2, 3], Some(&layout)), None, "{layout:?}");
+            assert_eq!(row_major(vec![0; 6], &u8s(&[2, 3]), Some(&layout)), None, "{layout:?}");
         }
-        assert_eq!(row_major(vec![0; 7], &[2, 3], Some(&tiled(&[0, 1], 0))), None);
-        assert_eq!(row_major(Vec::new(), &[0, 3], Some(&tiled(&[0, 1], 0))), Some(Vec::new()));
+        assert_eq!(row_major(vec![0; 7], &u8s(&[2, 3]), Some(&tiled(&[0, 1], 0))), None);
+        assert_eq!(row_major(Vec::new(), &u8s(&[0, 3]), Some(&tiled(&[0, 1], 0))), Some(Vec::new()));
+    }
+
+    #[test]
+    fn hostile_shapes_are_rejected() {
+        let columns = tiled(&[0, 1], 0);
+        let large = Shape::new(ElementType::F32, [1 << 31, 1 << 31]);
+        assert_eq!(row_major(Vec::new(), &large, Some(&columns)), Some(Vec::new()));
+        assert_eq!(row_major(vec![0; 4], &large, Some(&columns)), None);
+        assert_eq!(row_major(vec![0; 4], &Shape::new(ElementType::Token, [2, 2]), Some(&columns)), None);
+        assert_eq!(row_major(vec![0; 4], &Shape::new(ElementType::U8, [-2, -2]), Some(&columns)), None);
     }
 }

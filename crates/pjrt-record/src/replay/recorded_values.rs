@@ -5,6 +5,11 @@ use pjrt_types::{ElementType, Shape, Value};
 
 use crate::message::Layout as Order;
 use crate::message::{ArrayType, MemoryLayout, NamedOption, Value as OptionValue};
+
+/// Maximum size of the memory of an array with strides, in relation to the size of its elements. An array with larger gaps
+/// is uploaded without gaps.
+const SPREAD: usize = 4;
+
 /// Returns the shape of a recorded array.
 pub(super) fn shape(array: Option<&ArrayType>) -> Result<Shape, String> {
     let array = array.ok_or("the recording does not have the shape")?;
@@ -37,10 +42,13 @@ pub(super) fn option(option: &NamedOption) -> Option<NamedValue> {
 }
 
 /// Copies row-major elements to new memory with the byte strides of the framework's array. Returns this memory, and the
-/// byte offset of the first element. Returns `None` if there are no strides or no data, if the strides do not fit the
-/// shape, or if the memory would be implausibly large.
-pub(super) fn strided(data: &[u8], shape: &Shape, strides: &[i64], limit: u64) -> Option<(Vec<u8>, usize)> {
-    if strides.is_empty() || strides.len() != shape.dimensions.len() || data.is_empty() {
+/// byte offset of the first element. Returns `None` if there are no strides or no data, if the strides or the data do not
+/// fit the shape, or if the memory would be more than [`SPREAD`] times as large as the data.
+pub(super) fn strided(data: &[u8], shape: &Shape, strides: &[i64]) -> Option<(Vec<u8>, usize)> {
+    if strides.is_empty() || strides.len() != shape.dimensions.len() {
+        return None;
+    }
+    if data.is_empty() || shape.host_size() != Some(data.len()) {
         return None;
     }
     let unit = shape.element_type.host_size();
@@ -51,16 +59,19 @@ pub(super) fn strided(data: &[u8], shape: &Shape, strides: &[i64], limit: u64) -
         high = high.checked_add(reach.max(0))?;
     }
     let size = high.checked_sub(low)?;
-    if u64::try_from(size).ok()? > limit.min(64 * data.len() as u64) {
+    if usize::try_from(size).ok()? > data.len().checked_mul(SPREAD)? {
         return None;
     }
     let offset = usize::try_from(low.checked_neg()?).ok()?;
     let mut out = vec![0; usize::try_from(size).ok()?];
     let mut at = vec![0_i64; strides.len()];
     for element in data.chunks(unit) {
-        let distance: i64 = at.iter().zip(strides).map(|(at, stride)| at * stride).sum();
-        let start = usize::try_from(distance - low).ok()?;
-        out.get_mut(start..start + unit)?.copy_from_slice(element);
+        let mut start = low.checked_neg()?;
+        for (at, stride) in at.iter().zip(strides) {
+            start = start.checked_add(at.checked_mul(*stride)?)?;
+        }
+        let start = usize::try_from(start).ok()?;
+        out.get_mut(start..start.checked_add(unit)?)?.copy_from_slice(element);
         for (at, extent) in at.iter_mut().zip(&shape.dimensions).rev() {
             *at += 1;
             if *at < *extent {
@@ -70,4 +81,26 @@ pub(super) fn strided(data: &[u8], shape: &Shape, strides: &[i64], limit: u64) -
         }
     }
     Some((out, offset))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strides_spread_elements() {
+        let shape = Shape::new(ElementType::U8, [2, 2]);
+        assert_eq!(strided(&[1, 2, 3, 4], &shape, &[-3, 2]), Some((vec![3, 0, 4, 1, 0, 2][..].to_vec(), 3)));
+    }
+
+    #[test]
+    fn hostile_strides_are_rejected() {
+        let f32s = Shape::new(ElementType::F32, [2]);
+        assert_eq!(strided(&[0; 5], &f32s, &[4]), None);
+        assert_eq!(strided(&[0; 8], &f32s, &[1 << 40]), None);
+        assert_eq!(strided(&[0; 8], &f32s, &[i64::MIN]), None);
+        assert_eq!(strided(&[0; 8], &Shape::new(ElementType::Token, [8]), &[1]), None);
+        assert_eq!(strided(&[], &Shape::new(ElementType::F32, [1 << 31, 0]), &[i64::MAX, 4]), None);
+        assert_eq!(strided(&[0; 8], &Shape::new(ElementType::F32, [-1, -2]), &[4, 4]), None);
+    }
 }

@@ -1,6 +1,7 @@
 //! The results of a replay.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pjrt_types::Shape;
 
@@ -19,6 +20,9 @@ pub struct Report {
     pub skipped: BTreeMap<String, u64>,
     /// Number of calls that were replayed without an argument. The key is a description of this argument.
     pub left_out: BTreeMap<String, u64>,
+    /// Number of calls that were replayed without a recorded option, because the option is not known to be harmless. The
+    /// key is a description of the option. See [`Options::trusts_options`](super::Options::trusts_options).
+    pub dropped_options: BTreeMap<String, u64>,
     /// Number of runs, which are executions of programs.
     pub runs: u64,
 }
@@ -39,7 +43,7 @@ pub struct Comparison {
     /// Number of the call that downloaded the contents, or of the run that computed them.
     pub call: u64,
     /// The run that computed the buffer: the number of the call, the name of the program, and the index of the output.
-    pub run: Option<(u64, String, usize)>,
+    pub run: Option<(u64, Arc<str>, usize)>,
     /// Element type and shape of the buffer.
     pub shape: Shape,
     /// Result of the comparison.
