@@ -1,7 +1,6 @@
 //! The frames that transports exchange. A frame consists of a header of five 64-bit words, and the bytes of the
 //! message.
 
-use std::collections::TryReserveError;
 use std::io::{self, BufWriter, Read, Write};
 
 use crate::transport::Stream;
@@ -32,6 +31,8 @@ const WORDS: usize = 5;
 /// Maximum size in bytes of a message that is written together with its header. Small parts of a larger message are
 /// written in blocks of about this size.
 const SMALL: usize = 64 << 10;
+/// Size in bytes of the first piece of new memory for a message. Each further piece doubles the memory.
+const PIECE: usize = 1 << 20;
 
 impl Header {
     /// Number of bytes of an encoded header.
@@ -86,11 +87,13 @@ impl Header {
         to.flush()
     }
 
-    /// Reads a frame into a buffer that `memory` returns for the size of the message. Returns `None` at the end of the
-    /// connection.
+    /// Reads a frame. `memory` returns a buffer for a message of a given size. Its length and its contents are
+    /// arbitrary. Returns `None` at the end of the connection.
+    ///
+    /// The sender chooses the size in the header. New memory is therefore allocated in pieces as the bytes arrive.
     pub(crate) fn read(
         from: &mut impl Read,
-        memory: impl FnOnce(usize) -> Result<Vec<u8>, TryReserveError>,
+        memory: impl FnOnce(usize) -> Vec<u8>,
     ) -> io::Result<Option<(Self, Vec<u8>)>> {
         let mut bytes = [0; Self::SIZE];
         loop {
@@ -104,11 +107,19 @@ impl Header {
         }
         from.read_exact(&mut bytes[1..])?;
         let (header, len) = Self::decode(&bytes).ok_or_else(|| io::Error::other(Self::UNKNOWN))?;
-        let mut body = memory(len).map_err(io::Error::other)?;
-        // Reused memory keeps its length, so this clears only the bytes beyond the end of its previous message.
-        body.resize(len, 0);
-        from.read_exact(&mut body)?;
-        Ok(Some((header, body)))
+        let mut body = memory(len);
+        body.truncate(len);
+        let mut filled = 0;
+        loop {
+            from.read_exact(body.get_mut(filled..).unwrap_or_default())?;
+            filled = body.len();
+            if filled == len {
+                return Ok(Some((header, body)));
+            }
+            let piece = filled.max(PIECE).min(len - filled);
+            body.try_reserve_exact(piece).map_err(io::Error::other)?;
+            body.resize(filled + piece, 0);
+        }
     }
 }
 
@@ -118,7 +129,7 @@ mod tests {
     use crate::Inbox;
 
     fn read(from: &mut impl Read) -> io::Result<Option<(Header, Vec<u8>)>> {
-        Header::read(from, |len| Ok(Vec::with_capacity(len)))
+        Header::read(from, |_| Vec::new())
     }
 
     /// A reader in which every second read fails with `Interrupted`.
@@ -178,12 +189,52 @@ mod tests {
         }
         assert_eq!(read(&mut &b""[..]).unwrap(), None);
         assert!(read(&mut &[9; Header::SIZE][..]).is_err(), "unknown kind");
-        let mut huge = Vec::new();
-        header.write(&mut huge, &[]).unwrap();
-        huge[Header::SIZE - 8..].fill(0xff);
-        assert!(
-            Header::read(&mut &huge[..], |len| Inbox::new(1).memory(len)).is_err(),
-            "the size exceeds the address space"
-        );
+    }
+
+    /// A reader that checks that each buffer is in proportion to the bytes that were read before.
+    struct Measured<'b> {
+        bytes: &'b [u8],
+        read: usize,
+    }
+
+    impl Read for Measured<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            assert!(to.len() <= self.read.max(PIECE), "{} bytes after {}", to.len(), self.read);
+            let count = self.bytes.read(to)?;
+            self.read += count;
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn memory_grows_with_the_bytes_that_arrive() {
+        let header = Header { kind: Kind::Message, stream: Stream::default(), tag: 0 };
+        let body: Vec<u8> = (0..5 * PIECE + 7).map(|at| u8::try_from(at % 251).unwrap()).collect();
+        let inbox = Inbox::new(1);
+        for len in [PIECE, PIECE + 1, 2 * PIECE, body.len()] {
+            let bytes = [&header.encode(len)[..], &body[..len]].concat();
+            let mut from = Measured { bytes: &bytes, read: 0 };
+            let (_, read) = Header::read(&mut from, |len| inbox.memory(len)).unwrap().unwrap();
+            assert!(read == body[..len] && read.capacity() == len, "{len}");
+        }
+        for claim in [body.len() + 1, 1 << 40, usize::MAX] {
+            let bytes = [&header.encode(claim)[..], &body].concat();
+            let mut from = Measured { bytes: &bytes, read: 0 };
+            let error = Header::read(&mut from, |len| inbox.memory(len)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{claim}");
+        }
+    }
+
+    #[test]
+    fn reused_memory_is_filled_at_once() {
+        let header = Header { kind: Kind::Message, stream: Stream::default(), tag: 0 };
+        let inbox = Inbox::new(1);
+        let block = vec![9; 2 * PIECE];
+        let place = block.as_ptr();
+        inbox.recycle(block);
+        let body = vec![7; 2 * PIECE - 1];
+        let bytes = [&header.encode(body.len())[..], &body].concat();
+        let (_, read) = Header::read(&mut &bytes[..], |len| inbox.memory(len)).unwrap().unwrap();
+        assert!(read == body && read.as_ptr() == place);
     }
 }

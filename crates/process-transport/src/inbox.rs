@@ -1,6 +1,6 @@
 //! Messages that have arrived, and the state of the other processes.
 
-use std::collections::{BTreeSet, HashMap, TryReserveError, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -78,13 +78,10 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a buffer for a message of `len` bytes. The buffer has at least this capacity. Its length and its
-    /// contents are arbitrary.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if there is not enough memory.
-    pub fn memory(&self, len: usize) -> Result<Vec<u8>, TryReserveError> {
+    /// Returns a buffer for a message of `len` bytes. Its length and its contents are arbitrary. If no memory was kept
+    /// for such a message, the buffer is empty and has no capacity. Let it grow with the bytes that arrive, because the
+    /// sender of a header can claim any size.
+    pub fn memory(&self, len: usize) -> Vec<u8> {
         self.memory.take(len)
     }
 

@@ -19,6 +19,7 @@ mod error;
 mod frame;
 mod inbox;
 mod local;
+mod meeting;
 mod memory;
 mod socket;
 mod transport;

@@ -1,7 +1,7 @@
 //! Sockets between all pairs of processes, by default of one machine.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,28 +9,27 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::Error;
-use crate::address::{Address, SECRET};
+use crate::address::Address;
 use crate::frame::{Header, Kind};
 use crate::inbox::Inbox;
-use crate::socket::{self, PAUSE, Socket, UnixSocketListener};
+use crate::meeting::Meeting;
+use crate::socket::{Socket, UnixSocketListener};
 use crate::transport::{Stream, Transport};
 
-/// The first bytes of a connection. The digit is the version of the protocol.
-const MAGIC: &[u8; 8] = b"pjrtmsg1";
-/// Number of bytes of a greeting, which consists of the magic, the secret, the rank and the number of processes.
-const GREETING: usize = 8 + SECRET + 8;
-/// Time within which the other end of a new connection must send its greeting. Afterwards the connection is closed.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// Default for the maximum time that a process may leave its messages unread before it counts as lost.
 const STALL: Duration = Duration::from_secs(60);
 
-/// Accepts the connections of the other processes. On Linux, processes of this machine in the same network namespace
+/// Accepts the connections of the other processes. On Linux, processes of this user, machine and network namespace
 /// connect to an abstract Unix socket. All others use TCP.
+///
+/// Until it has sent the secret of this process, a program that connects can only occupy a connection. At the Unix socket,
+/// connections of other users are closed at once. The listener keeps a limited number of unfinished connections, and
+/// all end at the deadline of [`connect`](Self::connect).
 #[derive(Debug)]
 pub struct LocalListener {
-    tcp: TcpListener,
-    unix: UnixSocketListener,
-    own: Address,
+    pub(crate) tcp: TcpListener,
+    pub(crate) unix: UnixSocketListener,
+    pub(crate) own: Address,
     address: String,
     stall: Duration,
 }
@@ -59,6 +58,7 @@ impl LocalListener {
         }
         let failed = |error: io::Error| Error::System(format!("cannot listen on {ip}: {error}"));
         let tcp = TcpListener::bind((ip, 0)).map_err(failed)?;
+        tcp.set_nonblocking(true).map_err(failed)?;
         let unix = UnixSocketListener::bind()?;
         let own = Address::new(tcp.local_addr().map_err(failed)?, unix.name())?;
         Ok(Self { tcp, unix, address: own.to_string(), own, stall: STALL })
@@ -98,108 +98,12 @@ impl LocalListener {
         if let Some(far) = all.iter().position(|other| !self.own.can_reach(other)) {
             return Err(Error::OtherMachine { rank: far });
         }
-        let mut sockets: Vec<Option<Socket>> = (0..size).map(|_| None).collect();
-        for (peer, address) in all.iter().enumerate().take(rank) {
-            sockets[peer] = Some(self.dial((rank, size), peer, address, deadline)?);
-        }
-        self.accept((rank, size), &all, &mut sockets, deadline)?;
+        let meeting = Meeting { listener: &self, rank, all: &all, deadline };
+        let mut sockets = (0..rank).map(|peer| meeting.dial(peer).map(Some)).collect::<Result<Vec<_>, _>>()?;
+        sockets.resize_with(size, || None);
+        meeting.accept(&mut sockets)?;
         LocalTransport::start(rank, sockets, self.stall)
     }
-
-    /// Connects to a process of lower rank.
-    fn dial(
-        &self,
-        (rank, size): (usize, usize),
-        peer: usize,
-        address: &Address,
-        deadline: Instant,
-    ) -> Result<Socket, Error> {
-        let failed = |why: String| Error::Unreachable { rank: peer, address: address.socket.to_string(), why };
-        let talk = || {
-            let is_near = self.own.shares_machine(address);
-            let near = if is_near { Socket::connect_unix(&address.unix_name, deadline)? } else { None };
-            let left = || remaining(deadline).ok_or(io::ErrorKind::TimedOut);
-            let mut socket = near.map_or_else(|| Socket::connect_tcp(&address.socket, left()?), Ok)?;
-            socket.write_all(&greeting(&address.secret, rank, size))?;
-            socket.set_read_timeout(remaining(deadline).or(Some(PAUSE)))?;
-            let mut answer = [0; GREETING];
-            socket.read_exact(&mut answer)?;
-            socket.set_read_timeout(None)?;
-            Ok::<_, io::Error>((socket, answer))
-        };
-        let (socket, answer) = talk().map_err(|error| {
-            failed(match error.kind() {
-                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it did not answer in time".to_owned(),
-                io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
-                _ => error.to_string(),
-            })
-        })?;
-        if answer != greeting(&self.own.secret, peer, size) {
-            return Err(failed("another program, or a process of another rank, listens there".to_owned()));
-        }
-        Ok(socket)
-    }
-
-    /// Waits for the connections of all processes of higher rank.
-    fn accept(
-        &self,
-        (rank, size): (usize, usize),
-        all: &[Address],
-        sockets: &mut [Option<Socket>],
-        deadline: Instant,
-    ) -> Result<(), Error> {
-        let start = Instant::now();
-        let failed = |error: io::Error| Error::System(format!("waiting for connections: {error}"));
-        self.tcp.set_nonblocking(true).map_err(failed)?;
-        while let Some(missing) = (rank + 1..size).find(|peer| sockets[*peer].is_none()) {
-            let Some(socket) = socket::accept(&self.tcp, &self.unix).map_err(failed)? else {
-                if remaining(deadline).is_none() {
-                    return Err(Error::Timeout { rank: missing, waited: start.elapsed() });
-                }
-                std::thread::sleep(PAUSE);
-                continue;
-            };
-            // Any program may connect, but only a peer knows the secret. Close other connections and continue to wait.
-            if let Ok((peer, socket)) = self.welcome((rank, size), socket, all, deadline) {
-                sockets[peer] = Some(socket);
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads and answers the greeting of a connection. Returns the rank of the other process, and the socket.
-    fn welcome(
-        &self,
-        (rank, size): (usize, usize),
-        mut socket: Socket,
-        all: &[Address],
-        deadline: Instant,
-    ) -> io::Result<(usize, Socket)> {
-        socket.set_read_timeout(Some(remaining(deadline).unwrap_or(PAUSE).min(PATIENCE)))?;
-        let mut read = [0; GREETING];
-        socket.read_exact(&mut read)?;
-        let peer = (rank + 1..size).find(|peer| read == greeting(&self.own.secret, *peer, size));
-        let peer = peer.ok_or_else(|| io::Error::other("the greeting is wrong"))?;
-        socket.write_all(&greeting(&all[peer].secret, rank, size))?;
-        socket.set_read_timeout(None)?;
-        Ok((peer, socket))
-    }
-}
-
-/// Returns the time until the deadline, or `None` if the deadline has passed.
-fn remaining(deadline: Instant) -> Option<Duration> {
-    Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
-}
-
-/// Returns the greeting that the process with this rank sends to the process with this secret.
-fn greeting(secret: &[u8; SECRET], rank: usize, size: usize) -> [u8; GREETING] {
-    let mut bytes = [0; GREETING];
-    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
-    bytes[..8].copy_from_slice(MAGIC);
-    bytes[8..8 + SECRET].copy_from_slice(secret);
-    bytes[8 + SECRET..12 + SECRET].copy_from_slice(&number(rank));
-    bytes[12 + SECRET..].copy_from_slice(&number(size));
-    bytes
 }
 
 /// A [`Transport`] over Unix sockets and TCP, with one connection for each pair of processes.
@@ -349,5 +253,7 @@ impl fmt::Debug for LocalTransport {
     }
 }
 
+#[cfg(test)]
+mod strangers;
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,11 @@
 //! listening Unix socket is abstract. The system removes it when the process ends, and no file is created.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+#[cfg(target_os = "linux")]
+use std::os::fd::AsFd;
 #[cfg(target_os = "linux")]
 use std::os::linux::net::SocketAddrExt as _;
 #[cfg(target_os = "linux")]
@@ -42,7 +44,7 @@ macro_rules! each {
 
 impl Socket {
     /// Connects to the Unix socket with a name. Returns `None` if that is not possible, for example because the other
-    /// process is in another network namespace.
+    /// process is in another network namespace or belongs to another user.
     ///
     /// # Errors
     ///
@@ -61,7 +63,8 @@ impl Socket {
         let Ok(socket) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return Ok(None) };
         loop {
             match connect(&socket, &address) {
-                Ok(()) => return Self::unix(UnixStream::from(socket)).map(Some),
+                // Another user may have bound the name after the process ended. Do not send a secret to it.
+                Ok(()) => return is_own(&socket).then(|| Self::unix(UnixStream::from(socket))).transpose(),
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
                 Err(_) => return Ok(None),
             }
@@ -96,6 +99,10 @@ impl Socket {
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
         Ok(Self::Tcp(stream))
+    }
+
+    pub(crate) fn set_nonblocking(&self, is_nonblocking: bool) -> io::Result<()> {
+        each!(self, stream => stream.set_nonblocking(is_nonblocking))
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
@@ -171,16 +178,34 @@ impl UnixSocketListener {
         &self.name
     }
 
-    /// Accepts a connection that is waiting, if there is one.
-    fn accept(&self) -> io::Result<Option<Socket>> {
-        #[cfg(target_os = "linux")]
-        if let Some(listener) = &self.listener
-            && let Some((stream, _)) = waiting(listener.accept())?
-        {
-            return Socket::unix(stream).map(Some);
-        }
+    /// Accepts a connection that is waiting, if there is one. Returns a socket that does not block, or an error if the
+    /// other process belongs to another user.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn accept(&self) -> io::Result<Option<io::Result<Socket>>> {
+        let Some(listener) = &self.listener else { return Ok(None) };
+        Ok(waiting(listener.accept())?.map(|(stream, _)| {
+            if !is_own(&stream) {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            let socket = Socket::unix(stream)?;
+            socket.set_nonblocking(true)?;
+            Ok(socket)
+        }))
+    }
+
+    /// Returns `None`, because this system has no abstract Unix sockets.
+    #[cfg(not(target_os = "linux"))]
+    #[allow(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
+    pub(crate) fn accept(&self) -> io::Result<Option<io::Result<Socket>>> {
         Ok(None)
     }
+}
+
+/// Returns whether the process at the other end of a Unix socket has the effective user ID of this process. The system
+/// recorded that ID when the other process began to listen or to connect.
+#[cfg(target_os = "linux")]
+fn is_own(socket: &impl AsFd) -> bool {
+    rustix::net::sockopt::socket_peercred(socket).is_ok_and(|peer| peer.uid == rustix::process::geteuid())
 }
 
 /// Returns random bytes.
@@ -190,12 +215,13 @@ pub(crate) fn random<const SIZE: usize>() -> Result<[u8; SIZE], Error> {
     Ok(bytes)
 }
 
-/// Accepts a connection that is waiting at one of the two sockets, if there is one. Neither socket may block.
-pub(crate) fn accept(tcp: &TcpListener, unix: &UnixSocketListener) -> io::Result<Option<Socket>> {
-    if let Some(socket) = unix.accept()? {
-        return Ok(Some(socket));
-    }
-    waiting(tcp.accept())?.map(|(stream, _)| Socket::tcp(stream)).transpose()
+/// Accepts a TCP connection that is waiting, if there is one. Returns a socket that does not block, and the address of
+/// the other end. The listener may not block either.
+pub(crate) fn accept_tcp(listener: &TcpListener) -> io::Result<Option<(io::Result<Socket>, IpAddr)>> {
+    Ok(waiting(listener.accept())?.map(|(stream, from)| {
+        let socket = Socket::tcp(stream).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+        (socket, from.ip())
+    }))
 }
 
 /// Returns `None` if no connection is waiting, or if the other process ended a connection before it was accepted.
@@ -218,7 +244,8 @@ mod tests {
         let listener = UnixSocketListener::bind().unwrap();
         let name = listener.name().to_owned();
         let mut near = Socket::connect_unix(&name, Instant::now()).unwrap().unwrap();
-        let mut far = listener.accept().unwrap().unwrap();
+        let mut far = listener.accept().unwrap().unwrap().unwrap();
+        far.set_nonblocking(false).unwrap();
         near.write_all(b"abc").unwrap();
         let mut read = [0; 3];
         far.read_exact(&mut read).unwrap();

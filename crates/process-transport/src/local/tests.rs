@@ -1,8 +1,11 @@
 //! Tests of the connections between processes. Threads represent the processes.
 
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use super::*;
+use crate::address::SECRET;
+use crate::meeting::greeting;
 
 #[path = "../../tests/cases/mod.rs"]
 mod cases;
@@ -89,10 +92,10 @@ fn unread_messages_do_not_block_for_ever() {
     let addresses = listeners.each_ref().map(|listener| listener.address().to_owned());
     let [first, second] = listeners;
     // The second process sends its greeting and then never reads, like a stopped process.
-    let address = Address::parse(&addresses[0], 0).unwrap();
+    let all = [first.own.clone(), second.own.clone()];
     let (first, _silent) = std::thread::scope(|scope| {
         let first = scope.spawn(|| first.connect(0, &addresses, TIMEOUT).unwrap());
-        let silent = second.dial((1, 2), 0, &address, soon()).unwrap();
+        let silent = Meeting { listener: &second, rank: 1, all: &all, deadline: soon() }.dial(0).unwrap();
         (first.join().unwrap(), silent)
     });
     let large = vec![0; 64 << 20];
