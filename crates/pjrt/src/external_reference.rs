@@ -106,58 +106,40 @@ impl ExternalReference<'_> {
 
 impl fmt::Debug for ExternalReference<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExternalReference").field("buffer", self.0.buffer()).finish()
+        f.debug_struct("ExternalReference").field("buffer", &*self.0.buffer).finish()
     }
 }
 
-/// An external reference to a buffer that `B` borrows or shares. Both this crate and the plugin count the reference.
+/// An external reference to a buffer that `B` borrows or shares. This crate counts the references, and the plugin holds
+/// one for all of them.
 pub(crate) struct Reference<B: Deref<Target = Buffer>> {
-    counted: Counted<B>,
+    buffer: B,
+    holder: Holder,
 }
 
 impl<B: Deref<Target = Buffer>> Reference<B> {
     pub(crate) fn new(buffer: B, holder: Holder) -> Result<Self, Error> {
         // Count the reference before checking that the buffer is live. `Buffer::delete` marks the buffer as deleted
         // before it checks for references, so at least one of two concurrent calls detects the other.
-        let counted = Counted::new(buffer, holder);
-        counted.buffer.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>()?;
-        Ok(Self { counted })
-    }
-
-    fn buffer(&self) -> &Buffer {
-        &self.counted.buffer
+        let take = || buffer.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>();
+        buffer.external().add(holder, take)?;
+        let reference = Self { buffer, holder };
+        reference.buffer.live()?;
+        Ok(reference)
     }
 
     pub(crate) fn address(&self) -> Result<*mut c_void, Error> {
-        self.buffer().handle().query::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>()
+        self.buffer.handle().query::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>()
     }
 }
 
 impl<B: Deref<Target = Buffer>> Drop for Reference<B> {
     #[doc(alias = "PJRT_Buffer_DecreaseExternalReferenceCount")]
     fn drop(&mut self) {
-        if let Err(error) = self.buffer().handle().query::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>() {
+        let release = || self.buffer.handle().query::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>();
+        if let Some(Err(error)) = self.buffer.external().remove(self.holder, release) {
             tracing::warn!(%error, "a reference to a buffer's memory could not be released");
         }
-    }
-}
-
-/// A buffer whose counter of external references was incremented. Dropping this value decrements the counter.
-struct Counted<B: Deref<Target = Buffer>> {
-    buffer: B,
-    holder: Holder,
-}
-
-impl<B: Deref<Target = Buffer>> Counted<B> {
-    fn new(buffer: B, holder: Holder) -> Self {
-        buffer.external().add(holder);
-        Self { buffer, holder }
-    }
-}
-
-impl<B: Deref<Target = Buffer>> Drop for Counted<B> {
-    fn drop(&mut self) {
-        self.buffer.external().remove(self.holder);
     }
 }
 

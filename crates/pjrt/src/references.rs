@@ -1,10 +1,20 @@
-//! Counts the external references of a buffer.
+//! Counts the external references of a buffer, and holds one reference of the plugin for all of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::error::Error;
 
 /// A counter of the external references to a buffer. While a buffer has external references, it cannot be deleted.
+///
+/// The plugin counts one reference for all of them, which the first one takes and the last one releases. The thread
+/// that does this sets the bit [`CHANGING`] meanwhile, and other threads wait. The plugin's functions therefore never
+/// run at the same time for one buffer, as C4 requires.
 #[derive(Default)]
 pub(crate) struct References(AtomicUsize);
+
+/// The bit of the counter that is set while a thread takes or releases the plugin's reference.
+const CHANGING: usize = 1 << (usize::BITS - 1);
 
 /// The purpose of an external reference.
 #[derive(Clone, Copy)]
@@ -19,27 +29,79 @@ pub(crate) enum Holder {
 
 impl Holder {
     /// Returns the amount to add to the counter for one reference. The lower half of the counter's bits counts the
-    /// references of callers, and the upper half counts the references of copies.
+    /// references of callers. The upper half, except the highest bit, counts the references of copies.
     const fn unit(self) -> usize {
         match self {
             Self::Caller => 1,
             Self::Copy => 1 << (usize::BITS / 2),
         }
     }
+
+    /// Returns whether the counter has no room for another reference of this holder.
+    const fn is_full(self, count: usize) -> bool {
+        let all = match self {
+            Self::Caller => Self::Copy.unit() - 1,
+            Self::Copy => !CHANGING & !(Self::Copy.unit() - 1),
+        };
+        count & all == all
+    }
 }
 
 impl References {
-    pub(crate) fn add(&self, holder: Holder) {
-        self.0.fetch_add(holder.unit(), Ordering::SeqCst);
+    /// Adds a reference. Calls `take` to take the plugin's reference, if this is the first reference.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `take`. The reference then does not exist.
+    pub(crate) fn add(&self, holder: Holder, take: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let mut pause = Pause::default();
+        let mut count = self.0.load(Ordering::Relaxed);
+        loop {
+            if count & CHANGING != 0 {
+                pause.pause();
+                count = self.0.load(Ordering::Relaxed);
+                continue;
+            }
+            if holder.is_full(count) {
+                return Err(Error::invalid("the buffer has too many external references; drop some of them"));
+            }
+            let is_first = count == 0;
+            let next = if is_first { holder.unit() | CHANGING } else { count + holder.unit() };
+            // The order is sequentially consistent, because `Buffer::delete` relies on it.
+            match self.0.compare_exchange_weak(count, next, Ordering::SeqCst, Ordering::Relaxed) {
+                Ok(_) if is_first => break,
+                Ok(_) => return Ok(()),
+                Err(current) => count = current,
+            }
+        }
+        let taken = take();
+        self.0.store(if taken.is_ok() { holder.unit() } else { 0 }, Ordering::Release);
+        taken
     }
 
-    pub(crate) fn remove(&self, holder: Holder) {
-        self.0.fetch_sub(holder.unit(), Ordering::SeqCst);
+    /// Removes a reference. Calls `release` to release the plugin's reference, if this is the last reference, and returns
+    /// its result.
+    pub(crate) fn remove<R>(&self, holder: Holder, release: impl FnOnce() -> R) -> Option<R> {
+        let mut count = self.0.load(Ordering::Relaxed);
+        loop {
+            // The bit `CHANGING` is not set, because a reference exists that is neither being taken nor released.
+            let is_last = count == holder.unit();
+            let next = if is_last { CHANGING } else { count - holder.unit() };
+            match self.0.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) if is_last => break,
+                Ok(_) => return None,
+                Err(current) => count = current,
+            }
+        }
+        let released = release();
+        self.0.store(0, Ordering::Release);
+        Some(released)
     }
 
     /// Waits until copies no longer hold references, and returns `true`. Returns `false` at once if a caller holds a
     /// reference.
     pub(crate) fn wait_for_copies(&self) -> bool {
+        let mut pause = Pause::default();
         loop {
             let count = self.0.load(Ordering::SeqCst);
             if !count.is_multiple_of(Holder::Copy.unit()) {
@@ -48,39 +110,118 @@ impl References {
             if count == 0 {
                 return true;
             }
-            std::thread::yield_now();
+            pause.pause();
+        }
+    }
+}
+
+/// Pauses between attempts, which become longer. The calls that threads wait for take much less than a microsecond.
+#[derive(Default)]
+struct Pause(u32);
+
+impl Pause {
+    #[cold]
+    fn pause(&mut self) {
+        self.0 = self.0.saturating_add(1);
+        match self.0 {
+            0..64 => std::hint::spin_loop(),
+            64..256 => std::thread::yield_now(),
+            // Yielding does not let a thread of lower priority run.
+            _ => std::thread::sleep(Duration::from_micros(50)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
+
+    fn add(references: &References, holder: Holder) -> bool {
+        let mut was_first = false;
+        references.add(holder, || Ok(was_first = true)).unwrap();
+        was_first
+    }
+
+    fn remove(references: &References, holder: Holder) -> bool {
+        references.remove(holder, || ()).is_some()
+    }
 
     #[test]
     fn references_of_callers_prevent_deletion() {
         let references = References::default();
         assert!(references.wait_for_copies());
-        references.add(Holder::Copy);
-        references.add(Holder::Caller);
+        assert!(add(&references, Holder::Copy), "the first reference is the plugin's");
+        assert!(!add(&references, Holder::Caller));
         assert!(!references.wait_for_copies());
-        references.remove(Holder::Caller);
-        references.remove(Holder::Copy);
+        assert!(!remove(&references, Holder::Caller));
+        assert!(remove(&references, Holder::Copy), "the last reference is the plugin's");
         assert!(references.wait_for_copies());
     }
 
     #[test]
     fn deletion_waits_for_copies() {
         let (references, ended) = (References::default(), AtomicUsize::new(0));
-        references.add(Holder::Copy);
+        add(&references, Holder::Copy);
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| {
                 assert!(references.wait_for_copies());
                 ended.load(Ordering::SeqCst)
             });
             ended.store(1, Ordering::SeqCst);
-            references.remove(Holder::Copy);
+            remove(&references, Holder::Copy);
             assert_eq!(waiter.join().unwrap(), 1);
         });
+    }
+
+    #[test]
+    fn failed_first_reference_does_not_exist() {
+        let references = References::default();
+        let error = references.add(Holder::Caller, || Err(Error::invalid("deleted"))).unwrap_err();
+        assert_eq!(error.message(), "deleted");
+        assert!(references.wait_for_copies());
+        assert!(add(&references, Holder::Caller), "the next reference is the first");
+    }
+
+    /// A counter with wrapped halves would take callers for copies.
+    #[test]
+    fn full_counter_is_an_error() {
+        for holder in [Holder::Caller, Holder::Copy] {
+            let most = match holder {
+                Holder::Caller => Holder::Copy.unit() - 1,
+                Holder::Copy => CHANGING - Holder::Copy.unit(),
+            };
+            let references = References(AtomicUsize::new(most - holder.unit()));
+            assert!(!add(&references, holder));
+            let error = references.add(holder, || Ok(())).unwrap_err();
+            assert_eq!(error.message(), "the buffer has too many external references; drop some of them");
+            assert_eq!(references.0.into_inner(), most);
+        }
+    }
+
+    /// Threads take and release the plugin's reference one after the other, and only one reference exists.
+    #[test]
+    fn plugin_holds_one_reference_at_a_time() {
+        let (references, plugin, busy) = (References::default(), AtomicUsize::new(0), AtomicBool::new(false));
+        let call = |change: &dyn Fn() -> usize, before: usize| {
+            assert!(!busy.swap(true, Ordering::SeqCst), "two calls at the same time");
+            std::thread::yield_now();
+            assert_eq!(change(), before);
+            assert!(busy.swap(false, Ordering::SeqCst));
+        };
+        let thread = |holder| {
+            for _ in 0..2000 {
+                references.add(holder, || Ok(call(&|| plugin.fetch_add(1, Ordering::Relaxed), 0))).unwrap();
+                assert_eq!(plugin.load(Ordering::Relaxed), 1, "a reference exists");
+                references.remove(holder, || call(&|| plugin.fetch_sub(1, Ordering::Relaxed), 1));
+            }
+        };
+        std::thread::scope(|scope| {
+            for holder in [Holder::Caller, Holder::Copy, Holder::Caller, Holder::Copy] {
+                scope.spawn(move || thread(holder));
+            }
+        });
+        assert_eq!((plugin.into_inner(), references.0.into_inner()), (0, 0));
     }
 }

@@ -46,6 +46,8 @@ mod real_layouts;
 mod real_transfers;
 mod run_options;
 mod serialized;
+#[cfg(feature = "dlpack")]
+mod shared_objects;
 mod sharing;
 mod sizes;
 mod spans;
