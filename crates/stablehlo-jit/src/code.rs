@@ -1,4 +1,16 @@
 //! Generates machine code, and runs it. This file contains all unsafe code of the crate.
+//!
+//! The one call of generated code, in [`Code::run_part`], relies on the following facts:
+//!
+//! - *The verifier* has proved that each access of the program lies in its array and that only writable arrays are
+//!   written, for all values that indices can have. It computes without overflow.
+//! - *Cranelift* translates the program correctly. The ops of a program become instructions that do not trap.
+//! - *The arrays* of the call have the lengths that the verifier assumed. [`Code::check`] compares them. Slices keep them
+//!   alive and exclude other accesses to the written arrays during the call.
+//! - *The stack* is not overrun unnoticed. The generated function does not call itself, its frame has at most
+//!   [`limits::STACK`] bytes, and it writes to each page of a larger frame than a page before it uses the frame. On a
+//!   stack that is too small, it therefore reaches the guard page, as Rust functions do.
+//! - *The code* stays mapped, because `self` owns its memory and is borrowed.
 
 use std::any::Any;
 use std::fmt;
@@ -10,10 +22,11 @@ use cranelift_codegen::ir::UserFuncName;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
-use cranelift_module::{Linkage, Module, default_libcall_names};
+use cranelift_module::{Linkage, Module as _, default_libcall_names};
 
 use crate::error::Error;
 use crate::ir::{Host, HostStep, Part, Program};
+use crate::limits;
 use crate::translate::{FINISHED, PAUSED, signature, translate};
 use crate::verify::verify;
 
@@ -28,11 +41,16 @@ const INLINE_WRITES: usize = 4;
 /// A compiled program.
 pub struct Code {
     entry: Entry,
-    /// Owns the memory of the code. `None` only while `self` is dropped. The mutex makes the module shareable between
-    /// threads, and is never locked.
-    module: Mutex<Option<JITModule>>,
+    /// Owns the memory of `entry`.
+    _module: Module,
     arrays: Vec<(usize, bool)>,
     steps: Vec<HostStep>,
+}
+
+/// Owns the memory of generated code, which [`JITModule`] does not free when it is dropped.
+struct Module {
+    /// `None` only while `self` is dropped. The mutex makes the module shareable between threads, and is never locked.
+    module: Mutex<Option<JITModule>>,
 }
 
 /// The state of a run that [`call_host`] needs.
@@ -60,12 +78,19 @@ impl Code {
         let failed = |error: &dyn fmt::Display| Error::Generator(error.to_string());
         let mut flags = settings::builder();
         let verifier = if cfg!(debug_assertions) { "true" } else { "false" };
-        for (name, value) in [("opt_level", "speed"), ("enable_verifier", verifier), ("is_pic", "false")] {
+        for (name, value) in [
+            ("opt_level", "speed"),
+            ("enable_verifier", verifier),
+            ("is_pic", "false"),
+            ("enable_probestack", "true"),
+            ("probestack_strategy", "inline"),
+        ] {
             flags.set(name, value).map_err(|error| failed(&error))?;
         }
         let isa = cranelift_native::builder().map_err(|error| Error::Platform(error.into()))?;
         let isa = isa.finish(settings::Flags::new(flags)).map_err(|error| failed(&error))?;
-        let mut module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
+        let mut owner = Module::new(JITModule::new(JITBuilder::with_isa(isa, default_libcall_names())));
+        let module = owner.get().ok_or_else(|| failed(&"it has no module"))?;
         let config = module.target_config();
         let mut cx = module.make_context();
         cx.func.signature = signature(config.default_call_conv, config.pointer_type());
@@ -76,6 +101,11 @@ impl Code {
         let builder = FunctionBuilder::new(&mut cx.func, &mut state);
         translate(program, builder, config.pointer_type(), call_host as *const () as usize, config)?;
         module.define_function(id, &mut cx).map_err(|error| Error::Generator(format!("{error:?}")))?;
+        let layout = cx.compiled_code().and_then(|code| code.buffer.frame_layout());
+        let frame = layout.ok_or_else(|| failed(&"it does not report the size of the frame"))?.frame_to_fp_offset;
+        if usize::try_from(frame).map_or(true, |frame| frame > limits::STACK) {
+            return Err(Error::TooLarge { what: "bytes on the stack", limit: limits::STACK });
+        }
         module.finalize_definitions().map_err(|error| failed(&error))?;
         let entry = module.get_finalized_function(id);
         #[expect(clippy::disallowed_methods, reason = "an address that is a function")]
@@ -83,7 +113,7 @@ impl Code {
         let entry = unsafe { std::mem::transmute::<*const u8, Entry>(entry) };
         Ok(Code {
             entry,
-            module: Mutex::new(Some(module)),
+            _module: owner,
             arrays: program.arrays.iter().map(|array| (array.bytes, array.writable)).collect(),
             steps: program.host_steps.clone(),
         })
@@ -161,12 +191,22 @@ impl Code {
     }
 }
 
-impl Drop for Code {
+impl Module {
+    fn new(module: JITModule) -> Self {
+        Self { module: Mutex::new(Some(module)) }
+    }
+
+    fn get(&mut self) -> Option<&mut JITModule> {
+        self.module.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut()
+    }
+}
+
+impl Drop for Module {
     fn drop(&mut self) {
         let module = self.module.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(module) = module {
-            // SAFETY: J1 (generated code): no run of the code is in progress, because runs borrow `self`, and `entry`
-            // is not used again.
+            // SAFETY: J1 (generated code): no run of the code is in progress, because runs borrow the `Code` that owns
+            // `self`, and its `entry` is not used again.
             unsafe { module.free_memory() };
         }
     }

@@ -10,12 +10,12 @@ pub enum Error {
     /// The program breaks a rule of the intermediate representation.
     #[error("the program is invalid: {0}")]
     Invalid(String),
-    /// The program has more values than the code generator translates in a reasonable time.
-    #[error("the program has {values} values, and the limit is {limit}")]
+    /// The program exceeds one of the [limits](crate::limits).
+    #[error("the program has more than {limit} {what}, which is the limit")]
     TooLarge {
-        /// The number of values.
-        values: usize,
-        /// The maximum number of values.
+        /// The countable thing, in the plural.
+        what: &'static str,
+        /// The maximum number.
         limit: usize,
     },
     /// The code generator failed.

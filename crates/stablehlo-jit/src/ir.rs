@@ -2,6 +2,9 @@
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
+use crate::error::Error;
+use crate::limits;
+
 /// Type of a scalar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "each name is the usual one")]
@@ -91,6 +94,10 @@ impl Program {
     }
 
     /// Returns the type of a value.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the value belongs to another program, and this program has fewer values.
     pub fn element(&self, value: Value) -> Element {
         self.values[value.0 as usize]
     }
@@ -103,6 +110,10 @@ impl Program {
     }
 
     /// Changes the size of an array.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the array belongs to another program, and this program has fewer arrays.
     pub fn resize(&mut self, array: Array, bytes: usize) {
         self.arrays[array.0 as usize].bytes = bytes;
     }
@@ -114,17 +125,53 @@ impl Program {
     }
 }
 
+/// Returns the index of a value, an array or a step. A program with more than `u32::MAX` of them exceeds a limit, so the
+/// same index for the following ones does no harm.
 fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }
 
 /// Statements, and the values that they compute for the enclosing statement.
+///
+/// Blocks contain each other at most [`limits::DEPTH`] deep, so that recursive functions need a bounded stack.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
-    /// The statements, in the order in which they run.
-    pub statements: Vec<Statement>,
-    /// The results of the block. They are defined by its statements or before the block.
-    pub results: Vec<Value>,
+    statements: Vec<Statement>,
+    results: Vec<Value>,
+    /// The number of blocks inside this block that contain each other.
+    depth: usize,
+}
+
+impl Block {
+    /// Creates a block from statements, in the order in which they run, and its results, which are defined by the
+    /// statements or before the block.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::TooLarge`] if more than [`limits::DEPTH`] blocks in the statements contain each other.
+    pub fn new(statements: Vec<Statement>, results: Vec<Value>) -> Result<Self, Error> {
+        let depths = statements.iter().flat_map(Statement::blocks).map(|block| block.depth);
+        let depth = depths.max().map_or(0, |depth| depth.saturating_add(1));
+        if depth > limits::DEPTH {
+            return Err(Error::TooLarge { what: "blocks that contain each other", limit: limits::DEPTH });
+        }
+        Ok(Self { statements, results, depth })
+    }
+
+    /// Returns the statements.
+    pub fn statements(&self) -> &[Statement] {
+        &self.statements
+    }
+
+    /// Returns the results.
+    pub fn results(&self) -> &[Value] {
+        &self.results
+    }
+
+    /// Returns the statements and the results.
+    pub fn into_parts(self) -> (Vec<Statement>, Vec<Value>) {
+        (self.statements, self.results)
+    }
 }
 
 /// A statement of a program.
@@ -146,7 +193,7 @@ pub enum Statement {
     },
     /// Runs a block a constant number of times.
     For {
-        /// Number of iterations.
+        /// Number of iterations, at least 1. See [`limits::ITERATIONS`].
         count: usize,
         /// The index of the iteration, an `I64` that starts at 0.
         index: Value,
@@ -182,6 +229,19 @@ pub enum Statement {
         /// The index that [`Program::host_step`] returned.
         step: u32,
     },
+}
+
+impl Statement {
+    /// Returns the blocks of this statement.
+    fn blocks(&self) -> impl Iterator<Item = &Block> {
+        let (loops, branches): ([Option<&Block>; 2], &[Block]) = match self {
+            Statement::For { body, .. } => ([Some(body), None], &[]),
+            Statement::While { condition, body, .. } => ([Some(condition), Some(body)], &[]),
+            Statement::Choose { branches, .. } => ([None; 2], branches),
+            Statement::Let { .. } | Statement::Store { .. } | Statement::Host { .. } => ([None; 2], &[]),
+        };
+        loops.into_iter().flatten().chain(branches)
+    }
 }
 
 /// How a value selects a branch.

@@ -10,7 +10,7 @@
 //! values, repeat blocks, choose between blocks, and call the caller's [`Host`] for steps that a program cannot
 //! express. The caller translates its own representation to a program. `stablehlo-cpu` does this after it has resolved
 //! shapes and inlined calls. [`Code::compile`] verifies a program, translates it, and returns [`Code`] to run. It
-//! rejects programs whose translation would take longer than a fraction of a second.
+//! rejects programs that exceed one of the [limits], because the compilation could take long.
 //!
 //! Ops have the semantics of StableHLO. The results of divisions by zero, of shifts by more bits than the operand has,
 //! and of conversions of numbers that do not fit are defined. Functions such as `sine` are [calls](Function) of the
@@ -29,16 +29,33 @@
 //! Code is generated for x86-64 and AArch64. On other processors, [`Code::compile`] returns [`Error::Platform`], and
 //! callers interpret the loop instead.
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(all(
+    target_pointer_width = "64",
+    target_endian = "little",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 mod code;
-#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(not(all(
+    target_pointer_width = "64",
+    target_endian = "little",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
 #[path = "no_code.rs"]
 mod code;
 mod error;
 mod ir;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub mod limits;
+#[cfg(all(
+    target_pointer_width = "64",
+    target_endian = "little",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 mod ops;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(all(
+    target_pointer_width = "64",
+    target_endian = "little",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 mod translate;
 mod verify;
 

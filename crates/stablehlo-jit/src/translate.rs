@@ -7,10 +7,14 @@ use cranelift_frontend::{FunctionBuilder, Switch};
 
 use crate::error::Error;
 use crate::ir::{Access, Block, Expression, Function, Program, Selector, Statement, Value};
+use crate::limits;
 use crate::ops::{Ops, type_of};
 
 /// Maximum number of statements to which a loop is unrolled.
-const UNROLLED: usize = 64;
+const UNROLLED: i64 = 64;
+
+/// The offsets of all addresses in the table of arrays fit in an `i32`.
+const _: () = assert!(limits::ARRAYS <= i32::MAX as usize / size_of::<usize>());
 
 /// The return values of the generated function.
 pub(crate) const FINISHED: i64 = 0;
@@ -28,7 +32,8 @@ pub(crate) fn signature(convention: CallConv, pointer: Type) -> Signature {
     signature
 }
 
-/// Translates the program into the function of `builder`. `call_host` is the address of a function that takes the third
+/// Translates a verified program into the function of `builder`. It relies on the verifier for the types of operands and
+/// for the numbers that it passes to instructions, and on [`Block::new`] for the depth of its recursion. `call_host` is the address of a function that takes the third
 /// parameter of the generated function and the index of a step, and returns 0 if the run continues.
 pub(crate) fn translate(
     program: &Program,
@@ -52,8 +57,8 @@ pub(crate) fn translate(
     let table = MemFlagsData::trusted().with_readonly();
     let mut arrays = Vec::with_capacity(program.arrays.len());
     for at in 0..program.arrays.len() {
-        let offset = i32::try_from(at * size_of::<usize>());
-        let offset = offset.map_err(|_| Error::Invalid("too many arrays".into()))?;
+        let offset = at.checked_mul(size_of::<usize>()).and_then(|offset| i32::try_from(offset).ok());
+        let offset = offset.ok_or(Error::TooLarge { what: "arrays", limit: limits::ARRAYS })?;
         arrays.push(builder.ins().load(pointer, table, parameters[0], offset));
     }
     let code = builder.ins().iconst(types::I32, FINISHED);
@@ -137,10 +142,14 @@ impl<'p, 'f> Translator<'p, 'f> {
     }
 
     fn statements(&mut self, block: &'p Block) -> Result<(), Error> {
-        block.statements.iter().try_for_each(|statement| self.statement(statement))
+        block.statements().iter().try_for_each(|statement| self.statement(statement))
     }
 
     fn statement(&mut self, statement: &'p Statement) -> Result<(), Error> {
+        // Unrolled loops make programs longer, so the number of statements does not bound the number of instructions.
+        if self.builder.func.dfg.num_insts() > limits::INSTRUCTIONS {
+            return Err(Error::TooLarge { what: "instructions", limit: limits::INSTRUCTIONS });
+        }
         match statement {
             Statement::Let { result, expression } => {
                 let value = self.expression(*result, expression)?;
@@ -152,15 +161,16 @@ impl<'p, 'f> Translator<'p, 'f> {
                 self.builder.ins().store(memory(), value, address, offset);
             }
             Statement::For { count, index, body } => {
-                if *count * size_of_block(body) <= UNROLLED {
-                    for at in 0..*count {
-                        let at = i64::try_from(at).unwrap_or(i64::MAX);
+                let count = constant(*count)?;
+                let unrolled = size_of_block(body).and_then(|size| size.checked_mul(count));
+                if unrolled.is_some_and(|size| size <= UNROLLED) {
+                    for at in 0..count {
                         let at = self.ops().int(types::I64, at);
                         self.set(*index, at);
                         self.nested(body)?;
                     }
                 } else {
-                    self.counted(*count, *index, body)?;
+                    self.counted(count, *index, body)?;
                 }
             }
             Statement::While { parameters, initial, condition, body, results } => {
@@ -183,7 +193,7 @@ impl<'p, 'f> Translator<'p, 'f> {
         Ok(())
     }
 
-    fn counted(&mut self, count: usize, index: Value, body: &'p Block) -> Result<(), Error> {
+    fn counted(&mut self, count: i64, index: Value, body: &'p Block) -> Result<(), Error> {
         let head = self.block_of(&[index]);
         let exit = self.builder.create_block();
         let zero = self.ops().int(types::I64, 0);
@@ -192,8 +202,7 @@ impl<'p, 'f> Translator<'p, 'f> {
         let at = self.get(index)?;
         self.nested(body)?;
         let next = self.builder.ins().iadd_imm_s(at, 1);
-        let end = i64::try_from(count).unwrap_or(i64::MAX);
-        let more = self.builder.ins().icmp_imm_s(IntCC::UnsignedLessThan, next, end);
+        let more = self.builder.ins().icmp_imm_s(IntCC::UnsignedLessThan, next, count);
         self.builder.ins().brif(more, head, &[BlockArg::Value(next)], exit, &[]);
         self.builder.switch_to_block(exit);
         Ok(())
@@ -230,12 +239,15 @@ impl<'p, 'f> Translator<'p, 'f> {
             self.code = self.builder.append_block_param(exit, types::I32);
         }
         self.nested(condition)?;
-        let condition = self.get(condition.results[0])?;
+        let &[condition] = condition.results() else {
+            return Err(Error::Invalid("a condition does not have one result".into()));
+        };
+        let condition = self.get(condition)?;
         let more = self.ops().is_one(condition);
         self.builder.ins().brif(more, inside, &[], exit, &ended);
         self.builder.switch_to_block(inside);
         self.nested(body)?;
-        let mut next = self.arguments(&body.results)?;
+        let mut next = self.arguments(body.results())?;
         if let Some(left) = left {
             next.push(BlockArg::Value(self.builder.ins().iadd_imm_s(left, -1)));
         }
@@ -275,7 +287,7 @@ impl<'p, 'f> Translator<'p, 'f> {
         for (&block, branch) in blocks.iter().zip(branches) {
             self.builder.switch_to_block(block);
             self.nested(branch)?;
-            let made = self.arguments(&branch.results)?;
+            let made = self.arguments(branch.results())?;
             self.builder.ins().jump(exit, &made);
         }
         self.builder.switch_to_block(exit);
@@ -322,14 +334,14 @@ impl<'p, 'f> Translator<'p, 'f> {
             }
             Expression::Digit { of, step, extent } => {
                 let of = self.get(*of)?;
-                let [step, extent] = [*step, *extent].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+                let (step, extent) = (constant(*step)?, constant(*extent)?);
                 let quotient = if step == 1 { of } else { self.builder.ins().udiv_imm_u(of, step) };
                 self.builder.ins().urem_imm_u(quotient, extent)
             }
             Expression::Clamped { of, most } => {
                 let (element, of) = (self.program.element(*of), self.get(*of)?);
-                let most = i64::try_from(*most).unwrap_or(i64::MAX);
                 let wide = self.ops().extended(element, of, types::I64);
+                let most = constant(*most)?;
                 let most = self.ops().int(types::I64, most);
                 if element.is_signed() {
                     let zero = self.ops().int(types::I64, 0);
@@ -343,7 +355,7 @@ impl<'p, 'f> Translator<'p, 'f> {
                 let (element, of) = (self.program.element(*of), self.get(*of)?);
                 let wide = self.ops().extended(element, of, types::I64);
                 // As unsigned integers, negative numbers are larger than any `most`.
-                let most = i64::try_from(*most).unwrap_or(i64::MAX);
+                let most = constant(*most)?;
                 self.builder.ins().icmp_imm_s(IntCC::UnsignedLessThanOrEqual, wide, most)
             }
             Expression::Call(function, operands) => self.call(*function, operands)?,
@@ -374,19 +386,20 @@ impl<'p, 'f> Translator<'p, 'f> {
         Ok(self.builder.inst_results(call)[0])
     }
 
-    /// Returns the address of an element, and an offset to add to the address.
+    /// Returns the address of an element, and an offset to add to the address. The instructions wrap around. The sum of
+    /// all terms is still exact, because the verifier has proved that it lies in the array.
     fn address(&mut self, access: &Access) -> Result<(ir::Value, i32), Error> {
         let mut address = self.arrays[access.array.0 as usize];
         for &(index, stride) in &access.terms {
             let index = self.get(index)?;
-            let stride = i64::try_from(stride).map_err(|_| Error::Invalid("a stride is too large".into()))?;
+            let stride = i64::try_from(stride).map_err(|_| too_large_number())?;
             let by = if stride == 1 { index } else { self.builder.ins().imul_imm_s(index, stride) };
             address = self.builder.ins().iadd(address, by);
         }
         if let Ok(offset) = i32::try_from(access.offset) {
             return Ok((address, offset));
         }
-        let offset = i64::try_from(access.offset).map_err(|_| Error::Invalid("an offset is too large".into()))?;
+        let offset = constant(access.offset)?;
         Ok((self.builder.ins().iadd_imm_s(address, offset), 0))
     }
 }
@@ -396,13 +409,31 @@ fn memory() -> MemFlagsData {
     MemFlagsData::new().with_notrap()
 }
 
+/// Returns a number as an operand of an instruction.
+fn constant(n: usize) -> Result<i64, Error> {
+    i64::try_from(n).map_err(|_| too_large_number())
+}
+
+fn too_large_number() -> Error {
+    Error::Invalid("a number does not fit in 64 bits".into())
+}
+
 /// Returns the size of a block. The size is the number of its statements and nested statements, plus one for each
-/// block. A block with loops or host steps is too large to be unrolled.
-fn size_of_block(block: &Block) -> usize {
-    let size = |statement: &Statement| match statement {
-        Statement::Let { .. } | Statement::Store { .. } => 1,
-        Statement::Choose { branches, .. } => 1 + branches.iter().map(size_of_block).sum::<usize>(),
-        Statement::For { .. } | Statement::While { .. } | Statement::Host { .. } => UNROLLED + 1,
-    };
-    block.statements.iter().map(size).fold(1, usize::saturating_add)
+/// block. Returns `None` if the block has loops or host steps, or more than [`UNROLLED`] statements. Such a block is not
+/// unrolled.
+fn size_of_block(block: &Block) -> Option<i64> {
+    let mut size = 1i64;
+    for statement in block.statements() {
+        size = size.checked_add(match statement {
+            Statement::Let { .. } | Statement::Store { .. } => 1,
+            Statement::Choose { branches, .. } => {
+                branches.iter().try_fold(1i64, |sum, branch| sum.checked_add(size_of_block(branch)?))?
+            }
+            Statement::For { .. } | Statement::While { .. } | Statement::Host { .. } => return None,
+        })?;
+        if size > UNROLLED {
+            return None;
+        }
+    }
+    Some(size)
 }

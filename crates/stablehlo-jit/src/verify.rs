@@ -2,34 +2,38 @@
 
 use crate::error::Error;
 use crate::ir::{
-    Access, Block, Element, Expression, Part, Program, Selector, Statement, Value, has_binary, has_compare, has_unary,
+    Access, Block, Element, Expression, HostStep, Program, Selector, Statement, Value, has_binary, has_compare,
+    has_unary,
 };
-
-/// Maximum nesting of statements. The limit prevents a stack overflow, because this verifier and the translator are
-/// recursive.
-const MAX_DEPTH: usize = 64;
-/// Maximum number of values. The time and the memory of the code generator grow faster than the program.
-const MAX_VALUES: usize = 16_384;
+use crate::limits;
 
 /// Checks that a program follows the rules of the intermediate representation.
 ///
 /// Each value must be defined once, before its uses. The uses must be in the block of the definition or in a block
 /// inside it. A loop's body may also use the values of the loop's condition. Operands must have the right types. Each
 /// access must lie in its array. The program must write only to writable arrays.
+///
+/// Every count and every sum or product of sizes, offsets, strides and counts is computed without overflow. The verifier
+/// calls itself for each nested block, which [`Block::new`] limits.
 pub(crate) fn verify(program: &Program) -> Result<(), Error> {
-    if program.values.len() > MAX_VALUES {
-        return Err(Error::TooLarge { values: program.values.len(), limit: MAX_VALUES });
-    }
+    within(program.values.len(), limits::VALUES, "values")?;
+    within(program.arrays.len(), limits::ARRAYS, "arrays")?;
     let mut verifier = Verifier {
         program,
         states: vec![State::Undefined; program.values.len()],
         most: vec![None; program.values.len()],
         visible: Vec::new(),
+        parts: 0,
+        iterations: 1,
     };
     for step in &program.host_steps {
-        verifier.host_step(&step.reads, &step.writes)?;
+        verifier.host_step(step)?;
     }
-    verifier.block(&program.body, &[], 0)
+    verifier.block(&program.body, &[])
+}
+
+fn within(count: usize, limit: usize, what: &'static str) -> Result<(), Error> {
+    if count <= limit { Ok(()) } else { Err(Error::TooLarge { what, limit }) }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -44,8 +48,12 @@ struct Verifier<'p> {
     program: &'p Program,
     states: Vec<State>,
     /// The upper bound of each value that is known to be at least 0.
-    most: Vec<Option<usize>>,
+    most: Vec<Option<i64>>,
     visible: Vec<Value>,
+    /// The number of parts of the program so far. See [`limits::PARTS`].
+    parts: usize,
+    /// The number of iterations of the current statement. See [`limits::ITERATIONS`].
+    iterations: usize,
 }
 
 type Result<T, E = Error> = std::result::Result<T, E>;
@@ -94,17 +102,34 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn block(&mut self, block: &Block, results: &[Element], depth: usize) -> Result<()> {
-        if depth > MAX_DEPTH {
-            return invalid(format!("statements are nested more than {MAX_DEPTH} deep"));
-        }
+    /// Counts parts of the program.
+    fn count(&mut self, parts: usize) -> Result<()> {
+        self.parts = self.parts.saturating_add(parts);
+        within(self.parts, limits::PARTS, "statements, branches, terms and parts of arrays")
+    }
+
+    fn block(&mut self, block: &Block, results: &[Element]) -> Result<()> {
         self.scoped(|this| {
-            block.statements.iter().try_for_each(|statement| this.statement(statement, depth))?;
-            this.same(&block.results, results)
+            this.statements(block)?;
+            this.same(block.results(), results)
         })
     }
 
-    fn statement(&mut self, statement: &Statement, depth: usize) -> Result<()> {
+    fn statements(&mut self, block: &Block) -> Result<()> {
+        self.count(block.statements().len())?;
+        block.statements().iter().try_for_each(|statement| self.statement(statement))
+    }
+
+    /// Runs `check` for statements that run `iterations` times between two checks whether the run must stop.
+    fn repeated(&mut self, iterations: usize, check: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        within(iterations, limits::ITERATIONS, "iterations of nested loops with a constant count")?;
+        let outer = std::mem::replace(&mut self.iterations, iterations);
+        check(self)?;
+        self.iterations = outer;
+        Ok(())
+    }
+
+    fn statement(&mut self, statement: &Statement) -> Result<()> {
         match statement {
             Statement::Let { result, expression } => {
                 self.expression(*result, expression)?;
@@ -117,11 +142,12 @@ impl Verifier<'_> {
             }
             Statement::For { count, index, body } => self.scoped(|this| {
                 let element = this.define(*index)?;
-                if *count == 0 || i64::try_from(*count).is_err() || element != Element::I64 {
+                let Some(most) = last_below(*count).filter(|_| element == Element::I64) else {
                     return invalid(format!("a loop counts to {count} in {element:?}"));
-                }
-                this.most[index.0 as usize] = Some(count - 1);
-                this.block(body, &[], depth + 1)
+                };
+                this.most[index.0 as usize] = Some(most);
+                let iterations = this.iterations.saturating_mul(*count);
+                this.repeated(iterations, |this| this.block(body, &[]))
             }),
             Statement::While { parameters, initial, condition, body, results } => {
                 let types: Vec<Element> = initial.iter().map(|&v| self.element(v)).collect::<Result<_>>()?;
@@ -130,10 +156,12 @@ impl Verifier<'_> {
                         this.define(parameter)?;
                     }
                     this.same(parameters, &types)?;
-                    // The condition's values are also visible in the loop's body.
-                    condition.statements.iter().try_for_each(|statement| this.statement(statement, depth + 1))?;
-                    this.same(&condition.results, &[Element::Bool])?;
-                    this.block(body, &types, depth + 1)
+                    this.repeated(1, |this| {
+                        // The condition's values are also visible in the loop's body.
+                        this.statements(condition)?;
+                        this.same(condition.results(), &[Element::Bool])?;
+                        this.block(body, &types)
+                    })
                 })?;
                 for &result in results {
                     self.define(result)?;
@@ -146,6 +174,7 @@ impl Verifier<'_> {
                     Selector::Index => (Element::I32, !branches.is_empty() && i32::try_from(branches.len()).is_ok()),
                 };
                 self.has(*value, element)?;
+                self.count(branches.len())?;
                 if !fits {
                     return invalid(format!("{} branches", branches.len()));
                 }
@@ -153,7 +182,7 @@ impl Verifier<'_> {
                 let Some(types) = results.iter().map(known).collect::<Option<Vec<Element>>>() else {
                     return invalid("a result does not exist");
                 };
-                branches.iter().try_for_each(|branch| self.block(branch, &types, depth + 1))?;
+                branches.iter().try_for_each(|branch| self.block(branch, &types))?;
                 results.iter().try_for_each(|&result| self.define(result).map(drop))
             }
             Statement::Host { step } => match self.program.host_steps.get(*step as usize) {
@@ -224,19 +253,18 @@ impl Verifier<'_> {
             }
             Expression::Digit { of, step, extent } => {
                 self.has(*of, Element::I64)?;
-                let fits = |n: usize| n > 0 && i64::try_from(n).is_ok();
-                if self.most[of.0 as usize].is_none() || !fits(*step) || !fits(*extent) {
-                    return invalid("a digit of a number of unknown range, or with a divisor out of range");
+                match (self.most[of.0 as usize], last_below(*step), last_below(*extent)) {
+                    (Some(_), Some(_), Some(most)) => self.most[result.0 as usize] = Some(most),
+                    _ => return invalid("a digit of a number of unknown range, or with a divisor out of range"),
                 }
-                self.most[result.0 as usize] = Some(extent - 1);
                 Element::I64
             }
             Expression::Clamped { of, most } => {
                 let element = self.element(*of)?;
-                if !element.is_integer() || i64::try_from(*most).is_err() {
+                let Some(bound) = i64::try_from(*most).ok().filter(|_| element.is_integer()) else {
                     return invalid(format!("{element:?} clamped to {most}"));
-                }
-                self.most[result.0 as usize] = Some(*most);
+                };
+                self.most[result.0 as usize] = Some(bound);
                 Element::I64
             }
             Expression::Inside { of, most } => {
@@ -256,25 +284,34 @@ impl Verifier<'_> {
     }
 
     /// Checks that an access lies in its array for all values of its indices.
-    fn access(&self, access: &Access, element: Element) -> Result<()> {
-        let Some(array) = self.program.arrays.get(access.array.0 as usize) else {
+    fn access(&mut self, access: &Access, element: Element) -> Result<()> {
+        let Some(bytes) = self.program.arrays.get(access.array.0 as usize).map(|array| array.bytes) else {
             return invalid("an array does not exist");
         };
-        let (mut least, mut most) = (access.offset as i128, access.offset as i128);
+        self.count(access.terms.len())?;
+        // The range of offsets of the element. `None` stands for offsets that do not fit in an `i64`. No array has them.
+        let mut range = i64::try_from(access.offset).ok().map(|offset| (offset, offset));
         for &(index, stride) in &access.terms {
             self.has(index, Element::I64)?;
-            let Some(reach) = self.most[index.0 as usize] else {
+            let Some(most) = self.most[index.0 as usize] else {
                 return invalid(format!("the range of index {} is unknown", index.0));
             };
-            let reach = reach as i128 * stride as i128;
-            if reach < 0 {
-                least += reach;
-            } else {
-                most += reach;
-            }
+            range = range.and_then(|(least, largest)| {
+                let reach = most.checked_mul(i64::try_from(stride).ok()?)?;
+                Some((least.checked_add(reach.min(0))?, largest.checked_add(reach.max(0))?))
+            });
         }
-        if least < 0 || most + element.size() as i128 > array.bytes as i128 {
-            return invalid(format!("an access of bytes {least}..={most} in an array of {} bytes", array.bytes));
+        let Some((least, largest)) = range else {
+            return invalid(format!(
+                "an access reaches offsets that do not fit in 64 bits, in an array of {bytes} bytes"
+            ));
+        };
+        let end = usize::try_from(largest).ok().and_then(|largest| largest.checked_add(element.size()));
+        if least < 0 || end.is_none_or(|end| end > bytes) {
+            return invalid(format!(
+                "an access of {} bytes at offsets {least} to {largest}, in an array of {bytes} bytes",
+                element.size()
+            ));
         }
         Ok(())
     }
@@ -287,25 +324,43 @@ impl Verifier<'_> {
         }
     }
 
-    fn host_step(&self, reads: &[Part], writes: &[Part]) -> Result<()> {
-        for part in reads.iter().chain(writes) {
-            let inside = self
-                .program
-                .arrays
-                .get(part.array.0 as usize)
-                .is_some_and(|array| part.start.checked_add(part.bytes).is_some_and(|end| end <= array.bytes));
-            if !inside {
+    fn host_step(&mut self, step: &HostStep) -> Result<()> {
+        self.count(step.reads.len().saturating_add(step.writes.len()).saturating_add(1))?;
+        let mut parts = Vec::new();
+        let reads = step.reads.iter().map(|part| (part, false));
+        for (part, written) in reads.chain(step.writes.iter().map(|part| (part, true))) {
+            let array = self.program.arrays.get(part.array.0 as usize);
+            let end = part.start.checked_add(part.bytes);
+            let Some(end) = end.filter(|&end| array.is_some_and(|array| end <= array.bytes)) else {
                 return invalid("a host step uses a part outside its array");
+            };
+            if written {
+                self.writable(part.array.0)?;
+            }
+            if part.bytes > 0 {
+                parts.push((part.array.0, part.start, end, written));
             }
         }
-        let overlap =
-            |a: &Part, b: &Part| a.array == b.array && a.start < b.start + b.bytes && b.start < a.start + a.bytes;
-        for (i, part) in writes.iter().enumerate() {
-            self.writable(part.array.0)?;
-            if reads.iter().chain(&writes[i + 1..]).any(|other| overlap(part, other)) {
-                return invalid("a host step writes a part that it also reads, or writes twice");
+        // In this order, a part overlaps an earlier part of its array if it starts before that part's end.
+        parts.sort_unstable();
+        for of_array in parts.chunk_by(|a, b| a.0 == b.0) {
+            let (mut end_of_all, mut end_of_written) = (0, 0);
+            for &(_, start, end, written) in of_array {
+                if start < if written { end_of_all } else { end_of_written } {
+                    return invalid("a host step writes a part that it also reads, or writes twice");
+                }
+                end_of_all = end_of_all.max(end);
+                if written {
+                    end_of_written = end_of_written.max(end);
+                }
             }
         }
         Ok(())
     }
+}
+
+/// Returns the largest number below `count`. Returns `None` if there is none that is at least 0, or if `count` does not
+/// fit in an `i64`.
+fn last_below(count: usize) -> Option<i64> {
+    i64::try_from(count).ok()?.checked_sub(1).filter(|&last| last >= 0)
 }

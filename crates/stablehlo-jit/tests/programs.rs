@@ -33,6 +33,11 @@ fn set(result: Value, expression: Expression) -> Statement {
     Statement::Let { result, expression }
 }
 
+/// Returns a block without results.
+fn block(statements: Vec<Statement>) -> Block {
+    Block::new(statements, Vec::new()).unwrap()
+}
+
 fn is_invalid(program: &Program) -> bool {
     matches!(Code::compile(program), Err(Error::Invalid(_)))
 }
@@ -43,8 +48,8 @@ fn reader(count: usize, offset: usize, stride: isize) -> Program {
     let array = program.array(8, false);
     let (index, x) = (program.value(Element::I64), program.value(Element::U16));
     let load = set(x, Expression::Load(access(array, offset, &[(index, stride)])));
-    let body = Block { statements: vec![load], results: Vec::new() };
-    program.body.statements.push(Statement::For { count, index, body });
+    let body = block(vec![load]);
+    program.body = block(vec![Statement::For { count, index, body }]);
     program
 }
 
@@ -54,13 +59,14 @@ fn doubler(count: usize) -> Program {
     let array = program.array(8, true);
     let whole = access(array, 0, &[]);
     let mut x = program.value(Element::I64);
-    program.body.statements.push(set(x, Expression::Load(whole.clone())));
+    let mut statements = vec![set(x, Expression::Load(whole.clone()))];
     for _ in 1..count {
         let next = program.value(Element::I64);
-        program.body.statements.push(set(next, Expression::Binary(Binary::Add, x, x)));
+        statements.push(set(next, Expression::Binary(Binary::Add, x, x)));
         x = next;
     }
-    program.body.statements.push(Statement::Store { to: whole, value: x });
+    statements.push(Statement::Store { to: whole, value: x });
+    program.body = block(statements);
     program
 }
 
@@ -68,7 +74,7 @@ fn doubler(count: usize) -> Program {
 fn large_programs_are_left_to_the_interpreter() {
     let compiled = Code::compile(&doubler(1000));
     assert!(compiled.is_ok(), "{compiled:?}");
-    assert!(matches!(Code::compile(&doubler(1 << 20)), Err(Error::TooLarge { values: 0x10_0000, .. })));
+    assert!(matches!(Code::compile(&doubler(1 << 20)), Err(Error::TooLarge { what: "values", .. })));
 }
 
 #[test]
@@ -82,7 +88,12 @@ fn accesses_must_lie_in_their_array() {
         (1, 7, 0, false),
         (1, usize::MAX, 0, false),
         (usize::MAX, 0, 0, false),
-        (1 << 40, 0, isize::MAX, false),
+        (1, isize::MAX as usize, 0, false),
+        (1, isize::MAX as usize + 1, 0, false),
+        (1 << 31, 0, isize::MAX, false),
+        (1 << 31, 0, isize::MIN, false),
+        (2, 0, isize::MIN, false),
+        (1, 0, isize::MIN, true),
         (0, 0, 0, false),
     ] {
         assert_eq!(is_invalid(&reader(count, offset, stride)), !fits, "{count} {offset} {stride}");
@@ -96,11 +107,11 @@ fn indices_must_have_known_ranges() {
         let array = program.array(8, true);
         let (any, index) = (program.value(Element::I64), program.value(Element::I64));
         let from = if clamped { index } else { any };
-        program.body.statements = vec![
+        program.body = block(vec![
             set(any, Expression::Constant(5i64.to_ne_bytes())),
             set(index, Expression::Clamped { of: any, most }),
             Statement::Store { to: access(array, 0, &[(from, 1)]), value: any },
-        ];
+        ]);
         program
     };
     assert!(is_invalid(&build(false, 0)) && is_invalid(&build(true, 1)));
@@ -111,24 +122,21 @@ fn indices_must_have_known_ranges() {
 fn values_must_be_visible_and_defined_once() {
     let mut program = Program::new();
     let (a, b) = (program.value(Element::I32), program.value(Element::I32));
-    program.body.statements = vec![set(b, Expression::Unary(Unary::Negate, a))];
+    program.body = block(vec![set(b, Expression::Unary(Unary::Negate, a))]);
     assert!(is_invalid(&program), "used before its definition");
-    program.body.statements = vec![set(a, Expression::Constant([0; 8])), set(a, Expression::Constant([0; 8]))];
+    program.body = block(vec![set(a, Expression::Constant([0; 8])), set(a, Expression::Constant([0; 8]))]);
     assert!(is_invalid(&program), "defined twice");
     let pred = program.value(Element::Bool);
-    program.body.statements = vec![
+    program.body = block(vec![
         set(pred, Expression::Constant([0; 8])),
         Statement::Choose {
             selector: Selector::Truth,
             value: pred,
-            branches: vec![
-                Block { statements: vec![set(a, Expression::Constant([0; 8]))], results: Vec::new() },
-                Block::default(),
-            ],
+            branches: vec![block(vec![set(a, Expression::Constant([0; 8]))]), Block::default()],
             results: Vec::new(),
         },
         set(b, Expression::Unary(Unary::Negate, a)),
-    ];
+    ]);
     assert!(is_invalid(&program), "used after the branch that defines it");
 }
 
@@ -149,7 +157,7 @@ fn types_must_match() {
         Expression::Digit { of: a, step: 1, extent: 1 },
         Expression::Load(access(program.clone().array(4, false), 0, &[])),
     ] {
-        program.body.statements = [&constants[..], &[set(c, wrong.clone())]].concat();
+        program.body = block([&constants[..], &[set(c, wrong.clone())]].concat());
         assert!(is_invalid(&program), "{wrong:?}");
     }
 }
@@ -159,8 +167,8 @@ fn only_writable_arrays_are_written() {
     let mut program = Program::new();
     let array = program.array(4, false);
     let x = program.value(Element::I32);
-    program.body.statements =
-        vec![set(x, Expression::Constant([1; 8])), Statement::Store { to: access(array, 0, &[]), value: x }];
+    program.body =
+        block(vec![set(x, Expression::Constant([1; 8])), Statement::Store { to: access(array, 0, &[]), value: x }]);
     assert!(is_invalid(&program));
 }
 
@@ -171,11 +179,11 @@ fn every_listed_op_is_compiled() {
         let mut program = Program::new();
         let array = program.array(16, true);
         let (a, b) = (program.value(element), program.value(result));
-        program.body.statements = vec![
+        program.body = block(vec![
             set(a, Expression::Load(access(array, 0, &[]))),
             set(b, expression(a)),
             Statement::Store { to: access(array, 8, &[]), value: b },
-        ];
+        ]);
         let code = Code::compile(&program).unwrap_or_else(|error| panic!("{element:?} {:?}: {error}", expression(a)));
         // Divisors of 0 and -1, and shifts by too many bits, must not trap.
         for fill in [0u8, 1, 0x7F, 0x80, 0xFF] {
@@ -238,8 +246,8 @@ fn hosted(step: u32) -> Program {
         program.host_step(HostStep { reads: vec![part(from, 1, 2), part(to, 0, 2)], writes: vec![part(to, 4, 4)] });
     }
     let index = program.value(Element::I64);
-    let body = Block { statements: vec![Statement::Host { step }], results: Vec::new() };
-    program.body.statements.push(Statement::For { count: 3, index, body });
+    let body = block(vec![Statement::Host { step }]);
+    program.body = block(vec![Statement::For { count: 3, index, body }]);
     program
 }
 
@@ -281,15 +289,15 @@ fn host_steps_must_not_overlap() {
 fn endless_loops_are_stopped() {
     let mut program = Program::new();
     let yes = program.value(Element::Bool);
-    let condition = Block { statements: vec![set(yes, Expression::Constant([1; 8]))], results: vec![yes] };
+    let condition = Block::new(vec![set(yes, Expression::Constant([1; 8]))], vec![yes]).unwrap();
     let empty = Vec::new;
-    program.body.statements.push(Statement::While {
+    program.body = block(vec![Statement::While {
         parameters: empty(),
         initial: empty(),
         condition,
         body: Block::default(),
         results: empty(),
-    });
+    }]);
     let code = Code::compile(&program).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -310,18 +318,18 @@ fn paused_loop_continues_from_its_state() {
     let small = program.value(Element::Bool);
     let place = || Access { array: number, offset: 0, terms: Vec::new() };
     let compare = Expression::Compare(ComparisonDirection::Lt, ComparisonType::Signed, x, limit);
-    program.body.statements = vec![
+    program.body = block(vec![
         set(first, Expression::Load(place())),
         set(limit, Expression::Constant(1000i64.to_ne_bytes())),
         Statement::While {
             parameters: vec![x],
             initial: vec![first],
-            condition: Block { statements: vec![set(small, compare)], results: vec![small] },
-            body: Block { statements: vec![set(next, Expression::Binary(Binary::Add, x, x))], results: vec![next] },
+            condition: Block::new(vec![set(small, compare)], vec![small]).unwrap(),
+            body: Block::new(vec![set(next, Expression::Binary(Binary::Add, x, x))], vec![next]).unwrap(),
             results: vec![last],
         },
         Statement::Store { to: place(), value: last },
-    ];
+    ]);
     let code = Code::compile(&program).unwrap();
     let mut bytes = 3i64.to_ne_bytes();
     let mut run = |iterations| {
@@ -338,13 +346,13 @@ fn fused_multiply_add_is_rounded_once() {
     let (from, to) = (program.array(12, false), program.array(4, true));
     let [a, b, c, sum] = [(); 4].map(|()| program.value(Element::F32));
     let load = |at: usize| Expression::Load(access(from, at, &[]));
-    program.body.statements = vec![
+    program.body = block(vec![
         set(a, load(0)),
         set(b, load(4)),
         set(c, load(8)),
         set(sum, Expression::FusedMultiplyAdd(a, b, c)),
         Statement::Store { to: access(to, 0, &[]), value: sum },
-    ];
+    ]);
     let code = Code::compile(&program).unwrap();
     // The product of the first two numbers is 1 - 2^-46, which an `f32` cannot hold.
     let small = 2f32.powi(-23);

@@ -611,7 +611,7 @@ impl Translator<'_> {
                     branches: vec![write, Block::default()],
                     results: Vec::new(),
                 }),
-                None => this.out.extend(write.statements),
+                None => this.out.extend(write.into_parts().0),
             }
             Some(())
         })

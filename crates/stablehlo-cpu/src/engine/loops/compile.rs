@@ -101,7 +101,7 @@ fn translate(node: &Node, values: &[Value], captured: &[ValueIndex], most: usize
     }
     let Translator { mut program, out, used, steps, .. } = translator;
     program.resize(frame, used);
-    program.body = Block { statements: out, results: Vec::new() };
+    program.body = Block::new(out, Vec::new()).ok()?;
     let (carried, iteration_work) = (carried.len(), work::of_iteration(&program.body));
     Some(Code::compile(&program).map(|code| LoopKernel { code, carried, frame: used, steps, iteration_work }))
 }

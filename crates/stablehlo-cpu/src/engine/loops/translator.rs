@@ -155,7 +155,7 @@ impl<'g> Translator<'g> {
         let outer = std::mem::take(&mut self.out);
         let results = translate(self);
         let statements = std::mem::replace(&mut self.out, outer);
-        Some(Block { statements, results: results? })
+        Block::new(statements, results?).ok()
     }
 
     /// Translates the nodes of a block. `after` contains the values that are read after the block.
@@ -380,8 +380,11 @@ impl<'g> Translator<'g> {
                 None => {
                     let place = self.temporary(node.outs[i])?;
                     for (block, branch) in blocks.iter_mut().zip(branches) {
-                        let copied = self.within(|this| this.copy_to(branch.results[i], place).map(|()| Vec::new()))?;
-                        block.statements.extend(copied.statements);
+                        let (statements, results) = std::mem::take(block).into_parts();
+                        *block = self.within(|this| {
+                            this.out = statements;
+                            this.copy_to(branch.results[i], place).map(|()| results)
+                        })?;
                     }
                     place
                 }

@@ -10,7 +10,7 @@ const CALL: u64 = 16;
 /// loop or a step of the interpreter, because their work has no fixed maximum.
 pub(super) fn of_iteration(program: &Block) -> Option<u64> {
     let is_loop = |statement: &&Statement| matches!(statement, Statement::While { .. });
-    let mut loops = program.statements.iter().filter(is_loop);
+    let mut loops = program.statements().iter().filter(is_loop);
     match (loops.next(), loops.next()) {
         (Some(Statement::While { condition, body, .. }), None) => {
             Some(of_block(condition)?.saturating_add(of_block(body)?))
@@ -20,7 +20,7 @@ pub(super) fn of_iteration(program: &Block) -> Option<u64> {
 }
 
 fn of_block(block: &Block) -> Option<u64> {
-    block.statements.iter().try_fold(1, |sum: u64, statement| Some(sum.saturating_add(of_statement(statement)?)))
+    block.statements().iter().try_fold(1, |sum: u64, statement| Some(sum.saturating_add(of_statement(statement)?)))
 }
 
 fn of_statement(statement: &Statement) -> Option<u64> {
