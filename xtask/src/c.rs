@@ -342,7 +342,8 @@ mod tests {
     fn random_calls_cover_every_function() {
         let read = |path: &str| fs::read_to_string(sh::root().join(path)).unwrap();
         let (header, oracle) = (read("include/device_plugin.h"), read("tests/c/misuse/oracle.h"));
-        let mut called: Vec<&str> = oracle.split("X(").skip(2).filter_map(|rest| rest.split(')').next()).collect();
+        let listed = oracle.split("X(").filter_map(|rest| rest.split(')').next());
+        let mut called: Vec<&str> = listed.filter(|name| name.starts_with("dp_")).collect();
         let mut declared: Vec<&str> = declared(&header).collect();
         called.sort_unstable();
         declared.sort_unstable();
