@@ -378,7 +378,7 @@ typedef struct dp_policy dp_policy;
 /**
  * The plugins that a program can use. The program links or registers them, its user names them, or a search finds them
  * on the machine. Creating a registry only reads files. Only `dp_plugin_load` loads a library. The plugins are shut
- * down when all handles of the registry, all handles of its plugins and all their leases have been freed.
+ * down when all handles of the registry, and all handles, plans and leases of its plugins have been freed.
  */
 typedef struct dp_registry dp_registry;
 

@@ -33,6 +33,7 @@ pub(crate) fn run(headers: Option<&Path>, plugins: &[PathBuf]) -> Result<Outcome
     outcome.check("the shared library exports dp_* only", exports(&library));
     lifetimes(&mut outcome, &library, headers);
     sanitized(&mut outcome, &folder.join("sanitized"), &library, headers, &home);
+    valgrind(&mut outcome, &folder, &library, &home);
     embedding(&mut outcome, &folder, &library);
     pkg_config(&mut outcome, &folder, &library, &home);
     let minimal = folder.join("c-minimal");
@@ -146,13 +147,42 @@ fn sanitized(outcome: &mut Outcome, build: &Path, library: &Installed, headers: 
         outcome.check("tests/c builds", Err(error));
         return;
     }
-    for test in ["options", "registry", "process", "threads", "exit", "cpp"] {
+    for test in ["options", "registry", "process", "threads", "exit", "cpp", MISUSE] {
         for kind in ["shared", "static"] {
             let program = build.join(format!("{test}_{kind}"));
-            let ran = sh::output(&mut clean(&program, home)).and_then(|said| expect(&said, " checks"));
+            let mut run = clean(&program, home);
+            run.envs(std::env::vars().filter(|(name, _)| name.starts_with("DP_MISUSE_")));
+            let ran = sh::output(&mut run).and_then(|said| expect(&said, " checks"));
             outcome.check(&format!("tests/c/{test} ({kind} library, sanitizers {sanitizers:?})"), ran);
         }
     }
+}
+
+/// The test that makes random calls.
+const MISUSE: &str = "misuse";
+
+/// Runs the test that makes random calls under Valgrind, which also sees the code of the library.
+fn valgrind(outcome: &mut Outcome, folder: &Path, library: &Installed, home: &Path) {
+    if !present("valgrind") {
+        return outcome.skip("tests/c/misuse.c under Valgrind: there is no `valgrind`");
+    }
+    let program = folder.join(MISUSE);
+    let lib = library.prefix.join("lib");
+    let ran = || {
+        let mut cc = Command::new("cc");
+        cc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread", "-I"]).arg(library.prefix.join("include"));
+        cc.arg(sh::root().join("tests/c/misuse.c")).arg("-o").arg(&program);
+        cc.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-lplugin_registry");
+        sh::output(&mut cc)?;
+        let mut run = clean(Path::new("valgrind"), home);
+        // Pointers into the middle of an allocation, which Rust's `Arc` consists of, are possible leaks for Valgrind.
+        run.args(["--quiet", "--error-exitcode=99", "--leak-check=full"]);
+        run.args(["--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"]).arg(&program);
+        run.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("DP_MISUSE_STEPS", "2000");
+        run.envs(std::env::vars().filter(|(name, _)| name.starts_with("DP_MISUSE_")));
+        expect(&sh::output(&mut run)?, " checks")
+    };
+    outcome.check("tests/c/misuse (shared library, Valgrind)", ran());
 }
 
 /// Index of the last case in `tests/c/lifetimes.cpp`, which needs the PJRT headers.
@@ -306,5 +336,17 @@ mod tests {
         assert_eq!(declared(header).collect::<Vec<_>>(), ["dp_a", "dp_c"]);
         let real = fs::read_to_string(sh::root().join("include/device_plugin.h")).unwrap();
         assert!(declared(&real).count() > 60, "{}", declared(&real).count());
+    }
+
+    #[test]
+    fn random_calls_cover_every_function() {
+        let read = |path: &str| fs::read_to_string(sh::root().join(path)).unwrap();
+        let (header, oracle) = (read("include/device_plugin.h"), read("tests/c/misuse/oracle.h"));
+        let listed = oracle.split("X(").filter_map(|rest| rest.split(')').next());
+        let mut called: Vec<&str> = listed.filter(|name| name.starts_with("dp_")).collect();
+        let mut declared: Vec<&str> = declared(&header).collect();
+        called.sort_unstable();
+        declared.sort_unstable();
+        assert_eq!(called, declared);
     }
 }

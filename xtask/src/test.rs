@@ -141,11 +141,15 @@ fn wheels(workspace: Workspace, python: &Path, cpu: &Path, plugins: &OsStr, repo
         sh::run_watched(&mut pytest, |line| report.pytest_line(line))
     };
     run(python, "tests/package")?;
-    // Also test the newest version of JAX on the oldest plugin.
-    match python::JAX.last().map(python::Jax::python) {
-        Some(Ok(newest)) => run(&newest, "tests/package/test_compat.py"),
-        _ => Ok(()),
+    // Also test the newest version of JAX on the oldest plugin, and a hostile manifest in the oldest and newest version.
+    let hostile = "tests/package/test_hostile_manifests.py::test_jax_sees_exactly_the_values";
+    let (oldest, newest) = (python::JAX.first(), python::JAX.last());
+    for (jax, tests) in [(newest, "tests/package/test_compat.py"), (newest, hostile), (oldest, hostile)] {
+        if let Some(Ok(python)) = jax.map(python::Jax::python) {
+            run(&python, tests)?;
+        }
     }
+    Ok(())
 }
 
 impl Report {

@@ -507,7 +507,8 @@ pub unsafe extern "C" fn dp_plugin_client_options(
 ) -> dp_code {
     let body = || {
         let plugin = guard::required(plugin, "plugin")?;
-        let Some(descriptor) = plugin.entry.descriptor() else {
+        let usable = plugin.entry.descriptor().filter(|_| plugin.entry.candidate().is_usable());
+        let Some(descriptor) = usable else {
             return Err(Failure::new(
                 ErrorCode::FAILED_PRECONDITION,
                 "the plugin cannot be used; dp_plugin_refusal_at returns the reasons",

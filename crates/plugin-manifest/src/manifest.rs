@@ -8,6 +8,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::diagnostic::{Fault, Faults};
+use crate::process::{is_variable, not_a_variable};
 use crate::variants::Requirements;
 use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan, SupportTable};
 
@@ -372,6 +373,9 @@ impl Manifest {
                 }
             }
         }
+        if let Some(variable) = self.disable_env.as_deref().filter(|name| !is_variable(name)) {
+            fault("disable_env".to_owned(), not_a_variable(variable));
+        }
         if let Some(table) = &self.supported_programs {
             faults.extend(table.validate().into_iter().map(|fault| fault.within("supported_programs")));
         }
@@ -490,6 +494,21 @@ mod tests {
         assert_eq!(chosen("linux", "x86_64"), Some("c.so"));
         assert_eq!(chosen("macos", "aarch64"), None);
         assert_eq!(Manifest::from_json(&manifest.to_json()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn names_of_variables_are_checked() {
+        for (name, is_valid) in [("A_1", true), ("", false), ("A=B", false), ("A\0", false), ("1A", false)] {
+            let manifest = Manifest { disable_env: Some(name.to_owned()), ..Manifest::new("x") };
+            let fields: Vec<String> = manifest
+                .validate()
+                .err()
+                .map_or_else(Vec::new, Faults::into_vec)
+                .into_iter()
+                .map(|fault| fault.field)
+                .collect();
+            assert_eq!(fields, if is_valid { vec![] } else { vec!["disable_env"] }, "{name:?}");
+        }
     }
 
     #[test]

@@ -283,7 +283,14 @@ impl OptionSchema {
             if self.options[..index].iter().any(|earlier| earlier.name == spec.name) {
                 fault(format!("option {:?} is listed twice; remove one of the two", spec.name));
             }
-            if let Some(default) = &spec.default
+            if let Some(Value::Float(default)) = &spec.default
+                && !default.is_finite()
+            {
+                let name = &spec.name;
+                fault(format!(
+                    "the default of {name:?} is {default}, which JSON cannot express; write a finite 32-bit float"
+                ));
+            } else if let Some(default) = &spec.default
                 && spec.ty.convert(default).as_ref() != Some(default)
             {
                 let (name, ty, default) = (&spec.name, spec.ty.name(), value_to_json(default));
@@ -479,9 +486,11 @@ mod tests {
             OptionSpec::new("", OptionType::Bool, ""),
             OptionSpec::new("a", OptionType::Bool, "").with_default("maybe"),
             OptionSpec::new("a", OptionType::Bool, "").with_default(true).required(),
+            OptionSpec::new("b", OptionType::Float, "").with_default(f32::INFINITY),
+            OptionSpec::new("c", OptionType::Float, "").with_default(f32::NAN),
         ]);
         let faults = broken.faults();
-        assert_eq!(faults.len(), 4, "{faults:?}");
+        assert_eq!(faults.len(), 6, "{faults:?}");
         for (number, fault) in faults.iter().enumerate() {
             assert_message!("options::schemas", number, fault);
         }

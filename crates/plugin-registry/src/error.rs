@@ -151,6 +151,15 @@ pub enum Error {
         /// Name of the plugin.
         name: String,
     },
+    /// Code of the plugin tried to load the plugin while this thread loads or shuts down the plugin.
+    #[error(
+        "plugin {name} is being loaded or shut down by this thread, so its own code cannot load it: return from the \
+         hook first"
+    )]
+    Reentered {
+        /// Name of the plugin.
+        name: String,
+    },
     /// The library could not be loaded.
     #[error("{0}")]
     Load(#[from] pjrt::LoadError),

@@ -22,7 +22,7 @@ use crate::{
 #[test]
 fn snapshot() {
     let mut text = String::from("# Errors\n");
-    list(&mut text, &errors(), error_number, 23);
+    list(&mut text, &errors(), error_number, 24);
     text += "\n# Why a plugin cannot be used\n";
     list(&mut text, &refusals(), refusal_number, 17);
     text += "\n# Why a plugin was not selected\n";
@@ -105,6 +105,7 @@ fn errors() -> Vec<Error> {
         Error::Replaced { name: name(), path: path(), change: FileChange::Replaced },
         Error::Replaced { name: name(), path: path(), change: FileChange::Overwritten },
         Error::ShutDown { name: name() },
+        Error::Reentered { name: name() },
         Error::Load(load_error()),
         Error::Options(fault()),
         Error::NoStore { name: name(), coordinator: "node0:8476".to_owned() },
@@ -151,6 +152,7 @@ fn error_number(error: &Error) -> usize {
         Error::Lock { .. } => 20,
         Error::Client { .. } => 21,
         Error::InUse { .. } => 22,
+        Error::Reentered { .. } => 23,
     }
 }
 

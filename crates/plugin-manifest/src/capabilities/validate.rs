@@ -8,6 +8,7 @@ use super::{
     Autocast, Bf16Policy, Capabilities, Int64Policy, LayoutPolicy, MasterAddress, MemoryKinds, ProgramFormat,
     ReplicaOrder,
 };
+use crate::process::is_variable;
 use crate::{ElementType, Fault, Faults, Value};
 
 /// Largest dense gather factor. Frameworks multiply the factor by ten in signed 32-bit arithmetic, where a larger
@@ -315,9 +316,4 @@ fn class(ty: ElementType) -> Class {
         [b'c', ..] => Class::Complex,
         _ => Class::Other,
     }
-}
-
-fn is_variable(name: &str) -> bool {
-    let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    first && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -66,4 +66,6 @@ pub use plan::{Before, Coordinator, CoordinatorNeed, EnvRule, OptionRule, Proces
 pub use probe::{ChipProbe, HostIndex};
 pub use provenance::{Item, Origin, Provenance, Source};
 pub use rank::Position;
+pub(crate) use template::is_variable;
 pub use topology::{DeviceShare, ProcessTopology};
+pub(crate) use validate::not_a_variable;

@@ -208,7 +208,7 @@ fn variable(name: &str) -> Result<String, String> {
 }
 
 /// Returns whether shells can set a variable with this name.
-pub(super) fn is_variable(name: &str) -> bool {
+pub(crate) fn is_variable(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')

@@ -33,6 +33,11 @@ impl ProcessPlan {
             if !is_variable(&rule.variable) {
                 faults.add(format!("{at}.variable"), not_a_variable(&rule.variable));
             }
+            if rule.value.contains('\0') {
+                let message =
+                    format!("{:?} contains a NUL byte, which no variable can hold; remove the byte", rule.value);
+                faults.add(format!("{at}.value"), message);
+            }
             common(&mut faults, &at, &rule.value, &rule.when, &rule.unless_set);
             let earlier = self.environment[..i]
                 .iter()
@@ -99,7 +104,8 @@ impl ProcessPlan {
     }
 }
 
-fn not_a_variable(name: &str) -> String {
+/// Returns the fault of a text that is not the name of an environment variable.
+pub(crate) fn not_a_variable(name: &str) -> String {
     format!("{name:?} is not a valid name of a variable; write letters, digits and _, and do not begin with a digit")
 }
 
@@ -136,6 +142,7 @@ mod tests {
             .with_variable(EnvRule::default_value("A", "{rank}").when([When::MultiProcess]))
             .with_variable(EnvRule::default_value("1A", "x").when([When::OneDevice, When::AllDevices]))
             .with_variable(EnvRule::default_value("B", "x").unless_set("="))
+            .with_variable(EnvRule::default_value("C", "a\0b"))
             .with_option(OptionRule::new("", OptionType::Int64, "{"))
             .with_option(OptionRule::new("o", OptionType::Int64, "1"))
             .with_option(OptionRule::new("o", OptionType::Int64, "2"))
@@ -156,6 +163,7 @@ mod tests {
                 "environment[2].variable",
                 "environment[2].when",
                 "environment[3].unless_set[0]",
+                "environment[4].value",
                 "options[0].name",
                 "options[0].value",
                 "options[2].name",

@@ -25,7 +25,7 @@ pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<P
 
 /// Opens a regular file, and rejects everything else. Opening a pipe may block, and the content of a device may have no
 /// end.
-pub(super) fn open(path: &Path) -> std::io::Result<File> {
+pub(crate) fn open(path: &Path) -> std::io::Result<File> {
     let plain = |metadata: fs::Metadata| if metadata.is_file() { Ok(()) } else { Err(Error::other("not a file")) };
     plain(fs::metadata(path)?)?;
     let file = File::open(path)?;

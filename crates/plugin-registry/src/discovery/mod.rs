@@ -94,7 +94,7 @@ mod trust;
 pub use candidate::{Candidate, CandidateName, NameOrigin};
 pub use config::Discovery;
 pub use environment::{Variable, variables};
-pub(crate) use folder::is_library_name;
+pub(crate) use folder::{is_library_name, open};
 pub use library::{DESCRIPTOR_SYMBOL, Exports, LibraryFacts, LibraryFormat, inspect};
 pub(crate) use manifest_file::read as read_manifest;
 pub use provenance::{Place, Provenance, PythonAnnouncement, SourceKind};

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 use pjrt::Plugin;
@@ -22,6 +23,8 @@ use crate::location::{Location, has_folder};
 #[derive(Debug, Default)]
 pub(crate) struct ProcessLibrary {
     state: Mutex<State>,
+    /// The thread that runs code of the plugin while it holds the lock of `state`.
+    running: Mutex<Option<ThreadId>>,
     /// Number of live clients that registries created with this library.
     clients: Mutex<usize>,
     /// Signaled when the last client is destroyed.
@@ -68,6 +71,15 @@ pub(crate) struct ShutdownGuard {
     own_descriptor: Option<Descriptor>,
 }
 
+/// Ends the mark of [`ProcessLibrary::run_plugin`]. Declare the value after the lock, so that it is dropped first.
+struct RunsPlugin<'a>(&'a ProcessLibrary);
+
+impl Drop for RunsPlugin<'_> {
+    fn drop(&mut self) {
+        *self.0.running() = None;
+    }
+}
+
 /// Represents one live client in the count of its library.
 #[derive(Debug)]
 pub(crate) struct ClientGuard {
@@ -86,24 +98,38 @@ impl ProcessLibrary {
 
     /// Returns the state of the newest file that was loaded from this path. If that file was replaced and the options
     /// request the new file, returns the state of the new file, which is not loaded yet.
-    pub(super) fn newest(self: Arc<Self>, options: &PluginLoadOptions<'_>) -> Arc<Self> {
+    pub(super) fn newest(self: Arc<Self>, name: &str, options: &PluginLoadOptions<'_>) -> Result<Arc<Self>, Error> {
         let mut newest = self;
         loop {
             if let Some(successor) = newest.successor.get() {
                 newest = successor.clone();
                 continue;
             }
-            let change = newest.state().loaded.as_ref().and_then(Loaded::change);
+            let change = newest.state(name)?.loaded.as_ref().and_then(Loaded::change);
             if change != Some(FileChange::Replaced) || options.if_replaced != IfReplaced::LoadBeside {
-                return newest;
+                return Ok(newest);
             }
             newest =
                 newest.successor.get_or_init(|| Arc::new(Self { is_replacement: true, ..Self::default() })).clone();
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the state. Returns an error if this thread runs code of the plugin that already holds the lock.
+    fn state(&self, name: &str) -> Result<MutexGuard<'_, State>, Error> {
+        if *self.running() == Some(thread::current().id()) {
+            return Err(Error::Reentered { name: name.to_owned() });
+        }
+        Ok(self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<ThreadId>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Marks that this thread runs code of the plugin while it holds the lock of the state, until the result is dropped.
+    fn run_plugin(&self) -> RunsPlugin<'_> {
+        *self.running() = Some(thread::current().id());
+        RunsPlugin(self)
     }
 
     /// Loads the library and sets the plugin up, unless the library is already loaded. Threads that load different
@@ -116,7 +142,8 @@ impl ProcessLibrary {
         check: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<Load, Error> {
         let name = &descriptor.manifest().name;
-        let mut state = self.state();
+        let mut state = self.state(name)?;
+        let _running = self.run_plugin();
         if state.ended {
             return Err(Error::ShutDown { name: name.clone() });
         }
@@ -278,11 +305,13 @@ impl Drop for ClientGuard {
 /// if a registry has loaded the library again.
 impl Drop for ShutdownGuard {
     fn drop(&mut self) {
-        let mut state = self.library.state();
+        let name = &self.descriptor.manifest().name;
+        // No code of the plugin can drop its guard while it runs, because no guard exists then.
+        let Ok(mut state) = self.library.state(name) else { return };
+        let _running = self.library.run_plugin();
         if state.ended || state.guard.strong_count() > 0 {
             return;
         }
-        let name = &self.descriptor.manifest().name;
         tracing::debug!(plugin = %name, "shutting the plugin down");
         for descriptor in [Some(&self.descriptor), self.own_descriptor.as_ref()].into_iter().flatten() {
             if let Err(error) = descriptor.shutdown() {

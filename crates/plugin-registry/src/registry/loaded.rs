@@ -64,13 +64,15 @@ impl PluginEntry {
     /// - [`Error::DifferentSetup`] if the plugin was loaded with the setup for another rank;
     /// - [`Error::Replaced`] if the library's file has changed since it was loaded;
     /// - [`Error::ShutDown`] if the plugin was shut down and cannot be loaded again in this process;
+    /// - [`Error::Reentered`] if a hook of the plugin called this function while this thread loads or shuts down the
+    ///   plugin;
     /// - [`Error::Load`] if the dynamic loader or the plugin failed.
     pub fn load_with(&self, options: &PluginLoadOptions<'_>) -> Result<LoadedPlugin, Error> {
         self.registry.check(self.id, self.name())?;
         let descriptor = self.usable()?;
         let location = resolve(descriptor)?;
         let check = |path: &Path| self.registry.check_file(&self.record, path);
-        let library = ProcessLibrary::at(&location).newest(options);
+        let library = ProcessLibrary::at(&location).newest(self.name(), options)?;
         let load = library.load(&location, descriptor, options, check)?;
         self.registry.keep(self.id, &self.record, &load.guard)?;
         Ok(LoadedPlugin::new(self.clone(), descriptor, load))

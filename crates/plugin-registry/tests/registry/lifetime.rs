@@ -1,11 +1,13 @@
 //! Tests that a plugin is shut down once, after its last client is destroyed.
 
 use std::fs;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use device_plugin::{OptionSchema, OptionSpec, OptionType};
 use pjrt::ClientOptions;
-use plugin_registry::{Error, Policy, RejectReason};
+use plugin_manifest::{Descriptor, EnvPlan, Environment, Hooks, ProcessTopology};
+use plugin_registry::{Error, PluginEntry, Policy, RejectReason};
 #[cfg(target_os = "linux")]
 use plugin_registry::{FileChange, IfReplaced, LoadedPlugin, PluginLoadOptions};
 use recorded_messages::assert_message;
@@ -27,6 +29,7 @@ fake! {
     Unloaded "unloaded" { fn shutdown() { UNLOADED.add(); } }
     Shared "shared" { fn shutdown() { SHARED.add(); } }
     Panics "panics" { fn shutdown() { panic!("of the test"); } }
+    Reenters "reenters" {}
     Options "options" {
         fn options() -> OptionSchema {
             OptionSchema::only([OptionSpec::new("size", OptionType::Int64, "").with_default(3i64)])
@@ -131,6 +134,51 @@ fn contains_panic_in_hook() {
     let registry = registry("panics");
     registry.register::<Panics>().unwrap().load().unwrap();
     assert_eq!(registry.shutdown(), []);
+}
+
+/// The entry of another registry for the plugin that [`LoadsItself`] belongs to.
+static OTHER_ENTRY: OnceLock<PluginEntry> = OnceLock::new();
+
+/// Hooks that load their own plugin. Counts the loads that are rejected with [`Error::Reentered`].
+struct LoadsItself(Arc<Count>);
+
+impl LoadsItself {
+    fn load(&self) {
+        let error = OTHER_ENTRY.get().unwrap().load().unwrap_err();
+        if matches!(&error, Error::Reentered { name } if name == "reenters") {
+            self.0.add();
+        }
+    }
+}
+
+impl Hooks for LoadsItself {
+    fn configure(&self, _: &ProcessTopology, _: &Environment) -> Option<Result<EnvPlan, plugin_manifest::Error>> {
+        self.load();
+        Some(Ok(EnvPlan::new()))
+    }
+
+    fn shutdown(&self) {
+        self.load();
+    }
+}
+
+#[test]
+fn hook_that_loads_its_own_plugin_gets_an_error() {
+    let rejected = Arc::new(Count::new());
+    let own = device_plugin::descriptor::<Reenters>().unwrap();
+    let describe = || {
+        let hooks = Arc::new(LoadsItself(rejected.clone()));
+        Descriptor::new(own.manifest().clone(), own.library().clone(), hooks).unwrap()
+    };
+    let (one, other) = (registry("reenters-one"), registry("reenters-other"));
+    let entry = one.register_descriptor(describe()).unwrap();
+    OTHER_ENTRY.set(other.register_descriptor(describe()).unwrap()).unwrap();
+    entry.load().unwrap();
+    assert_eq!(rejected.get(), 1);
+    assert_eq!(one.shutdown(), []);
+    assert_eq!(rejected.get(), 2);
+    // The thread may load the plugin when no hook is running.
+    OTHER_ENTRY.get().unwrap().load().unwrap();
 }
 
 #[test]

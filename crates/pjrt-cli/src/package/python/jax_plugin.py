@@ -45,8 +45,9 @@ def _register() -> None:
     from jax._src import xla_bridge
 
     plan = MANIFEST.get("process", {})
+    resolved = process.resolve(plan, _topology())
     # Variables that the plugin reads when it is loaded must be set now, because registration loads it.
-    process.resolve(plan, _topology()).apply()
+    resolved.apply()
     if NAME in getattr(xla_bridge, "_backend_factories", {}):
         logger.info("%s is registered with JAX already", NAME)
         return
@@ -56,7 +57,7 @@ def _register() -> None:
         "priority": MANIFEST.get("priority", 400),
         # Pass options even if there are none. Without any, JAX drops the user's options in programs of several
         # processes.
-        "options": _client_options(plan, typed),
+        "options": _client_options(resolved.options, typed),
     }
     known = inspect.signature(xla_bridge.register_plugin).parameters
     for name in [name for name in arguments if name not in known]:
@@ -84,9 +85,8 @@ def _topology() -> process.Topology:
     return process.Topology()
 
 
-def _client_options(plan: Dict[str, Any], typed: bool) -> Dict[str, Any]:
+def _client_options(planned: Dict[str, Any], typed: bool) -> Dict[str, Any]:
     """The options for a client, before JAX adds the user's options."""
-    planned = process.resolve(plan, _topology()).options
     # Without the conversion, the defaults would not be added later, so add them here.
     return planned if typed else {**options.defaults(MANIFEST.get("create_options", {})), **planned}
 
@@ -149,7 +149,7 @@ def _tell_capabilities() -> None:
         _attempt("tuples of arguments", _tuple_arguments, told["tuple_args_threshold"])
     lapack = told.get("features", {}).get("custom_calls.lapack")
     if lapack:
-        _expect("LAPACK's routines", jax_lowerings.lapack, lapack.split(), NAME, _warn)
+        _expect("LAPACK's routines", lambda: jax_lowerings.lapack(lapack.split(), NAME, _warn))
     _attempt("functions of custom_partitioning", _custom_partitioning)
     _attempt("kernels of Pallas in its interpreter", jax_lowerings.interpreted_kernels, NAME)
     if told.get("features", {}).get("custom_calls.ffi"):

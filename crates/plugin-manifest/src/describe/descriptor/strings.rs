@@ -179,7 +179,8 @@ pub(super) unsafe fn answer(sink: dp_sink, user: *mut c_void, work: impl FnOnce(
 /// `function` satisfies D3 of `docs/safety.md`.
 pub(super) unsafe fn ask(name: &str, function: impl FnOnce(dp_sink, *mut c_void) -> u32) -> Result<String> {
     let mut answer: Option<Result<String>> = None;
-    let code = ErrorCode::from_raw(function(Some(take), (&raw mut answer).cast()));
+    let returned = ErrorCode::from_raw(function(Some(take), (&raw mut answer).cast()));
+    let code = if returned.name().is_some() { returned } else { ErrorCode::UNKNOWN };
     let text = match answer {
         Some(text) => text.map_err(|error| error.context(name))?,
         None if code == ErrorCode::OK => {

@@ -120,6 +120,11 @@ unsafe extern "C" fn two_answers(sink: dp_sink, user: *mut c_void) -> u32 {
     0
 }
 
+unsafe extern "C" fn undefined_code(sink: dp_sink, user: *mut c_void) -> u32 {
+    unsafe { sink.unwrap()(user, c"no".as_ptr(), 2) };
+    u32::MAX
+}
+
 unsafe extern "C" fn null_table() -> *const pjrt_sys::PJRT_Api {
     ptr::null()
 }
@@ -170,6 +175,8 @@ fn rejects_invalid_hook_results() {
         assert_message!("descriptor::hooks", case, error.message());
     }
     assert_eq!(path(two_answers).unwrap(), Path::new("/second"));
+    let error = path(undefined_code).unwrap_err();
+    assert_eq!((error.code(), error.message()), (ErrorCode::UNKNOWN, "no"));
     let descriptor = dp_descriptor { configure: Some(no_plan), ..foreign() };
     let error = read(&raw const descriptor).unwrap().configure(&ProcessTopology::single(), &Environment::new());
     let error = error.unwrap_err();

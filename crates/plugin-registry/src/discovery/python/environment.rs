@@ -269,7 +269,7 @@ fn minor_of(path: &Path) -> Option<Minor> {
 fn starts_a_script(path: &Path) -> bool {
     use std::io::Read;
     let mut start = [0; 2];
-    fs::File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
+    folder::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
 }
 
 /// Returns the root of the installation that pyenv selects, if it exists. `shims` is the folder of an interpreter
