@@ -62,22 +62,22 @@ const MAX_BYTES: u64 = 4 << 30;
 /// ```
 /// use pjrt::{CompileOptions, ExecutableCache, Program};
 /// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
-/// # let folder = std::env::temp_dir().join(format!("executable-cache-{}", std::process::id()));
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
 ///
 /// let program = Program::mlir("func.func @main() -> tensor<f32> {
 ///   %one = stablehlo.constant dense<1.0> : tensor<f32>
 ///   return %one : tensor<f32>
 /// }");
-/// let cache = ExecutableCache::in_directory(&folder)?;
+/// let cache = ExecutableCache::in_directory(folder)?;
 /// let first = cache.compile(&client, &program, &CompileOptions::default())?;
 /// let again = cache.compile(&client, &program, &CompileOptions::default())?;
 /// assert!(std::sync::Arc::ptr_eq(&first, &again));
 ///
 /// // A later process finds the file.
-/// let later = ExecutableCache::in_directory(&folder)?;
+/// let later = ExecutableCache::in_directory(folder)?;
 /// later.compile(&client, &program, &CompileOptions::default())?;
 /// assert_eq!((later.statistics().directory_hits, later.statistics().compilations), (1, 0));
-/// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ExecutableCache {

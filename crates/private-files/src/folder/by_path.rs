@@ -12,7 +12,11 @@ use crate::path_error::PathError;
 pub(super) struct Handle(PathBuf);
 
 impl Handle {
-    pub(super) fn open(path: &Path) -> Result<(PathBuf, Self), PathError> {
+    pub(super) fn shared(path: &Path) -> io::Result<Self> {
+        Ok(Self(path.to_owned()))
+    }
+
+    pub(super) fn private(path: &Path) -> Result<(PathBuf, Self), PathError> {
         let opened = fs::create_dir_all(path).and_then(|()| fs::canonicalize(path));
         let path = opened.map_err(|error| PathError::Io { path: path.to_owned(), error })?;
         Ok((path.clone(), Self(path)))
