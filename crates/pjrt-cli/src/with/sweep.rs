@@ -269,8 +269,13 @@ fn as_json(args: &SweepArgs, target: &Target<'_>, expected: &str, runs: &[Run], 
 /// value is dropped.
 fn private_folder() -> Result<TempDir, String> {
     let parent = std::env::temp_dir();
-    let folder = tempfile::Builder::new().prefix("pjrt-sweep-").tempdir_in(&parent);
-    let folder = folder.map_err(|error| format!("cannot create a folder in {}: {error}", parent.display()))?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("pjrt-sweep-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    let folder = builder
+        .tempdir_in(&parent)
+        .map_err(|error| format!("cannot create a folder in {}: {error}", parent.display()))?;
     // In a temporary folder that other users control, they could replace the new folder.
     private_files::Folder::private(folder.path())
         .map_err(|error| format!("{error}. TMPDIR can name another folder for temporary files"))?;

@@ -52,7 +52,7 @@ const MAX_BYTES: u64 = 4 << 30;
 /// Machines that share a directory share its executables if they also share the key.
 ///
 /// On Unix, the cache also rejects a directory that another user can replace, prepare or write to: this user must own it,
-/// and this user or root must own the folders and links on the way. The cache keeps the directory open, so that nobody can
+/// and this user or root must own the folders and links on the way. The cache keeps the directory open, so that no other user can
 /// replace it later. It ignores files that are links, that belong to another user or that other users may write to. On
 /// Windows, the cache does not check who may write to the directory, and relies on the signatures.
 ///

@@ -11,7 +11,8 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, renameat, statat, unlinkat};
 use rustix::process::geteuid;
 
-use super::{Entry, Users};
+use super::entry::Entry;
+use super::users::Users;
 use crate::path_error::PathError;
 use crate::walk::{Missing, Owners, mode, walk};
 

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Entry;
+use super::entry::Entry;
 use crate::path_error::PathError;
 
 #[derive(Debug)]

@@ -1,11 +1,14 @@
 //! An open folder, with functions for its files.
 
+mod entry;
 #[cfg(not(unix))]
 #[path = "by_path.rs"]
 mod handle;
 #[cfg(unix)]
 #[path = "by_descriptor.rs"]
 mod handle;
+#[cfg(unix)]
+mod users;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,6 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+pub use self::entry::Entry;
 use self::handle::Handle;
 use crate::path_error::PathError;
 
@@ -29,28 +33,6 @@ pub const UNFINISHED: &str = "unfinished";
 pub struct Folder {
     path: PathBuf,
     handle: Handle,
-}
-
-/// A file in a [`Folder`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Entry {
-    /// Name of the file.
-    pub name: OsString,
-    /// Size in bytes.
-    pub bytes: u64,
-    /// Time of the last modification.
-    pub modified: SystemTime,
-}
-
-/// The users of a folder.
-#[cfg(unix)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Users {
-    /// This user alone.
-    One,
-    /// Every user who has access.
-    Several,
 }
 
 impl Folder {
