@@ -198,11 +198,15 @@ impl From<String> for Report {
     }
 }
 
-fn main() -> ExitCode {
-    let Cli { verbose, command } = Cli::parse();
-    verbose::show(verbose);
-    let json = command.json();
-    let result = match command {
+/// Checks that only root can replace this program if it has elevated privileges. The program starts its own file to load
+/// plugins in other processes, and its user may have put a hard link to it into another folder.
+fn trusted_program() -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    plugin_registry::discovery::check_trusted(&program).map_err(|refusal| refusal.to_string())
+}
+
+fn run(command: Command) -> Result<Report, String> {
+    match command {
         Command::Run(args) => run::run(&args),
         Command::Bench(args) => bench::run(&args).map(Report::from),
         Command::Show(args) => show::run(&args).map(Report::from),
@@ -228,7 +232,14 @@ fn main() -> ExitCode {
         Command::Probe(args) => probe::run(&args).map(Report::from),
         Command::ConformGuard => conform::guard().map(Report::from),
         Command::ConformWorker(args) => conform::worker(&args).map(Report::from),
-    };
+    }
+}
+
+fn main() -> ExitCode {
+    let Cli { verbose, command } = Cli::parse();
+    verbose::show(verbose);
+    let json = command.json();
+    let result = trusted_program().and_then(|()| run(command));
     let report = result.unwrap_or_else(|reason| {
         anstream::eprintln!("{} {}", paint(Meaning::Bad, "pjrt:"), escape::lines(&reason));
         let text = if json { format!("{:#}\n", serde_json::json!({ "error": reason })) } else { String::new() };

@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         variables.push((pjrt_layers::variables::RECORD_RUN.into(), run.to_string().into()));
     }
     if let Some(folder) = &args.output {
-        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        private_files::create_folder(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         variables.push(("PJRT_LAYERS_OUTPUT".into(), absolute(folder)?.into()));
     }
     let framework = framework_variables(entry.name(), &library);

@@ -252,6 +252,45 @@ mod settings {
     }
 }
 
+/// Another user prepares links with the names of all files in the folder of `--output`.
+#[test]
+fn prepared_output_files_are_not_used() {
+    use std::os::unix::fs::PermissionsExt;
+    let run = Run::new("links").with("PJRT_LAYERS_FAULT", "PJRT_Client_PlatformName delay=1ms");
+    let victim = run.folder.join("victim");
+    fs::write(&victim, "data").unwrap();
+    // `exec` keeps the id of the process.
+    let names = [
+        "tally-$$.txt",
+        "tally-$$.json",
+        "trace-$$.pftrace",
+        "trace-$$.jsonl",
+        "validate-$$.txt",
+        "fault-$$.txt",
+        "record-$$.pjrt",
+    ];
+    let script = format!(
+        r#"for name in {}; do ln -s {} "$PJRT_LAYERS_OUTPUT/$name" || exit 2; done; {DEVICES}"#,
+        names.join(" "),
+        victim.display()
+    );
+    let output = run.shell("trace,validate,fault,record", &script);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "data");
+    assert_eq!(fs::metadata(run.calls()).unwrap().permissions().mode() & 0o777, 0o700);
+    let entries = fs::read_dir(run.calls()).unwrap().map(|entry| entry.unwrap());
+    let files: Vec<_> = entries.filter(|entry| entry.file_type().unwrap().is_file()).collect();
+    let mut written: Vec<_> = files.iter().map(|entry| entry.file_name().into_string().unwrap()).collect();
+    written.sort();
+    let process = written[0].split('-').nth(1).unwrap().to_owned();
+    let mut expected: Vec<_> = names.map(|name| name.replace("$$", &format!("{process}-2"))).to_vec();
+    expected.sort();
+    assert_eq!(written, expected);
+    for file in files {
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{file:?}");
+    }
+}
+
 mod sweep {
     use super::*;
 
@@ -320,6 +359,55 @@ mod sweep {
         let (report, code) = sweep("hang", &args, script);
         assert_eq!(outcomes(&report)[0], (1, "PJRT_Client_PlatformName".to_owned(), "hang".to_owned()), "{report:#}");
         assert_eq!(code, Some(1));
+    }
+
+    /// Another user knows the ids of processes, and prepares the folder for the files of the sweep in the temporary folder.
+    #[test]
+    fn prepared_folder_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+        let run = Run::new("prepared");
+        let (shared, victim) = (run.folder.join("tmp"), run.folder.join("victim"));
+        fs::create_dir_all(victim.join("0")).unwrap();
+        fs::write(victim.join("0/precious"), "data").unwrap();
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).unwrap();
+        let seen = run.folder.join("seen");
+        // The shell's process becomes the command, so that it knows the id of the command's process.
+        let prepare = format!("ln -s {} {}/pjrt-sweep-$$ && exec \"$@\"", victim.display(), shared.display());
+        let look = format!(r#"stat -c "%a %n" "${{PJRT_LAYERS_OUTPUT%/*}}" > {}"#, seen.display());
+        let mut command = run.command("fault");
+        command.args(["--sweep", "--json", "--", "sh", "-c", &look]).env("TMPDIR", &shared);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &prepare, "sh"]).arg(command.get_program()).args(command.get_args());
+        shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = shell.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(fs::read_to_string(victim.join("0/precious")).unwrap(), "data");
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
+        let (mode, folder) = fs::read_to_string(&seen)
+            .unwrap()
+            .trim()
+            .split_once(' ')
+            .map(|(mode, folder)| (mode.to_owned(), PathBuf::from(folder)))
+            .unwrap();
+        assert_eq!((mode.as_str(), folder.parent()), ("700", Some(&*shared)));
+        let left: Vec<_> = fs::read_dir(&shared).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert!(left.len() == 1 && left[0].is_symlink() && !folder.exists(), "{left:?}");
+    }
+
+    /// In a folder in which other users can replace names, they could replace the folder of the sweep.
+    #[test]
+    fn temporary_folder_of_others_is_rejected() {
+        use std::os::unix::fs::PermissionsExt;
+        let run = Run::new("others");
+        let shared = run.folder.join("tmp");
+        fs::create_dir(&shared).unwrap();
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).unwrap();
+        let mut command = run.command("fault");
+        let output = command.args(["--sweep", "--", "true"]).env("TMPDIR", &shared).output().unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && text.contains("other users can write to"), "{text}");
+        assert_eq!(fs::read_dir(&shared).unwrap().count(), 0);
     }
 
     /// The time limit of a run is far longer than this test, so only the signal can end the command.

@@ -21,10 +21,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     // The profile is a serialized `tensorflow.profiler.XSpace` message.
     let space = profile.stop()?;
-    let file = std::env::temp_dir().join(format!("pjrt-example-{}.xplane.pb", std::process::id()));
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("run.xplane.pb");
     std::fs::write(&file, &space)?;
     println!("{} bytes in {}", space.len(), file.display());
-    std::fs::remove_file(&file)?;
     assert!(!space.is_empty());
     Ok(())
 }

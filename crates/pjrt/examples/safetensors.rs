@@ -70,7 +70,8 @@ fn load(client: &Client, file: Mmap) -> Result<(BTreeMap<String, Buffer>, usize)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::temp_dir().join(format!("weights-{}.safetensors", std::process::id()));
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("weights.safetensors");
     let (embedding, bias) = (vec![1u8; 4096 * 4], 2.5f32.to_ne_bytes().repeat(64));
     let tensors = [
         ("embedding", TensorView::new(Dtype::F32, vec![64, 64], &embedding)?),
@@ -83,7 +84,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // SAFETY: no other process writes to this file.
     let file = unsafe { Mmap::map(&File::open(&path)?) }?;
     let (weights, in_place) = load(&client, file)?;
-    std::fs::remove_file(&path)?;
     assert_eq!(weights["bias"].to_host::<f32>()?, [2.5; 64]);
     // The file format aligns tensors only to 8 bytes. CPU devices copy tensors that are not aligned to 64 bytes.
     println!("{} tensors were loaded, {in_place} bytes of them in place", weights.len());

@@ -17,10 +17,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = plugin_registry::open(&name)?.client(&ClientOptions::new())?;
     let compiled = client.compile(&Program::mlir(NEGATE), &CompileOptions::default())?;
 
-    let file = std::env::temp_dir().join(format!("pjrt-example-{}.executable", std::process::id()));
+    // Other users must not be able to write to the folder, because the file contains machine code.
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("negate.executable");
     std::fs::write(&file, compiled.executable().serialize()?.as_bytes())?;
     let bytes = std::fs::read(&file)?;
-    std::fs::remove_file(&file)?;
 
     let stored = SerializedExecutable::from_bytes(bytes)?;
     for (name, value) in stored.identity() {

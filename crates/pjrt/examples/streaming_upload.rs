@@ -15,7 +15,8 @@ const PIECE: usize = 1 << 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Write a file of 16 MiB in which the value of each element is its index.
-    let path = std::env::temp_dir().join(format!("streaming-upload-{}.bin", std::process::id()));
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("numbers.bin");
     let mut file = BufWriter::new(File::create(&path)?);
     for number in 0..ELEMENTS as u32 {
         file.write_all(&number.to_ne_bytes())?;
@@ -49,7 +50,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         permit.release_after(&sent);
         offset = end;
     }
-    std::fs::remove_file(&path)?;
 
     let elements = buffer.to_host::<u32>()?;
     assert!(elements.iter().copied().eq(0..ELEMENTS as u32));

@@ -8,20 +8,24 @@ use plugin_manifest::describe::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
 use plugin_manifest::{Descriptor, Faults};
 
 use crate::Error;
-use crate::discovery::inspect;
+use crate::discovery::{check_trusted, inspect};
 
 /// Returns the plugin description that a library exports, or `None` if the library does not export one.
 ///
 /// If the library's symbol table does not list `DevicePlugin_GetDescriptor`, the library is not loaded. A loaded
 /// library stays loaded until the process ends. The library's PJRT function table is not read. As with
-/// [`open`](crate::open), the caller guarantees that the library can be trusted.
+/// [`open`](crate::open), the caller guarantees that the library can be trusted, and a process with elevated privileges
+/// rejects a library that others than root can change.
 ///
 /// # Errors
 ///
-/// Returns [`Error::Load`] if the library cannot be loaded, or [`Error::Description`] with all faults of an invalid
+/// Returns [`Error::Refused`] if this process has elevated privileges and others than root can change the file,
+/// [`Error::Load`] if the library cannot be loaded, or [`Error::Description`] with all faults of an invalid
 /// description.
 pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
     let path = path.as_ref();
+    check_trusted(path)
+        .map_err(|refusal| Error::Refused { name: path.display().to_string(), refusals: vec![refusal] })?;
     // Some third-party libraries crash at process exit if they were loaded and never used. Do not load a library that
     // exports no description.
     if inspect(path).is_ok_and(|facts| !facts.exports.descriptor) {

@@ -8,13 +8,16 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
+#[cfg(any(windows, test))]
+use std::fs;
+use std::fs::{File, TryLockError};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use plugin_manifest::Ownership;
+use private_files::{Folder, PathError};
 
 use crate::variables::{LOCK_DIR, OLD_LOCK_DIR};
 
@@ -122,41 +125,35 @@ impl LockFolder {
     /// Returns the client that holds the lease on a plugin's devices on this machine, as described in the lock file.
     /// Returns `None` if no process holds the lock, or if the lock file is not a regular file or cannot be opened.
     pub fn holder(&self, plugin: &str) -> Option<LeaseHolder> {
-        let path = self.file(plugin);
-        // Opening a pipe would block, so accept only a regular file.
-        fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        let file = File::open(&path).ok()?;
+        // Do not create the folder for a query.
+        let folder = self.path.is_dir().then(|| self.open().ok()).flatten()?;
+        let file = folder.read(file_name(plugin)).ok()?;
         match file.try_lock_shared() {
             Ok(()) | Err(TryLockError::Error(_)) => None,
-            Err(TryLockError::WouldBlock) => Some(read_note(note_of(file, &path))),
+            Err(TryLockError::WouldBlock) => Some(read_note(note_of(file, &self.file(plugin)))),
         }
     }
 
     fn file(&self, plugin: &str) -> PathBuf {
-        self.path.join(format!("{plugin}.lock"))
+        self.path.join(file_name(plugin))
     }
 
-    fn create(&self) -> io::Result<()> {
-        let mut builder = fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&self.path)?;
-        #[cfg(unix)]
-        if self.must_be_own {
-            use std::os::unix::fs::MetadataExt;
+    /// Opens the folder, and creates it if it does not exist.
+    fn open(&self) -> io::Result<Folder> {
+        let opened = if self.must_be_own { Folder::private(&self.path) } else { Folder::shared(&self.path) };
+        opened.map_err(|error| match error {
+            PathError::Io { error, .. } => error,
             // Another user could have created the folder first, with links that redirect lock files to other files.
-            let found = fs::symlink_metadata(&self.path)?;
-            let owner = rustix::process::geteuid().as_raw();
-            if !found.is_dir() || found.uid() != owner || found.mode() & 0o022 != 0 {
-                let message = format!(
-                    "the folder belongs to another user, or others can write to it; name another in {LOCK_DIR}"
-                );
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+            error => {
+                io::Error::new(io::ErrorKind::PermissionDenied, format!("{error}. {LOCK_DIR} can name the folder"))
             }
-        }
-        Ok(())
+        })
     }
+}
+
+/// Returns the name of the lock file of a plugin.
+fn file_name(plugin: &str) -> String {
+    format!("{plugin}.lock")
 }
 
 /// Returns the id of the effective user, for the name of the folder.
@@ -237,8 +234,7 @@ impl Drop for Lease {
 fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) -> Result<File, LeaseError> {
     let path = folder.file(plugin);
     let fail = |error| LeaseError::Lock { path: path.clone(), error };
-    folder.create().map_err(fail)?;
-    let (mut file, is_writable) = open(&path).map_err(fail)?;
+    let (mut file, is_writable) = folder.open().and_then(|folder| open(&folder, plugin)).map_err(fail)?;
     match lock_soon(&file) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -293,35 +289,13 @@ fn note_of(_: File, lock: &Path) -> io::Result<File> {
 }
 
 /// Opens or creates a lock file. Also returns whether the file is writable, because a file of another user can be
-/// locked even if the note cannot be written. Rejects a path that another user may have prepared in a shared folder: a
+/// locked even if the note cannot be written. Rejects a file that another user may have prepared in a shared folder: a
 /// link that redirects the note into another file, or a pipe that blocks.
-fn open(path: &Path) -> io::Result<(File, bool)> {
-    let refuse = || Err(io::Error::other("it is not a regular file with one name; delete it"));
-    let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    // `create_new` does not follow links.
-    match options.clone().create_new(true).open(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        created => return Ok((created?, true)),
+fn open(folder: &Folder, plugin: &str) -> io::Result<(File, bool)> {
+    match folder.open_or_create(file_name(plugin)) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok((folder.read(file_name(plugin))?, false)),
+        opened => Ok((opened?, true)),
     }
-    let seen = fs::symlink_metadata(path)?;
-    if !seen.is_file() {
-        return refuse();
-    }
-    let (file, is_writable) = match options.open(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => (File::open(path)?, false),
-        opened => (opened?, true),
-    };
-    // Check that the path was not replaced between `symlink_metadata` and `open`, and that the file has no other name.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let opened = file.metadata()?;
-        if (opened.dev(), opened.ino()) != (seen.dev(), seen.ino()) || opened.nlink() != 1 {
-            return refuse();
-        }
-    }
-    Ok((file, is_writable))
 }
 
 fn read_note(file: io::Result<File>) -> LeaseHolder {
@@ -425,10 +399,11 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let folder = folder("open");
         let locks = LockFolder { path: folder.clone(), must_be_own: true };
-        locks.create().unwrap();
+        locks.open().unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-        let error = locks.create().unwrap_err();
+        let error = locks.open().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        let error = error.to_string().replace(&*folder.to_string_lossy(), "FOLDER");
         assert_message!("lease::folder", "writable by others", error);
         fs::remove_dir_all(&folder).unwrap();
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 
-use crate::folder::PrivateFolder;
+use crate::folder::Folder;
 use crate::path_error::PathError;
 
 /// Name of the key's file.
@@ -59,9 +59,9 @@ impl UserKey {
     ///
     /// # Errors
     ///
-    /// The errors of [`PrivateFolder::open`] apply. Also returns an error if the key cannot be written or read.
+    /// The errors of [`Folder::private`] apply. Also returns an error if the key cannot be written or read.
     pub fn in_folder(folder: &Path) -> Result<Self, PathError> {
-        let folder = PrivateFolder::open(folder)?;
+        let folder = Folder::private(folder)?;
         read(&folder).map(Self).map_err(|error| PathError::Io { path: folder.path().join(FILE), error })
     }
 
@@ -96,7 +96,7 @@ impl fmt::Debug for UserKey {
 }
 
 /// Reads the key, and creates or replaces it if necessary.
-fn read(folder: &PrivateFolder) -> io::Result<[u8; KEY_BYTES]> {
+fn read(folder: &Folder) -> io::Result<[u8; KEY_BYTES]> {
     if let Some(key) = existing(folder)? {
         return Ok(key);
     }
@@ -114,7 +114,7 @@ fn read(folder: &PrivateFolder) -> io::Result<[u8; KEY_BYTES]> {
 }
 
 /// Reads the key. Returns `None` if there is none, or if the file cannot be a key that only this user knows.
-fn existing(folder: &PrivateFolder) -> io::Result<Option<[u8; KEY_BYTES]>> {
+fn existing(folder: &Folder) -> io::Result<Option<[u8; KEY_BYTES]>> {
     let file = match folder.read(FILE) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {

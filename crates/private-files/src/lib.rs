@@ -8,13 +8,13 @@
 //! | May this process trust the user who started it? | [`elevated`] |
 //! | Does only root control a file and the way to it? | [`trusted`] |
 //! | How does a tool write a file that others must not read? | [`create_new`], [`create_numbered`], [`create_folder`] |
-//! | How does a library keep files between runs? | [`PrivateFolder`] |
+//! | How does a library keep files between runs? | [`Folder`] |
 //! | Did this user write these bytes? | [`UserKey`] |
 //!
 //! # Systems other than Unix
 //!
 //! Windows decides about access by access control lists, which this crate does not read. [`trusted`] accepts every
-//! existing path there, and [`PrivateFolder`] does not check the owner. Files get the access that their folder passes on,
+//! existing path there, and [`Folder::private`] does not check the owner. Files get the access that their folder passes on,
 //! which for folders in a user's profile is access for this user alone. Files are still created new, and signatures are
 //! checked.
 
@@ -29,7 +29,7 @@ mod walk;
 use std::path::{Path, PathBuf};
 
 pub use create::{create_folder, create_new, create_numbered};
-pub use folder::{Entry, PrivateFolder, UNFINISHED};
+pub use folder::{Entry, Folder, UNFINISHED};
 pub use key::{TAG_BYTES, UserKey};
 pub use path_error::PathError;
 pub use privileges::elevated;

@@ -43,7 +43,7 @@ impl Owners {
     }
 }
 
-/// What to do if a folder of the path does not exist.
+/// Selects what happens if a folder of the path does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     Error,

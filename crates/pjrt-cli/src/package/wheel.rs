@@ -61,9 +61,9 @@ impl Wheel {
         let unfinished = folder.join(format!(".{}.{}", self.file_name(), std::process::id()));
         // Require a new file, because another user of a shared folder may have created a link with this name.
         let progress = Progress::bytes(self.size(), format!("writing {}", self.file_name()));
-        let written = File::create_new(&unfinished)
-            .map_err(|error| error.to_string())
-            .and_then(|file| self.write_to(file, &progress))
+        let file = File::create_new(&unfinished).map_err(|error| format!("{}: {error}", unfinished.display()))?;
+        let written = self
+            .write_to(file, &progress)
             .and_then(|()| std::fs::rename(&unfinished, &path).map_err(|error| error.to_string()));
         if let Err(error) = written {
             // Return the first error, not an error of the clean-up.

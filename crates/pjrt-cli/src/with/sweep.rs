@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::Report;
 use crate::guarded::{Guarded, Task};
@@ -102,10 +103,10 @@ pub(super) fn sweep(args: &SweepArgs, target: &Target<'_>) -> Result<Report, Str
     };
     rule(1).parse::<pjrt_layers::fault::Rules>().map_err(|error| format!("the sweep's rule: {error}"))?;
     let stop = Stop::new()?;
-    let files = Files::new()?;
+    let files = private_folder()?;
     let progress = Progress::one("running the command without a fault");
     let run = |number: u64, text: &str| -> Result<(Guarded, Option<String>, f64), String> {
-        let folder = files.0.join(number.to_string());
+        let folder = files.path().join(number.to_string());
         let mut variables = target.variables.clone();
         variables.push(("PJRT_LAYERS_FAULT".into(), text.into()));
         variables.push(("PJRT_LAYERS_OUTPUT".into(), folder.clone().into()));
@@ -264,21 +265,21 @@ fn as_json(args: &SweepArgs, target: &Target<'_>, expected: &str, runs: &[Run], 
     format!("{report:#}\n")
 }
 
-/// A folder for the files of the layers. It is removed when the value is dropped.
-struct Files(PathBuf);
-
-impl Files {
-    fn new() -> Result<Self, String> {
-        let folder = std::env::temp_dir().join(format!("pjrt-sweep-{}", std::process::id()));
-        fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Files {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Creates a folder for the files of the layers. It has a random name, and only this user may use it. It is removed when the
+/// value is dropped.
+fn private_folder() -> Result<TempDir, String> {
+    let parent = std::env::temp_dir();
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("pjrt-sweep-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    let folder = builder
+        .tempdir_in(&parent)
+        .map_err(|error| format!("cannot create a folder in {}: {error}", parent.display()))?;
+    // In a temporary folder that other users control, they could replace the new folder.
+    private_files::Folder::private(folder.path())
+        .map_err(|error| format!("{error}. TMPDIR can name another folder for temporary files"))?;
+    Ok(folder)
 }
 
 /// Records whether the user interrupted the sweep. This process must end the processes of the command itself. They have

@@ -1,6 +1,7 @@
 //! The data of a report, and its conversion to and from JSON.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -189,7 +190,12 @@ impl Report {
         let mut new = path.as_os_str().to_owned();
         new.push(".new");
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-        std::fs::write(&new, self.to_json()?).map_err(failed)?;
+        let text = self.to_json()?;
+        // Remove the file of a process that ended early. If another user prepared a link, this removes the link, and
+        // `create_new` rejects a new one.
+        let _ = std::fs::remove_file(&new);
+        let written = std::fs::File::create_new(&new).and_then(|mut file| file.write_all(text.as_bytes()));
+        written.map_err(failed)?;
         std::fs::rename(&new, path).map_err(failed)
     }
 

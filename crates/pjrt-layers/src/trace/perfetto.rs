@@ -116,7 +116,7 @@ fn timeline(trace: &Recording, scale: &Scale, logs: &[std::sync::Arc<Log>], step
     let process = std::process::id();
     let pid = i32::try_from(process).unwrap_or(0);
     let writer = Writer { process };
-    let process_name = std::env::args().next().unwrap_or_default();
+    let process_name = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
     let mut packets = vec![writer.track(Track {
         uuid: writer.uuid(0),
         process: Some(Process { pid, process_name }),

@@ -10,7 +10,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use private_files::{PathError, PrivateFolder, TAG_BYTES, UNFINISHED, UserKey};
+use private_files::{Folder, PathError, TAG_BYTES, UNFINISHED, UserKey};
 
 use super::key::Key;
 use crate::error::Error;
@@ -33,7 +33,7 @@ const LOCK: &str = "lock";
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 pub(super) struct Directory {
-    folder: PrivateFolder,
+    folder: Folder,
     key: UserKey,
     max_bytes: u64,
 }
@@ -56,7 +56,7 @@ impl Directory {
                           the key of its files; use `ExecutableCache::in_memory`";
             return Err(fail("is not safe to load code from", &reason));
         }
-        let folder = PrivateFolder::open(path).map_err(|error| match error {
+        let folder = Folder::private(path).map_err(|error| match error {
             PathError::Io { .. } => fail("cannot be opened", &error),
             _ => fail("is not safe to load code from", &error),
         })?;

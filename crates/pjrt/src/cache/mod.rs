@@ -52,7 +52,7 @@ const MAX_BYTES: u64 = 4 << 30;
 /// Machines that share a directory share its executables if they also share the key.
 ///
 /// On Unix, the cache also rejects a directory that another user can replace, prepare or write to: this user must own it,
-/// and this user or root must own the folders and links on the way. The cache keeps the directory open, so that nobody can
+/// and this user or root must own the folders and links on the way. The cache keeps the directory open, so that no other user can
 /// replace it later. It ignores files that are links, that belong to another user or that other users may write to. On
 /// Windows, the cache does not check who may write to the directory, and relies on the signatures.
 ///
@@ -62,22 +62,22 @@ const MAX_BYTES: u64 = 4 << 30;
 /// ```
 /// use pjrt::{CompileOptions, ExecutableCache, Program};
 /// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
-/// # let folder = std::env::temp_dir().join(format!("executable-cache-{}", std::process::id()));
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
 ///
 /// let program = Program::mlir("func.func @main() -> tensor<f32> {
 ///   %one = stablehlo.constant dense<1.0> : tensor<f32>
 ///   return %one : tensor<f32>
 /// }");
-/// let cache = ExecutableCache::in_directory(&folder)?;
+/// let cache = ExecutableCache::in_directory(folder)?;
 /// let first = cache.compile(&client, &program, &CompileOptions::default())?;
 /// let again = cache.compile(&client, &program, &CompileOptions::default())?;
 /// assert!(std::sync::Arc::ptr_eq(&first, &again));
 ///
 /// // A later process finds the file.
-/// let later = ExecutableCache::in_directory(&folder)?;
+/// let later = ExecutableCache::in_directory(folder)?;
 /// later.compile(&client, &program, &CompileOptions::default())?;
 /// assert_eq!((later.statistics().directory_hits, later.statistics().compilations), (1, 0));
-/// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct ExecutableCache {

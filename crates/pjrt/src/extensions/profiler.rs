@@ -25,7 +25,9 @@ use crate::send_ptr::SendPtr;
 /// let profiler = client.plugin().extension::<Profiler>().ok_or("the plugin has no profiler")?;
 /// let profile = profiler.start(&[])?;
 /// client.buffer_from_host(&[1.0f32], &[1])?.wait()?;
-/// std::fs::write(std::env::temp_dir().join("run.xplane.pb"), profile.stop()?)?;
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
+/// std::fs::write(folder.join("run.xplane.pb"), profile.stop()?)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

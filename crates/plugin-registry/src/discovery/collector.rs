@@ -273,8 +273,10 @@ impl<'a> Collector<'a> {
         let (host, elevated) = (self.discovery.host, self.discovery.elevated);
         let beside = self.beside.entry(folder.to_owned()).or_insert_with(|| {
             let file = folder.join(plugin_manifest::manifest::FILE_NAME);
-            if let Some(refusal) = trust::insecure(&file).filter(|_| elevated) {
-                return Some((file, Err(vec![refusal])));
+            match elevated.then(|| trust::insecure(&file)).flatten() {
+                Some(Refusal::Missing { .. }) => return None,
+                Some(refusal) => return Some((file, Err(vec![refusal]))),
+                None => {}
             }
             match manifest_file::read(&file) {
                 Err(refusals) if matches!(refusals[..], [Refusal::Missing { .. }]) => None,

@@ -78,7 +78,7 @@ impl Collector<'_> {
     pub(super) fn manifest(&mut self, source: SourceKind, path: &Path, variable: Option<&str>) {
         let place = Place::Manifest { path: path.to_owned(), variable: variable.map(str::to_owned) };
         let provenance = Provenance::new(source, place);
-        let candidate = match trust::insecure(path).filter(|_| self.discovery.elevated) {
+        let candidate = match self.discovery.elevated.then(|| trust::insecure(path)).flatten() {
             Some(refusal) => refused(provenance, vec![refusal]),
             None => self.manifest_candidate(path, provenance),
         };

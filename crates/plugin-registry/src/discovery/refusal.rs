@@ -113,7 +113,7 @@ pub enum Refusal {
         pattern: String,
     },
     /// Other users can change the file, and this process has elevated privileges.
-    #[error("{path} {why}: change its owner or permissions")]
+    #[error("{path} {why}: install the file where only root can change it and the folders above it")]
     InsecureLocation {
         /// Path of the file or folder that other users can change.
         path: PathBuf,

@@ -5,6 +5,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use private_files::PathError;
+
 use super::candidate::Candidate;
 use super::config::Discovery;
 use super::folder;
@@ -104,7 +106,7 @@ impl Discovery {
     /// process has elevated privileges, the allow-list is invalid or does not contain the file's hash, or, if
     /// [`Self::verify_sha256`] is on, the hash differs from the hash in the manifest.
     pub(crate) fn refusals_of(&self, candidate: &Candidate, library: &Path) -> Vec<Refusal> {
-        let mut refusals: Vec<Refusal> = insecure(library).filter(|_| self.elevated).into_iter().collect();
+        let mut refusals: Vec<Refusal> = self.elevated.then(|| insecure(library)).flatten().into_iter().collect();
         match self.allow_list() {
             Ok(list) => refusals.extend(list.and_then(|list| list.check(library).err())),
             Err(refusal) => refusals.push(refusal),
@@ -123,8 +125,8 @@ impl Discovery {
 ///
 /// # Errors
 ///
-/// Returns [`Refusal::InsecureLocation`] for the first file or folder that does not belong to root, that other users
-/// may write to, or that cannot be examined.
+/// Returns [`Refusal::InsecureLocation`] for the first file, folder or link that does not belong to root, that other users
+/// may write to, or that cannot be examined. Returns [`Refusal::Missing`] if the file does not exist.
 pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
     if !private_files::elevated() {
         return Ok(());
@@ -132,33 +134,20 @@ pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
     insecure(path).map_or(Ok(()), Err)
 }
 
-/// Checks that only root can change a file and the folders above it. Returns a refusal for the first file or folder
-/// that does not belong to root, that other users may write to, or that cannot be examined. Folders with the sticky bit
-/// may be writable. Returns `None` if the file does not exist.
-#[cfg(unix)]
+/// Checks that only root can change a file and the folders and links on the way to it. Returns a refusal for the first of
+/// them that does not belong to root, that other users may write to, or that cannot be examined. Folders with the sticky bit
+/// may be writable. Other users cannot make a path that passes the check lead to another file.
 pub(super) fn insecure(path: &Path) -> Option<Refusal> {
-    use std::os::unix::fs::MetadataExt;
-    let refuse =
-        |path: &Path, why: &str| Some(Refusal::InsecureLocation { path: path.to_owned(), why: why.to_owned() });
-    let Ok(real) = fs::canonicalize(path) else { return None };
-    for place in real.ancestors() {
-        let Ok(metadata) = fs::metadata(place) else { return refuse(place, "cannot be examined") };
-        // In a folder with the sticky bit, other users cannot replace root's files. The loop checks the file itself,
-        // too.
-        let sticky = metadata.is_dir() && metadata.mode() & 0o1000 != 0;
-        if metadata.uid() != 0 {
-            return refuse(place, "does not belong to root, and this process runs with elevated privileges");
-        }
-        if metadata.mode() & 0o022 != 0 && !sticky {
-            return refuse(place, "can be written by others than root, and this process runs with elevated privileges");
-        }
+    let error = private_files::trusted(path).err()?;
+    if error.is_not_found() {
+        return Some(Refusal::Missing { path: path.to_owned() });
     }
-    None
-}
-
-#[cfg(not(unix))]
-pub(super) fn insecure(_: &Path) -> Option<Refusal> {
-    None
+    let why = match &error {
+        PathError::Owner { .. } => "does not belong to root, and this process runs with elevated privileges".to_owned(),
+        PathError::Io { error, .. } => format!("cannot be examined ({error})"),
+        _ => "can be written by others than root, and this process runs with elevated privileges".to_owned(),
+    };
+    Some(Refusal::InsecureLocation { path: error.path().to_owned(), why })
 }
 
 /// Returns whether every user may write to the file.

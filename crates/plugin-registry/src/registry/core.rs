@@ -4,11 +4,13 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use plugin_manifest::{Descriptor, Library};
+
 use super::id::PluginId;
 use super::library::ShutdownGuard;
 use super::record::{Precedence, Record};
 use super::table::Table;
-use crate::discovery::Discovery;
+use crate::discovery::{Discovery, check_trusted};
 use crate::error::Error;
 use crate::hardware::HardwareProbe;
 use crate::lease::LockFolder;
@@ -61,8 +63,14 @@ impl PluginRegistry {
     }
 
     /// Checks that a file that a search found may still be loaded, because it may have changed since the search.
-    /// Accepts every file that the program registered.
+    /// Accepts every file that the program registered by its path. With elevated privileges, only root may control a file
+    /// beside the program, because the user who started the program may have put a hard link to it into another folder.
     pub(super) fn check_file(&self, record: &Record, path: &Path) -> Result<(), Error> {
+        let is_beside = |descriptor: &Descriptor| matches!(descriptor.library(), Library::Beside(_));
+        if record.descriptor.as_ref().is_some_and(is_beside) {
+            check_trusted(path)
+                .map_err(|refusal| Error::Refused { name: record.manifest.name.clone(), refusals: vec![refusal] })?;
+        }
         let is_from_search = record.precedence != Precedence::Program;
         let Some(discovery) = self.0.discovery.as_ref().filter(|_| is_from_search) else { return Ok(()) };
         let refusals = discovery.refusals_of(&record.candidate, path);

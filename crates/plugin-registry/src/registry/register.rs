@@ -12,7 +12,8 @@ use super::id::PluginId;
 use super::manifest::generic_manifest;
 use super::record::{Precedence, Record};
 use crate::discovery::{
-    Candidate, CandidateName, NameOrigin, Place, Provenance, Refusal, SourceKind, Target, inspect, read_manifest,
+    Candidate, CandidateName, NameOrigin, Place, Provenance, Refusal, SourceKind, Target, check_trusted, inspect,
+    read_manifest,
 };
 use crate::error::Error;
 use crate::hardware::HardwareProbe;
@@ -263,10 +264,11 @@ fn names(manifest: &Manifest) -> Vec<CandidateName> {
 }
 
 /// Reads the manifest in a library's folder. Returns `None` if there is no manifest, or if the manifest lists only
-/// other libraries.
+/// other libraries. With elevated privileges, rejects a manifest that others than root can change.
 fn manifest_beside(path: &Path) -> Result<Option<Manifest>, Error> {
     let file = path.with_file_name(FILE_NAME);
-    let manifest = match read_manifest(&file) {
+    let read = check_trusted(&file).map_err(|refusal| vec![refusal]).and_then(|()| read_manifest(&file));
+    let manifest = match read {
         Ok(manifest) => manifest,
         Err(refusals) if matches!(refusals[..], [Refusal::Missing { .. }]) => return Ok(None),
         Err(refusals) => {

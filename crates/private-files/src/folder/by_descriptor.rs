@@ -8,18 +8,27 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, open, openat, renameat, statat, unlinkat};
 use rustix::process::geteuid;
 
-use super::Entry;
+use super::entry::Entry;
+use super::users::Users;
 use crate::path_error::PathError;
 use crate::walk::{Missing, Owners, mode, walk};
 
 #[derive(Debug)]
-pub(super) struct Handle(OwnedFd);
+pub(super) struct Handle {
+    folder: OwnedFd,
+    users: Users,
+}
 
 impl Handle {
-    pub(super) fn open(path: &Path) -> Result<(PathBuf, Self), PathError> {
+    pub(super) fn shared(path: &Path) -> io::Result<Self> {
+        let folder = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self { folder, users: Users::Several })
+    }
+
+    pub(super) fn private(path: &Path) -> Result<(PathBuf, Self), PathError> {
         let place = walk(path, Owners::RootAndThisUser, Missing::Create)?;
         let path = place.path;
         let fail = |error: io::Error| PathError::Io { path: path.clone(), error };
@@ -37,7 +46,7 @@ impl Handle {
         if mode(&found) & 0o022 != 0 {
             return Err(PathError::NotPrivate { path, mode: mode(&found) });
         }
-        Ok((path, Self(folder)))
+        Ok((path, Self { folder, users: Users::One }))
     }
 
     pub(super) fn read(&self, name: &OsStr) -> io::Result<File> {
@@ -51,35 +60,41 @@ impl Handle {
     fn existing(&self, name: &OsStr, access: OFlags) -> io::Result<File> {
         // Opening a pipe blocks without `NONBLOCK`.
         let flags = access | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = openat(&self.0, one_name(name)?, flags, Mode::empty()).map_err(|error| match error {
+        let file = openat(&self.folder, one_name(name)?, flags, Mode::empty()).map_err(|error| match error {
             rustix::io::Errno::LOOP | rustix::io::Errno::MLINK => refused("it is a link"),
+            // A folder opened for writing, and a socket.
+            rustix::io::Errno::ISDIR | rustix::io::Errno::NXIO => refused("it is not a regular file"),
             error => error.into(),
         })?;
         let found = fstat(&file)?;
-        check(&found).map_err(|reason| refused(&reason))?;
+        check(&found, self.users).map_err(|reason| refused(&reason))?;
         Ok(File::from(file))
     }
 
     pub(super) fn create_new(&self, name: &OsStr) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(File::from(openat(&self.0, one_name(name)?, flags, Mode::RUSR | Mode::WUSR)?))
+        let mode = match self.users {
+            Users::One => Mode::from_raw_mode(0o600),
+            Users::Several => Mode::from_raw_mode(0o644),
+        };
+        Ok(File::from(openat(&self.folder, one_name(name)?, flags, mode)?))
     }
 
     pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        Ok(renameat(&self.0, one_name(from)?, &self.0, one_name(to)?)?)
+        Ok(renameat(&self.folder, one_name(from)?, &self.folder, one_name(to)?)?)
     }
 
     pub(super) fn remove(&self, name: &OsStr) -> io::Result<()> {
-        Ok(unlinkat(&self.0, one_name(name)?, AtFlags::empty())?)
+        Ok(unlinkat(&self.folder, one_name(name)?, AtFlags::empty())?)
     }
 
     pub(super) fn entries(&self) -> io::Result<Vec<Entry>> {
         let mut entries = Vec::new();
-        for name in Dir::read_from(&self.0)? {
+        for name in Dir::read_from(&self.folder)? {
             let name = name?;
             let name = name.file_name();
             // Another process may have removed the file.
-            let Ok(found) = statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let Ok(found) = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
             if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
                 continue;
             }
@@ -101,10 +116,16 @@ fn modified(found: &Stat) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds.min(999_999_999))
 }
 
-/// Returns why an open file may contain data of another user.
-fn check(found: &Stat) -> Result<(), String> {
+/// Returns why an open file may be one that another user prepared.
+fn check(found: &Stat, users: Users) -> Result<(), String> {
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Err("it is not a regular file".to_owned());
+    }
+    if found.st_nlink > 1 {
+        return Err("it has another name, through which it may be changed".to_owned());
+    }
+    if users == Users::Several {
+        return Ok(());
     }
     let user = geteuid().as_raw();
     if found.st_uid != user {
@@ -112,9 +133,6 @@ fn check(found: &Stat) -> Result<(), String> {
     }
     if mode(found) & 0o022 != 0 {
         return Err(format!("other users can write to it (mode {:o})", mode(found)));
-    }
-    if found.st_nlink > 1 {
-        return Err("it has another name, through which it may be changed".to_owned());
     }
     Ok(())
 }

@@ -5,14 +5,18 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Entry;
+use super::entry::Entry;
 use crate::path_error::PathError;
 
 #[derive(Debug)]
 pub(super) struct Handle(PathBuf);
 
 impl Handle {
-    pub(super) fn open(path: &Path) -> Result<(PathBuf, Self), PathError> {
+    pub(super) fn shared(path: &Path) -> io::Result<Self> {
+        Ok(Self(path.to_owned()))
+    }
+
+    pub(super) fn private(path: &Path) -> Result<(PathBuf, Self), PathError> {
         let opened = fs::create_dir_all(path).and_then(|()| fs::canonicalize(path));
         let path = opened.map_err(|error| PathError::Io { path: path.to_owned(), error })?;
         Ok((path.clone(), Self(path)))

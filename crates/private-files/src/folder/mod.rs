@@ -1,11 +1,14 @@
-//! A folder that only this user controls, with functions for its files.
+//! An open folder, with functions for its files.
 
+mod entry;
 #[cfg(not(unix))]
 #[path = "by_path.rs"]
 mod handle;
 #[cfg(unix)]
 #[path = "by_descriptor.rs"]
 mod handle;
+#[cfg(unix)]
+mod users;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,37 +16,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+pub use self::entry::Entry;
 use self::handle::Handle;
 use crate::path_error::PathError;
 
-/// File extension of the files that [`PrivateFolder::replace`] has not finished.
+/// File extension of the files that [`Folder::replace`] has not finished.
 pub const UNFINISHED: &str = "unfinished";
 
-/// An open folder that only this user controls.
+/// An open folder: a private one, which only this user controls, or a shared one.
 ///
 /// On Unix, the folder stays the same if another folder gets its path: all functions work relative to the open folder. They
-/// do not follow links. They reject files that belong to another user, that other users may write to, or that have several
-/// names. On other systems, the functions use the folder's path, and do not check the owner.
+/// do not follow links, and reject files that have several names. In a private folder, they also reject files that belong
+/// to another user or that other users may write to. On other systems, the functions use the folder's path, and do not check
+/// the owner.
 #[derive(Debug)]
-pub struct PrivateFolder {
+pub struct Folder {
     path: PathBuf,
     handle: Handle,
 }
 
-/// A file in a [`PrivateFolder`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Entry {
-    /// Name of the file.
-    pub name: OsString,
-    /// Size in bytes.
-    pub bytes: u64,
-    /// Time of the last modification.
-    pub modified: SystemTime,
-}
-
-impl PrivateFolder {
-    /// Opens a folder. Creates the folder and missing folders above it for this user only.
+impl Folder {
+    /// Opens a folder that only this user controls. Creates the folder and missing folders above it for this user only.
     ///
     /// # Errors
     ///
@@ -51,12 +44,26 @@ impl PrivateFolder {
     /// an error if a folder or link on the way belongs to a user other than this user and root, or if other users may write
     /// to a folder on the way without the sticky bit. On all systems, returns an error if the folder cannot be created or
     /// opened.
-    pub fn open(path: &Path) -> Result<Self, PathError> {
-        let (path, handle) = Handle::open(path)?;
+    pub fn private(path: &Path) -> Result<Self, PathError> {
+        let (path, handle) = Handle::private(path)?;
         Ok(Self { path, handle })
     }
 
-    /// Returns the path that the folder had when it was opened, without links.
+    /// Opens a folder that several users may share, and does not check who controls it. Creates the folder and missing
+    /// folders above it for this user only.
+    ///
+    /// Other users may read the files that this user creates, and may prepare, replace and remove files.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the folder cannot be created or opened.
+    pub fn shared(path: &Path) -> Result<Self, PathError> {
+        let fail = |error| PathError::Io { path: path.to_owned(), error };
+        crate::create_folder(path).map_err(fail)?;
+        Ok(Self { path: path.to_owned(), handle: Handle::shared(path).map_err(fail)? })
+    }
+
+    /// Returns the path that the folder had when it was opened. The path of a private folder contains no links.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -66,13 +73,13 @@ impl PrivateFolder {
     /// # Errors
     ///
     /// Returns an error with [`NotFound`](io::ErrorKind::NotFound) if the file does not exist, or with
-    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) if it is not a regular file with one name that belongs to this
-    /// user and that only this user may write to.
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) if it is not a regular file with one name. In a private folder,
+    /// it must also belong to this user, and only this user may have the right to write to it.
     pub fn read(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         self.handle.read(name.as_ref())
     }
 
-    /// Creates a file for reading and writing by this user only.
+    /// Creates a file. In a private folder, only this user may read and write it. In a shared folder, others may read it.
     ///
     /// # Errors
     ///

@@ -6,11 +6,11 @@ use std::os::unix::fs::symlink;
 
 use private_files::{create_folder, create_new, create_numbered};
 
-use super::{Folder, mode};
+use super::{TestFolder, mode};
 
 #[test]
 fn new_file_is_private() {
-    let folder = Folder::new("new");
+    let folder = TestFolder::new("new");
     let path = folder.0.join("recording");
     create_new(&path).unwrap().write_all(b"secret").unwrap();
     assert_eq!((mode(&path), fs::read(&path).unwrap()), (0o600, b"secret".to_vec()));
@@ -20,7 +20,7 @@ fn new_file_is_private() {
 
 #[test]
 fn links_are_not_followed() {
-    let folder = Folder::new("links");
+    let folder = TestFolder::new("links");
     let treasure = folder.0.join("treasure");
     fs::write(&treasure, "precious").unwrap();
     for (name, target) in [("link", "treasure"), ("dangling", "absent")] {
@@ -34,7 +34,7 @@ fn links_are_not_followed() {
 
 #[test]
 fn numbered_files_skip_names_in_use() {
-    let folder = Folder::new("numbered");
+    let folder = TestFolder::new("numbered");
     symlink("absent", folder.0.join("tally-7.json")).unwrap();
     fs::write(folder.0.join("tally-7-2.json"), "old").unwrap();
     let (path, mut file) = create_numbered(&folder.0, "tally-7", "json").unwrap();
@@ -47,7 +47,7 @@ fn numbered_files_skip_names_in_use() {
 
 #[test]
 fn new_folders_are_private() {
-    let folder = Folder::new("folders");
+    let folder = TestFolder::new("folders");
     let path = folder.0.join("a/b");
     create_folder(&path).unwrap();
     create_folder(&path).unwrap();

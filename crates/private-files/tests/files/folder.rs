@@ -5,16 +5,16 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use private_files::{PathError, PrivateFolder, UNFINISHED};
+use private_files::{Folder, PathError, UNFINISHED};
 use recorded_messages::assert_message;
 
-use super::{Folder, OTHER, give_away, mode, set_mode};
+use super::{OTHER, TestFolder, give_away, mode, set_mode};
 
 #[test]
 fn created_for_this_user_only() {
-    let folder = Folder::new("created");
+    let folder = TestFolder::new("created");
     let path = folder.0.join("a/b");
-    let private = PrivateFolder::open(&path).unwrap();
+    let private = Folder::private(&path).unwrap();
     assert_eq!((private.path(), mode(&folder.0.join("a")), mode(&path)), (&*path, 0o700, 0o700));
     let mut file = private.create_new("file").unwrap();
     file.write_all(b"text").unwrap();
@@ -23,17 +23,17 @@ fn created_for_this_user_only() {
     // The folder may have been opened to readers, but not to writers.
     set_mode(&path, 0o755);
     let mut text = String::new();
-    PrivateFolder::open(&path).unwrap().read("file").unwrap().read_to_string(&mut text).unwrap();
+    Folder::private(&path).unwrap().read("file").unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "text");
 }
 
 #[test]
 fn writable_by_others() {
-    let folder = Folder::new("writable");
+    let folder = TestFolder::new("writable");
     let path = folder.folder("open", 0o777);
     for bits in [0o777, 0o1777, 0o770, 0o702] {
         set_mode(&path, bits);
-        let error = PrivateFolder::open(&path).unwrap_err();
+        let error = Folder::private(&path).unwrap_err();
         assert!(matches!(&error, PathError::NotPrivate { path: found, mode } if *found == path && *mode == bits));
         if bits == 0o777 {
             assert_message!(
@@ -45,36 +45,36 @@ fn writable_by_others() {
     }
     set_mode(&path, 0o700);
     set_mode(&folder.0, 0o775);
-    let error = PrivateFolder::open(&path).unwrap_err();
+    let error = Folder::private(&path).unwrap_err();
     assert!(matches!(&error, PathError::Writable { path, mode: 0o775 } if *path == folder.0));
     assert_message!("folder", "writable ancestor", error.to_string().replace(&*folder.0.to_string_lossy(), "FOLDER"));
     set_mode(&folder.0, 0o1777);
-    PrivateFolder::open(&path).unwrap();
+    Folder::private(&path).unwrap();
 }
 
 #[test]
 fn owned_by_other_user() {
-    let folder = Folder::new("owned");
+    let folder = TestFolder::new("owned");
     let parent = folder.folder("parent", 0o755);
     let path = parent.join("cache");
-    PrivateFolder::open(&path).unwrap();
+    Folder::private(&path).unwrap();
     if !give_away(&parent, "folder::owned_by_other_user") {
         return;
     }
-    let error = PrivateFolder::open(&path).unwrap_err();
+    let error = Folder::private(&path).unwrap_err();
     assert!(matches!(error, PathError::Owner { path, owner: OTHER, .. } if path == parent));
     let other = folder.folder("other", 0o700);
     assert!(give_away(&other, ""));
-    let error = PrivateFolder::open(&other).unwrap_err();
+    let error = Folder::private(&other).unwrap_err();
     assert!(matches!(error, PathError::Owner { path, owner: OTHER, .. } if path == other));
 }
 
 /// The folder stays the one that was checked, even if another folder gets its path.
 #[test]
 fn replaced_after_open() {
-    let folder = Folder::new("replaced");
+    let folder = TestFolder::new("replaced");
     let path = folder.0.join("cache");
-    let private = PrivateFolder::open(&path).unwrap();
+    let private = Folder::private(&path).unwrap();
     private.create_new("file").unwrap().write_all(b"mine").unwrap();
     fs::rename(&path, folder.0.join("moved")).unwrap();
     fs::create_dir(&path).unwrap();
@@ -91,9 +91,9 @@ fn replaced_after_open() {
 
 #[test]
 fn prepared_files_are_rejected() {
-    let folder = Folder::new("prepared");
+    let folder = TestFolder::new("prepared");
     let path = folder.0.join("cache");
-    let private = PrivateFolder::open(&path).unwrap();
+    let private = Folder::private(&path).unwrap();
     let treasure = folder.0.join("treasure");
     fs::write(&treasure, "precious").unwrap();
     symlink(&treasure, path.join("link")).unwrap();
@@ -105,7 +105,7 @@ fn prepared_files_are_rejected() {
         fs::write(path.join(name), "planted").unwrap();
         set_mode(&path.join(name), mode);
     }
-    let mut names = vec!["link", "dangling", "hard", "pipe", "group", "all"];
+    let mut names = vec!["link", "dangling", "hard", "pipe", "group", "all", "folder"];
     fs::write(path.join("other"), "planted").unwrap();
     if give_away(&path.join("other"), "folder::prepared_files_are_rejected (part)") {
         names.push("other");
@@ -117,7 +117,7 @@ fn prepared_files_are_rejected() {
         assert_eq!(private.open_or_create(name).unwrap_err().kind(), ErrorKind::PermissionDenied);
         assert!(private.touch(name).is_err());
     }
-    assert!(private.read("folder").is_err() && private.remove("folder").is_err());
+    assert!(private.remove("folder").is_err());
     for name in ["", ".", "..", "../treasure", "folder/x"] {
         assert_eq!(private.read(name).unwrap_err().kind(), ErrorKind::InvalidInput, "{name}");
     }
@@ -131,8 +131,8 @@ fn prepared_files_are_rejected() {
 
 #[test]
 fn failed_replacement_leaves_old_file() {
-    let folder = Folder::new("failed");
-    let private = PrivateFolder::open(&folder.0.join("x")).unwrap();
+    let folder = TestFolder::new("failed");
+    let private = Folder::private(&folder.0.join("x")).unwrap();
     private.replace("file", |file| file.write_all(b"old")).unwrap();
     let failed = private.replace("file", |file| {
         file.write_all(b"new")?;

@@ -5,13 +5,13 @@ use std::process::{Command, Stdio};
 
 use private_files::UserKey;
 
-use super::{Folder, mode, set_mode};
+use super::{TestFolder, mode, set_mode};
 
 const FILE: &str = "file-key";
 
 #[test]
 fn created_once() {
-    let folder = Folder::new("key");
+    let folder = TestFolder::new("key");
     let tag = UserKey::in_folder(&folder.0).unwrap().sign("x", &[b"text"]);
     let path = folder.0.join(FILE);
     assert_eq!((mode(&path), fs::read(&path).unwrap().len()), (0o600, 32));
@@ -24,7 +24,7 @@ fn created_once() {
 /// The expected value is from Python's `hmac`.
 #[test]
 fn signature_is_hmac_sha256() {
-    let folder = Folder::new("vector");
+    let folder = TestFolder::new("vector");
     let bytes: Vec<u8> = (0..32).collect();
     fs::write(folder.0.join(FILE), bytes).unwrap();
     set_mode(&folder.0.join(FILE), 0o600);
@@ -35,7 +35,7 @@ fn signature_is_hmac_sha256() {
 
 #[test]
 fn unsafe_or_damaged_key_is_replaced() {
-    let folder = Folder::new("damaged");
+    let folder = TestFolder::new("damaged");
     let path = folder.0.join(FILE);
     for (bytes, bits) in [(32, 0o640), (32, 0o604), (32, 0o660), (31, 0o600), (33, 0o600), (0, 0o600)] {
         fs::write(&path, vec![7; bytes]).unwrap();
@@ -58,7 +58,7 @@ fn process_of_race() {
 
 #[test]
 fn racing_processes_agree() {
-    let folder = Folder::new("race");
+    let folder = TestFolder::new("race");
     for round in 0..5 {
         let key = folder.0.join(round.to_string());
         let processes: Vec<_> = (0..8)

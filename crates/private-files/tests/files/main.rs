@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 const OTHER: u32 = 65534;
 
 /// An empty folder of this user, which is removed at the end of a test.
-struct Folder(PathBuf);
+struct TestFolder(PathBuf);
 
-impl Folder {
+impl TestFolder {
     fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("private-files-{test}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -36,7 +36,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

@@ -8,11 +8,11 @@ use std::path::Path;
 use private_files::{PathError, trusted};
 use recorded_messages::assert_message;
 
-use super::{Folder, OTHER, give_away, is_root, set_mode};
+use super::{OTHER, TestFolder, give_away, is_root, set_mode};
 
 /// Returns the folder of a test whose ancestors only root controls, or reports that the test is skipped.
-fn folder_of_root(test: &str) -> Option<Folder> {
-    let folder = Folder::new(test);
+fn folder_of_root(test: &str) -> Option<TestFolder> {
+    let folder = TestFolder::new(test);
     match trusted(&folder.0) {
         Ok(path) => {
             assert_eq!(path, folder.0);
@@ -28,8 +28,8 @@ fn folder_of_root(test: &str) -> Option<Folder> {
 
 #[test]
 fn missing_path() {
-    let error = trusted(Path::new("/nonexistent/file")).unwrap_err();
-    assert!(error.is_not_found() && error.path() == "/nonexistent", "{error}");
+    let error = trusted(Path::new("/etc/private-files-missing/file")).unwrap_err();
+    assert!(error.is_not_found() && error.path() == "/etc/private-files-missing", "{error}");
     let error = trusted(Path::new("/etc/passwd/file")).unwrap_err();
     assert!(matches!(error, PathError::Io { error, .. } if error.kind() == ErrorKind::NotADirectory));
 }
