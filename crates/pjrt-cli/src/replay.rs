@@ -60,7 +60,10 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let (progress, (send, receive)) = (Progress::default(), channel());
     let worker = (args.clone(), progress.clone());
     // A call that never returns cannot be stopped. The process ends while the thread still waits for the call.
-    std::thread::spawn(move || send.send(repeat(&worker.0, worker.1)));
+    std::thread::spawn(move || {
+        // Sending fails only if the command has ended because of its time limit.
+        let _ = send.send(repeat(&worker.0, worker.1));
+    });
     let mut last = (progress.step(), Instant::now());
     let report = loop {
         match receive.recv_timeout(PAUSE) {

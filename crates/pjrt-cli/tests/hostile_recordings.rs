@@ -18,7 +18,7 @@ use recordings::{Recording, bytes};
 
 mod recordings;
 
-/// Address space of a command in KiB. The command itself needs about a fourth of it.
+/// Address space of a command in KiB. The command itself needs about 256 MiB of it.
 const MEMORY: u32 = 1 << 20;
 
 /// Runs `pjrt` with limited memory.
