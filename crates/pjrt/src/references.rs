@@ -80,8 +80,8 @@ impl References {
         taken
     }
 
-    /// Removes a reference. Calls `release` to release the plugin's reference, if this is the last reference, and returns
-    /// its result.
+    /// Removes a reference. If this is the last reference, calls `release` to release the plugin's reference, and
+    /// returns its result.
     pub(crate) fn remove<R>(&self, holder: Holder, release: impl FnOnce() -> R) -> Option<R> {
         let mut count = holder.unit();
         loop {
