@@ -63,6 +63,24 @@ impl UnknownFields {
         Fields(&self.build).filter(|field| field.number == number).last().map(|field| field.value)
     }
 
+    /// Returns the values of an integer field of XLA's `DebugOptions`, in the order of their bytes. Decoders merge all
+    /// occurrences of the message and use the last value. Returns `None` if the bytes of the message are not fields that
+    /// this SDK can read.
+    #[must_use]
+    pub fn debug_option(&self, number: u64) -> Option<Vec<i64>> {
+        let mut values = Vec::new();
+        for options in Fields(&self.build).filter(|field| field.number == DEBUG_OPTIONS) {
+            let mut fields = Fields(options.value);
+            for field in fields.by_ref().filter(|field| field.number == number) {
+                values.push(varint(field.value)?.0.cast_signed());
+            }
+            if !fields.0.is_empty() {
+                return None;
+            }
+        }
+        Some(values)
+    }
+
     /// Returns XLA's serialized `DebugOptions`, for backends that are built on XLA.
     #[must_use]
     pub fn debug_options(&self) -> Option<&[u8]> {
@@ -146,6 +164,22 @@ mod tests {
         assert_eq!(again, bytes);
         assert_eq!(format!("{unknown:?}"), "UnknownFields { options: [11, 12, 13, 14, 14], build: [] }");
         assert!(UnknownFields::default().is_empty() && !unknown.is_empty());
+    }
+
+    #[test]
+    fn integers_of_debug_options() {
+        // Two occurrences of `executable_build_options` with `debug_options`, whose field 323 is -1, 7 and 2.
+        let minus_one = [0x98, 0x14, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
+        let mut bytes = vec![0x1a, 17, 0x1a, 15];
+        bytes.extend(minus_one);
+        bytes.extend([0x98, 0x14, 7, 0x1a, 5, 0x1a, 3, 0x98, 0x14, 2]);
+        let unknown = UnknownFields::of(&bytes);
+        assert_eq!(unknown.debug_option(323), Some(vec![-1, 7, 2]));
+        assert_eq!(unknown.debug_option(293), Some(vec![]));
+        assert_eq!(UnknownFields::default().debug_option(323), Some(vec![]));
+        // A group, which decoders skip, and a text.
+        assert_eq!(UnknownFields::of(&[0x1a, 7, 0x1a, 5, 0x0b, 0x0c, 0x98, 0x14, 2]).debug_option(323), None);
+        assert_eq!(UnknownFields::of(&[0x1a, 6, 0x1a, 4, 0x9a, 0x14, 1, 0x80]).debug_option(323), None);
     }
 
     #[test]

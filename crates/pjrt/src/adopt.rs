@@ -177,7 +177,8 @@ pub struct AdoptedBuffer(ManuallyDrop<Buffer>);
 /// # Safety
 ///
 /// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client. Until the returned handle is
-/// dropped, other code does not destroy, delete or donate the buffer.
+/// dropped, other code does not destroy, delete or donate the buffer, take or release external references of it, or
+/// adopt it again.
 pub unsafe fn adopt_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<AdoptedBuffer, Error> {
     // SAFETY: A2 (adopted buffers): the buffer lives as long as the returned handle, which does not destroy it.
     unsafe { own_buffer(client, buffer) }.map(|buffer| AdoptedBuffer(ManuallyDrop::new(buffer)))

@@ -48,9 +48,7 @@ impl Client {
     ) -> Result<Buffer, Error> {
         type Function = slot::PJRT_Client_CreateViewOfDeviceBuffer;
         element::check_data(shape.element_type, self.api().version())?;
-        let size = shape
-            .host_size()
-            .ok_or_else(|| Error::invalid(format!("{shape} has negative extents or exceeds the address space")))?;
+        let size = element::host_size(shape)?;
         if address.is_null() && size > 0 {
             return Err(Error::invalid(format!("the address of a buffer of {shape} is null")));
         }

@@ -9,6 +9,7 @@ use pjrt_types::{ElementType, HostBufferSemantics, Shape};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
+use crate::element;
 use crate::error::Error;
 use crate::external_reference::Reference;
 use crate::references::Holder;
@@ -173,6 +174,7 @@ fn layout<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<(*const u8, Shape
         ))
     })?;
     let shape = Shape::new(ty, view.shape());
+    element::count(&shape)?;
     let size = ty.host_size();
     let strides = match view.is_compact() {
         Ok(true) => Vec::new(),

@@ -37,7 +37,7 @@ impl Buffer {
     #[doc(alias = "PJRT_Buffer_ToHostBuffer")]
     pub fn to_host<T: Element>(&self) -> Result<Vec<T>, Error> {
         let shape = self.typed_shape::<T>()?;
-        let len = elements(shape)?;
+        let len = element::count(shape)?;
         checked(self.fetch::<T::Bits>(len, 1)?)
     }
 
@@ -55,7 +55,7 @@ impl Buffer {
     /// still write to `data`. [`Buffer::to_host`] and [`Buffer::to_host_async`] return an error in this case.
     pub fn to_host_into<T: Element + AnyBitPattern>(&self, data: &mut [T]) -> Result<(), Error> {
         let shape = self.typed_shape::<T>()?;
-        let len = elements(shape)?;
+        let len = element::count(shape)?;
         if len != data.len() {
             return Err(Error::invalid(format!("{shape} has {len} elements, but the destination {}", data.len())));
         }
@@ -97,7 +97,7 @@ impl Buffer {
     /// The errors of [`Buffer::to_host`] apply, except that any element type is allowed.
     pub fn to_host_bytes(&self) -> Result<Vec<u8>, Error> {
         let shape = self.shape()?;
-        let size = shape.host_size().ok_or_else(|| too_large(shape))?;
+        let size = element::host_size(shape)?;
         let mut bytes = self.fetch::<u8>(size, shape.element_type.host_size())?;
         element::extend(shape.element_type, &mut bytes);
         Ok(bytes)
@@ -123,7 +123,7 @@ impl Buffer {
     where
         T::Bits: Send,
     {
-        let len = elements(self.typed_shape::<T>()?)?;
+        let len = element::count(self.typed_shape::<T>()?)?;
         let mut memory = zeroed::<T::Bits>(len);
         let (data, size) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice()));
         // SAFETY: `HostRead` keeps the memory until the event is ready. Moving the vector does not change the address
@@ -314,15 +314,6 @@ impl Order {
         layout.__bindgen_anon_1.tiled = tiled;
         layout
     }
-}
-
-fn too_large(shape: &Shape) -> Error {
-    Error::invalid(format!("{shape} has negative extents or exceeds the address space"))
-}
-
-pub(crate) fn elements(shape: &Shape) -> Result<usize, Error> {
-    // `host_size` checks that the size in bytes does not overflow.
-    shape.host_size().and(shape.num_elements()).ok_or_else(|| too_large(shape))
 }
 
 /// Returns a vector of `len` zeroed items. The operating system allocates the pages of a large vector lazily.

@@ -3,7 +3,8 @@
 use pjrt_types::{Element, Layout};
 
 use crate::buffer::Buffer;
-use crate::download::{checked, elements, zeroed};
+use crate::download::{checked, zeroed};
+use crate::element;
 use crate::error::{Error, ErrorKind};
 use crate::layout::{MemoryLayout, Reorder};
 
@@ -20,7 +21,7 @@ impl Buffer {
     /// The errors of [`Buffer::to_host`] apply. Also returns an error if the layout is tiled or does not fit the shape.
     pub fn to_host_with_layout<T: Element>(&self, layout: &Layout) -> Result<Vec<T>, Error> {
         let shape = self.typed_shape::<T>()?;
-        let len = elements(shape)?;
+        let len = element::count(shape)?;
         if !layout.tiles.is_empty() {
             return Err(Error::unsupported(format!("arrays on the host have no tiles, unlike the layout {layout}")));
         }

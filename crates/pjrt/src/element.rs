@@ -1,6 +1,6 @@
 //! The element types that each API version supports.
 
-use pjrt_types::{ApiVersion, Element, ElementType};
+use pjrt_types::{ApiVersion, Element, ElementType, Shape};
 
 use crate::error::Error;
 
@@ -23,6 +23,17 @@ pub(crate) fn check(ty: ElementType, plugin: ApiVersion) -> Result<(), Error> {
         return Err(Error::unsupported(message));
     }
     Ok(())
+}
+
+/// Returns the size of an array on the host in bytes, or an error that names its shape.
+pub(crate) fn host_size(shape: &Shape) -> Result<usize, Error> {
+    let too_large = || Error::invalid(format!("{shape} has negative extents or exceeds the address space"));
+    shape.host_size().ok_or_else(too_large)
+}
+
+/// Returns the number of elements of an array, or an error that names its shape if its size exceeds the address space.
+pub(crate) fn count(shape: &Shape) -> Result<usize, Error> {
+    host_size(shape).map(|_| shape.num_elements().unwrap_or_default())
 }
 
 /// Like [`check`], but also rejects tokens, which have no data.

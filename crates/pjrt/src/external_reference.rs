@@ -46,7 +46,8 @@ impl Buffer {
     /// # Errors
     ///
     /// Returns an error if the buffer's element type is not that of `T`, if the host cannot read the buffer's memory,
-    /// if the layout is not row-major, or if the operation that computes the contents fails.
+    /// if the layout is not row-major, if the extents other than 0 exceed the address space, or if the operation that
+    /// computes the contents fails.
     pub fn host_view<T: Element + AnyBitPattern>(&self) -> Result<HostView<'_, T>, Error> {
         type Function = slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer;
         let shape = self.shape()?;
@@ -70,15 +71,15 @@ impl Buffer {
         Ok(HostView { elements, shape, _reference: reference })
     }
 
-    /// Returns the number of elements. Returns an error if the layout is not row-major, if an extent is negative, or if
-    /// the buffer's memory is too small for the elements.
+    /// Returns the number of elements. Returns an error if the layout is not row-major, if an extent is negative, if the
+    /// shape exceeds the address space, or if the buffer's memory is too small for the elements.
     pub(crate) fn row_major_elements(&self, shape: &Shape) -> Result<usize, Error> {
         if let Some(layout) = self.non_default_layout() {
             return Err(Error::unsupported(format!(
                 "the buffer, {shape}, has the layout {layout}; copy it with to_host"
             )));
         }
-        let elements = shape.num_elements().ok_or_else(|| Error::invalid(format!("{shape} has negative extents")))?;
+        let elements = element::count(shape)?;
         let needed = elements.saturating_mul(shape.element_type.host_size());
         let size = self.on_device_size()?;
         if size < needed {
@@ -106,7 +107,7 @@ impl ExternalReference<'_> {
 
 impl fmt::Debug for ExternalReference<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExternalReference").field("buffer", &*self.0.buffer).finish()
+        f.debug_struct("ExternalReference").field("buffer", self.0.buffer).finish()
     }
 }
 

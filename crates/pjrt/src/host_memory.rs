@@ -124,10 +124,7 @@ impl Buffer {
     /// returns errors of the copy itself.
     pub fn to_host_bytes_async(&self) -> Result<HostReadInto<Vec<u8>>, Error> {
         let shape = self.shape()?;
-        let size = shape.host_size();
-        let size =
-            size.ok_or_else(|| Error::invalid(format!("{shape} has negative extents or exceeds the address space")));
-        self.to_host_into_async(bytemuck::allocation::zeroed_vec(size?))
+        self.to_host_into_async(bytemuck::allocation::zeroed_vec(element::host_size(shape)?))
     }
 }
 

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use pjrt_sys::*;
 use pjrt_types::{DeviceAssignment, hlo};
@@ -53,7 +53,7 @@ pub struct LoadedExecutable {
     /// at its first call.
     #[cfg(feature = "stablehlo")]
     described: OnceLock<Option<Vec<Parameter>>>,
-    deleted: AtomicBool,
+    is_deleted: bool,
     /// The program's name for tracing spans.
     traced_name: OnceLock<String>,
 }
@@ -93,7 +93,7 @@ impl LoadedExecutable {
             parameters,
             #[cfg(feature = "stablehlo")]
             described: OnceLock::new(),
-            deleted: AtomicBool::new(false),
+            is_deleted: false,
             traced_name: OnceLock::new(),
         })
     }
@@ -106,7 +106,7 @@ impl LoadedExecutable {
     /// Returns the handle for an operation on the loaded program, or an error if the program has been deleted.
     #[inline]
     pub(crate) fn live(&self) -> Result<&Handle<PJRT_LoadedExecutable, Arc<ClientInner>>, Error> {
-        if self.deleted.load(Ordering::Acquire) {
+        if self.is_deleted {
             return Err(Error::invalid("the executable has been deleted"));
         }
         Ok(&self.raw)
@@ -204,10 +204,20 @@ impl LoadedExecutable {
     }
 
     /// Frees the program's resources on its devices when the pending runs have ended. The executable can no longer run,
-    /// but it can still be queried and dropped.
+    /// but it can still be queried and dropped. Dropping it also frees its resources.
+    ///
+    /// No other thread may use the executable during the call, because XLA's GPU client removes its programs without a
+    /// lock. A shared executable can therefore only be dropped:
+    ///
+    /// ```compile_fail,E0596
+    /// # fn example(program: pjrt::LoadedExecutable) -> Result<(), pjrt::Error> {
+    /// let program = std::sync::Arc::new(program);
+    /// program.delete()
+    /// # }
+    /// ```
     #[doc(alias = "PJRT_LoadedExecutable_Delete")]
-    pub fn delete(&self) -> Result<(), Error> {
-        if self.deleted.swap(true, Ordering::AcqRel) {
+    pub fn delete(&mut self) -> Result<(), Error> {
+        if std::mem::replace(&mut self.is_deleted, true) {
             return Ok(());
         }
         self.raw.query::<slot::PJRT_LoadedExecutable_Delete>()
@@ -217,7 +227,7 @@ impl LoadedExecutable {
     #[doc(alias = "PJRT_LoadedExecutable_IsDeleted")]
     pub fn is_deleted(&self) -> Result<bool, Error> {
         // XLA's CPU plugins never report a deletion, so check the flag of this crate first.
-        if self.deleted.load(Ordering::Acquire) {
+        if self.is_deleted {
             return Ok(true);
         }
         self.raw.query::<slot::PJRT_LoadedExecutable_IsDeleted>()

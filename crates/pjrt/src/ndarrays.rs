@@ -63,7 +63,8 @@ impl<T: Element + AnyBitPattern> HostView<'_, T> {
         let dims: Vec<usize> =
             self.shape().dimensions.iter().map(|extent| usize::try_from(*extent).unwrap_or_default()).collect();
         let array = ArrayViewD::from_shape(IxDyn(&dims), self);
-        // `from_shape` cannot fail, because `host_view` checked that the number of elements matches the shape.
+        // `from_shape` cannot fail, because `host_view` checked that the number of elements matches the shape, and that
+        // the extents other than 0 do not exceed the address space.
         array.unwrap_or_else(|error| unreachable!("{}: {error}", self.shape()))
     }
 }

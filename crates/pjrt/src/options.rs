@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use pjrt_types::{CompileOptions, NamedValue, Value};
+use pjrt_types::{CompileOptions, NamedValue, OptionOverride, Value};
 
 use crate::error::Error;
 use crate::key_value::KeyValueStore;
@@ -158,6 +158,23 @@ const MAX_CPU_DEVICES: i64 = 4096;
 /// Name of the option for the number of devices in XLA's CPU plugins.
 const CPU_DEVICE_COUNT: &str = "cpu_device_count";
 
+/// A field of XLA's `DebugOptions` with numbers that end the process of XLA's CPU plugins.
+struct DebugOption {
+    name: &'static str,
+    /// The number of the field.
+    field: u64,
+    /// The largest accepted number. The smallest is 0.
+    max: i64,
+}
+
+const DEBUG_OPTIONS: [DebugOption; 2] = [
+    // XLA creates a vector of this length. The exception for a negative length is thrown through the C interface, and
+    // 2^31 - 1 parts take more than 20 GB.
+    DebugOption { name: "xla_cpu_parallel_codegen_split_count", field: 323, max: 1 << 16 },
+    // XLA creates a shape with this extent.
+    DebugOption { name: "xla_reduce_window_rewrite_base_length", field: 293, max: i64::MAX },
+];
+
 /// Serializes the options. Rejects values that would make XLA's plugins abort the process.
 pub(crate) fn encode(options: &CompileOptions) -> Result<Vec<u8>, Error> {
     check(options)?;
@@ -191,6 +208,14 @@ fn check(options: &CompileOptions) -> Result<(), Error> {
         let message = format!("{replicas} replicas of {partitions} partitions are more than {MAX_DEVICES} devices");
         return Err(Error::invalid(message));
     }
+    for DebugOption { name, field, max } in DEBUG_OPTIONS {
+        let overridden = options.env_option_overrides.get(name).and_then(integer);
+        overridden.map_or(Ok(()), |number| within(name, number, 0, max))?;
+        let Some(numbers) = options.unknown.debug_option(field) else {
+            return Err(Error::invalid("debug_options are not fields of a protobuf message that can be checked"));
+        };
+        numbers.into_iter().try_for_each(|number| within(name, number, 0, max))?;
+    }
     let Some(assignment) = &options.device_assignment else { return Ok(()) };
     let counts = [assignment.num_replicas(), assignment.num_partitions()].map(|count| i64::try_from(count).ok());
     if counts != [Some(replicas), Some(partitions)] {
@@ -203,6 +228,15 @@ fn check(options: &CompileOptions) -> Result<(), Error> {
     }
     let ids = assignment.devices().iter();
     ids.copied().try_for_each(|id| within("an id of device_assignment", id, 0, i64::from(i32::MAX)))
+}
+
+/// Returns the number that XLA reads from the value of an integer option. XLA rejects all other values.
+fn integer(value: &OptionOverride) -> Option<i64> {
+    match value {
+        OptionOverride::Int64(number) => Some(*number),
+        OptionOverride::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
 }
 
 /// Rejects a `cpu_device_count` that is not an integer or out of range, because XLA's CPU plugins would abort the
@@ -284,6 +318,56 @@ mod tests {
         // numbers of replicas and partitions are absent.
         let sent = CompileOptions::decode(&encode_raw(&[0x20, 1]).unwrap()).unwrap();
         assert!(sent.compile_portable_executable && sent.num_replicas == 1);
+    }
+
+    /// Returns encoded options in which a field of `DebugOptions` with a two-byte key has this number.
+    fn debug_option(key: [u8; 2], number: i64) -> Vec<u8> {
+        let mut field = key.to_vec();
+        let mut rest = number.cast_unsigned();
+        while rest >= 0x80 {
+            field.push(u8::try_from(rest & 0x7f).unwrap() | 0x80);
+            rest >>= 7;
+        }
+        field.push(u8::try_from(rest).unwrap());
+        let mut bytes = CompileOptions::default().encode();
+        let length = u8::try_from(field.len()).unwrap();
+        bytes.extend([0x1a, length + 2, 0x1a, length]);
+        bytes.extend(field);
+        bytes
+    }
+
+    /// Each way to pass an option checks its number: as an override, as a text, and as a field of `DebugOptions`.
+    #[test]
+    fn numbers_of_debug_options() {
+        let options = [
+            (
+                "xla_cpu_parallel_codegen_split_count",
+                [0x98, 0x14],
+                [0, 7, 1 << 16],
+                vec![-1, (1 << 16) + 1, u32::MAX.into()],
+            ),
+            ("xla_reduce_window_rewrite_base_length", [0xa8, 0x12], [0, 7, i64::MAX], vec![-1, i64::MIN]),
+        ];
+        for (name, key, good, bad) in options {
+            let with = |value: OptionOverride| encode(&CompileOptions::default().with_option_override(name, value));
+            for number in good {
+                with(number.into()).unwrap();
+                with(number.to_string().as_str().into()).unwrap();
+                encode_raw(&debug_option(key, number)).unwrap();
+            }
+            for number in bad {
+                let error = with(number.into()).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+                assert_message!("options::debug_options", format!("{name}={number}"), error);
+                assert_eq!(with(format!(" {number}").as_str().into()).unwrap_err().to_string(), error.to_string());
+                let raw = encode_raw(&debug_option(key, number)).unwrap_err();
+                assert_eq!(raw.to_string(), error.to_string());
+            }
+            // XLA rejects values that are not integers.
+            with("many".into()).unwrap();
+        }
+        let group = [0x1a, 4, 0x1a, 2, 0x0b, 0x0c];
+        assert_message!("options::debug_options", "a group", encode_raw(&group).unwrap_err());
     }
 
     #[test]

@@ -109,9 +109,7 @@ impl Client {
 
     pub(crate) fn check_new_buffer(&self, shape: &Shape, memory: &Memory) -> Result<(), Error> {
         element::check_data(shape.element_type, self.api().version())?;
-        if shape.host_size().is_none() {
-            return Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space")));
-        }
+        element::host_size(shape)?;
         if !Arc::ptr_eq(memory.handle().owner(), self.inner()) {
             return Err(Error::invalid("the memory belongs to another client"));
         }

@@ -55,7 +55,8 @@ impl References {
     /// Returns the error of `take`. The reference then does not exist.
     pub(crate) fn add(&self, holder: Holder, take: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let mut pause = Pause::default();
-        let mut count = self.0.load(Ordering::Relaxed);
+        // Most references are the only one. The first exchange returns the count if they are not.
+        let mut count = 0;
         loop {
             if count & CHANGING != 0 {
                 pause.pause();
@@ -79,10 +80,10 @@ impl References {
         taken
     }
 
-    /// Removes a reference. Calls `release` to release the plugin's reference, if this is the last reference, and returns
-    /// its result.
+    /// Removes a reference. If this is the last reference, calls `release` to release the plugin's reference, and
+    /// returns its result.
     pub(crate) fn remove<R>(&self, holder: Holder, release: impl FnOnce() -> R) -> Option<R> {
-        let mut count = self.0.load(Ordering::Relaxed);
+        let mut count = holder.unit();
         loop {
             // The bit `CHANGING` is not set, because a reference exists that is neither being taken nor released.
             let is_last = count == holder.unit();
@@ -140,7 +141,11 @@ mod tests {
 
     fn add(references: &References, holder: Holder) -> bool {
         let mut was_first = false;
-        references.add(holder, || Ok(was_first = true)).unwrap();
+        let take = || {
+            was_first = true;
+            Ok(())
+        };
+        references.add(holder, take).unwrap();
         was_first
     }
 
@@ -212,7 +217,11 @@ mod tests {
         };
         let thread = |holder| {
             for _ in 0..2000 {
-                references.add(holder, || Ok(call(&|| plugin.fetch_add(1, Ordering::Relaxed), 0))).unwrap();
+                let take = || {
+                    call(&|| plugin.fetch_add(1, Ordering::Relaxed), 0);
+                    Ok(())
+                };
+                references.add(holder, take).unwrap();
                 assert_eq!(plugin.load(Ordering::Relaxed), 1, "a reference exists");
                 references.remove(holder, || call(&|| plugin.fetch_sub(1, Ordering::Relaxed), 1));
             }

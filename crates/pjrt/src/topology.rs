@@ -219,9 +219,7 @@ impl TopologyDescription {
     ) -> Result<(Shape, Layout), Error> {
         type Function = slot::PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace;
         element::check_data(shape.element_type, self.0.api().version())?;
-        if shape.host_size().is_none() {
-            return Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space")));
-        }
+        element::host_size(shape)?;
         let layout = layout.map(|layout| MemoryLayout::new(layout, shape)).transpose()?;
         let layout = layout.as_ref().map(MemoryLayout::raw);
         let mut args = PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args::new();

@@ -127,9 +127,7 @@ impl AsyncHostToDeviceTransferManager {
         }
         for shape in shapes {
             element::check_data(shape.element_type, client.api().version())?;
-            if shape.host_size().is_none() {
-                return Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space")));
-            }
+            element::host_size(shape)?;
         }
         if !Arc::ptr_eq(memory.handle().owner(), client.inner()) {
             return Err(Error::invalid("the memory belongs to another client"));

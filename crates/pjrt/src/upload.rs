@@ -320,21 +320,19 @@ impl Client {
 /// elements.
 pub(crate) fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
     let shape = Shape::new(element::type_of::<T>(), dims);
-    match shape.num_elements() {
-        Some(expected) if expected == len => Ok(shape),
-        Some(expected) => Err(Error::invalid(format!("{shape} has {expected} elements, but the data has {len}"))),
-        None => Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space"))),
+    let expected = element::count(&shape)?;
+    if expected == len {
+        return Ok(shape);
     }
+    Err(Error::invalid(format!("{shape} has {expected} elements, but the data has {len}")))
 }
 
 pub(crate) fn check_bytes(len: usize, shape: &Shape) -> Result<(), Error> {
-    match shape.host_size() {
-        Some(expected) if expected == len => Ok(()),
-        Some(expected) => {
-            Err(Error::invalid(format!("{shape} has {expected} bytes on the host, but the data has {len}")))
-        }
-        None => Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space"))),
+    let expected = element::host_size(shape)?;
+    if expected == len {
+        return Ok(());
     }
+    Err(Error::invalid(format!("{shape} has {expected} bytes on the host, but the data has {len}")))
 }
 
 /// Converts `strides` from elements to bytes. `len` and `offset` count elements. Returns an error if the number of

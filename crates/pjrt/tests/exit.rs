@@ -356,6 +356,20 @@ mod limits {
         let program = Program::mlir(
             "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }".to_owned().into_bytes(),
         );
+        // XLA splits the compilation of this program, and rewrites its windows.
+        let scan = Program::mlir(
+            r#"func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+              %zero = stablehlo.constant dense<0.0> : tensor<f32>
+              %sums = "stablehlo.reduce_window"(%x, %zero) ({
+              ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+                %sum = stablehlo.add %a, %b : tensor<f32>
+                stablehlo.return %sum : tensor<f32>
+              }) {window_dimensions = array<i64: 1, 64>, window_strides = array<i64: 1, 1>,
+                  padding = dense<[[0, 0], [63, 0]]> : tensor<2x2xi64>}
+                : (tensor<64x64xf32>, tensor<f32>) -> tensor<64x64xf32>
+              return %sums : tensor<64x64xf32>
+            }"#,
+        );
         let options = CompileOptions::default;
         let assigned = |id| DeviceAssignment::new(1, 1, vec![id]).unwrap();
         for options in [
@@ -371,6 +385,26 @@ mod limits {
             println!("{:?}", answer.map(drop).map_err(|error| error.to_string()));
         }
         println!("{:?}", client.compile_with_raw_options(&program, &[0x20, 1]).map(drop));
+        // Numbers of XLA's debug options, as overrides and as the fields 323 and 293 of the encoded options.
+        let overridden = |name, number| options().with_option_override(name, number);
+        for name in ["xla_cpu_parallel_codegen_split_count", "xla_reduce_window_rewrite_base_length"] {
+            for number in [-1i64, i64::from(i32::MIN), 0, 1000] {
+                println!("{name}={number}");
+                println!("{:?}", client.compile(&scan, &overridden(name, number)).map(drop));
+                println!(
+                    "{:?}",
+                    client.compile(&scan, &options().with_option_override(name, number.to_string())).map(drop)
+                );
+            }
+        }
+        for key in [[0x98, 0x14], [0xa8, 0x12]] {
+            let mut bytes = options().encode();
+            bytes.extend([0x1a, 14, 0x1a, 12]);
+            bytes.extend(key);
+            bytes.extend([0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]);
+            println!("{key:?}");
+            println!("{:?}", client.compile_with_raw_options(&scan, &bytes).map(drop));
+        }
         println!("{:?}", client.default_device_assignment(1 << 20, 1).map(drop));
         println!("all were answered");
     }

@@ -431,7 +431,7 @@ impl Machine<'_> {
         object: u64,
     ) -> Result<(), String> {
         if function == "PJRT_LoadedExecutable_Delete" {
-            return self.state.executables.get(&object).map_or(Ok(()), |known| known.delete().map_err(text));
+            return self.state.executables.get_mut(&object).map_or(Ok(()), |known| known.delete().map_err(text));
         }
         self.read_now(reader, object);
         // A buffer that is not in the map was donated, so it is already deleted.

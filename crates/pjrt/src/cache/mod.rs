@@ -185,8 +185,6 @@ impl ExecutableCache {
     /// If reading or writing the directory fails, the call still returns the compiled program. [`Self::statistics`]
     /// counts such failures.
     ///
-    /// An executable that was [deleted](LoadedExecutable::delete) is compiled or loaded again.
-    ///
     /// # Errors
     ///
     /// The errors of [`Client::compile`] apply. Threads that wait for the same compilation get the same error.
@@ -197,8 +195,7 @@ impl ExecutableCache {
         options: &CompileOptions,
     ) -> Result<Arc<LoadedExecutable>, Error> {
         let key = self.environment(client).key(&self.salt, program, options);
-        let usable = |executable: &LoadedExecutable| !executable.is_deleted().unwrap_or(false);
-        let (result, shared) = self.slots.get_or_create((address(client), key), usable, || {
+        let (result, shared) = self.slots.get_or_create((address(client), key), || {
             let load = |directory: &Directory| self.load(directory, client, &key);
             if let Some(executable) = self.directory.as_ref().and_then(load) {
                 return Ok(executable);

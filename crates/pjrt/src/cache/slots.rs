@@ -102,23 +102,18 @@ impl Slots {
         Self { max, state: Mutex::default() }
     }
 
-    /// Returns the executable of `key`. Calls `create` if memory contains no executable of `key`, or if `usable`
-    /// rejects the executable in memory. The flag is `true` if the executable was in memory or if another thread called
-    /// `create` for it. For each key, `create` runs on one thread at a time.
+    /// Returns the executable of `key`. Calls `create` if memory contains no executable of `key`. The flag is `true` if
+    /// the executable was in memory or if another thread called `create` for it. For each key, `create` runs on one
+    /// thread at a time.
     pub(super) fn get_or_create(
         &self,
         key: SlotKey,
-        usable: impl Fn(&LoadedExecutable) -> bool,
         create: impl FnOnce() -> Result<LoadedExecutable, Error>,
     ) -> (Outcome, bool) {
         let running = loop {
             let found = self.lock().find(&key);
             if let Some(executable) = found {
-                if usable(&executable) {
-                    return (Ok(executable), true);
-                }
-                let removed = self.remove(&key, &executable);
-                drop(removed);
+                return (Ok(executable), true);
             }
             let other = {
                 let mut state = self.lock();
@@ -144,13 +139,6 @@ impl Slots {
         end.outcome = Some(outcome.clone());
         drop(end);
         (outcome, false)
-    }
-
-    /// Removes `executable` from memory, unless another executable has replaced it.
-    fn remove(&self, key: &SlotKey, executable: &Arc<LoadedExecutable>) -> Option<Ready> {
-        let mut state = self.lock();
-        let same = state.ready.get(key).is_some_and(|ready| Arc::ptr_eq(&ready.executable, executable));
-        if same { state.ready.remove(key) } else { None }
     }
 
     pub(super) fn clear(&self) {

@@ -104,7 +104,8 @@ impl Ffi {
     /// # Safety
     ///
     /// `data` points to a value of the type that the handlers of these runs expect. It stays valid until the context is
-    /// destroyed and the runs have ended. Any thread may use it.
+    /// destroyed and the runs have ended. Any thread may use it. During the call, no other thread adds data to the
+    /// context, and no run uses it.
     #[doc(alias = "PJRT_FFI_UserData_Add")]
     pub unsafe fn add_user_data(
         &self,

@@ -147,9 +147,7 @@ impl Layouts {
         if shape.element_type == ElementType::Token {
             return Err(Error::invalid("a token has no layout"));
         }
-        if shape.host_size().is_none() {
-            return Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space")));
-        }
+        element::host_size(shape)?;
         element::check(shape.element_type, self.0.plugin.api_version())
     }
 

@@ -109,14 +109,6 @@ fn key_covers_options_formats_and_clients() {
 }
 
 #[test]
-fn deleted_executables_are_compiled_again() {
-    let (client, cache) = (embedded(), ExecutableCache::in_memory());
-    compile(&cache, &client, 2).delete().unwrap();
-    compile(&cache, &client, 2);
-    check(&cache, &[("compilations", 2)]);
-}
-
-#[test]
 fn memory_drops_least_recently_used() {
     let client = embedded();
     let cache = ExecutableCache::in_memory().with_max_executables(2);

@@ -1,7 +1,11 @@
 //! Tests uploads and views of `ndarray` arrays on the embedded CPU device.
 
+#[cfg(feature = "dlpack")]
+use dlpark::ffi::DLManagedTensorVersioned;
 use ndarray::{Array, Array0, Array3, ArrayD, ArrayViewD, Axis, IxDyn, s};
-use pjrt::{Client, ClientOptions, Placement};
+use pjrt::{Buffer, Client, ClientOptions, Error, ErrorKind, Placement, Plugin, StaticApi};
+use pjrt_sys::*;
+use std::sync::Arc;
 
 fn client() -> Client {
     plugin_registry::open("cpu").unwrap().client(&ClientOptions::new()).unwrap()
@@ -31,4 +35,42 @@ fn arrays_of_all_strides_come_back() {
     round_trip(&client, array.index_axis(Axis(2), 3).broadcast([5, 2, 3]).unwrap().into_dyn());
     round_trip(&client, Array0::from_elem((), 7).view().into_dyn());
     round_trip(&client, ArrayD::<i32>::zeros(IxDyn(&[0, 3])).view());
+}
+
+static BEYOND_MEMORY: [i64; 3] = [1 << 40, 0, 1 << 40];
+
+unsafe extern "C" fn beyond_memory(args: *mut PJRT_Buffer_Dimensions_Args) -> *mut PJRT_Error {
+    // SAFETY: the caller passes valid arguments.
+    let args = unsafe { &mut *args };
+    (args.dims, args.num_dims) = (BEYOND_MEMORY.as_ptr(), BEYOND_MEMORY.len());
+    std::ptr::null_mut()
+}
+
+/// An empty array whose other extents exceed the address space has no strides, so it cannot be a view.
+#[test]
+fn shape_beyond_memory_is_an_error() {
+    #[track_caller]
+    fn named<T>(result: Result<T, Error>) {
+        let error = result.map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.message().contains("f32[1099511627776,0,1099511627776]"), "{error}");
+    }
+    let own = client();
+    // SAFETY: C1: the function table is readable for its size.
+    let mut table = unsafe { std::ptr::read(own.plugin().api().as_raw()) };
+    table.PJRT_Buffer_Dimensions = Some(beyond_memory);
+    // SAFETY: the table is that of the embedded device, and the replaced function returns an array that stays readable.
+    let plugin = Plugin::from_static(unsafe { StaticApi::new(Box::leak(Box::new(table))) }).unwrap();
+    let client = plugin.client(&ClientOptions::new()).unwrap();
+    let x: Arc<Buffer> = Arc::new(client.buffer_from_host::<f32>(&[], &[0]).unwrap());
+    assert_eq!(x.dimensions().unwrap(), BEYOND_MEMORY);
+    named(x.host_view::<f32>());
+    #[cfg(feature = "dlpack")]
+    named(x.to_dlpack::<DLManagedTensorVersioned>());
+    named(x.to_host::<f32>());
+    named(x.to_host_into::<f32>(&mut []));
+    named(x.to_host_async::<f32>());
+    named(x.to_host_array());
+    named(own.buffer_from_host::<f32>(&[], &BEYOND_MEMORY));
+    named(own.buffer_from_strided::<f32>(&[], 0, &BEYOND_MEMORY, &[0, 0, 0], Placement::Default));
 }

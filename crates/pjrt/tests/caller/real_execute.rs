@@ -308,7 +308,7 @@ fn metadata_is_an_answer_or_unsupported() {
             ok("clear", device.clear_memory_stats());
             ok("device attributes", device.attributes());
         }
-        let axpy = compile(client, AXPY);
+        let mut axpy = compile(client, AXPY);
         let executable = axpy.executable();
         ok("fingerprint", executable.fingerprint());
         ok("code size", executable.size_of_generated_code());

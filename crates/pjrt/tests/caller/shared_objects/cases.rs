@@ -8,7 +8,7 @@ use dlpark::versioned::Dlpack;
 use pjrt::extensions::{Layouts, MemoryDescriptions, RawBuffers, Shardings};
 use pjrt::{
     AsyncHostToDeviceTransferManager, Buffer, Client, CompileOptions, Device, DeviceDescription, ElementType, Error,
-    ErrorCode, ErrorKind, Event, ExecuteOptions, Executable, Input, LoadedExecutable, Memory, Program, Shape,
+    ErrorCode, ErrorKind, Event, Executable, ExecuteOptions, Input, LoadedExecutable, Memory, Program, Shape,
     TopologyDescription,
 };
 
@@ -218,7 +218,7 @@ fn event(client: &Client, time: Duration) {
 
 fn loaded_executable(client: &Client, time: Duration) {
     rounds(time, || {
-        let (program, x) = (compile(client, PROGRAM), upload(client));
+        let (mut program, x) = (compile(client, PROGRAM), upload(client));
         let donate = || {
             let y = client.buffer_from_host(&data(), &[1024])?;
             let run = program.execute_with([Input::Borrow(&x), Input::Donate(y)], &ExecuteOptions::new())?;
@@ -231,9 +231,14 @@ fn loaded_executable(client: &Client, time: Duration) {
             &|| program.logical_device_ids().map(drop),
             &|| program.device_assignment().map(drop),
             &|| program.is_deleted().map(|deleted| assert!(!deleted)),
-            &|| Ok(assert_eq!(program.parameters().map(<[_]>::len), Some(2))),
+            &|| {
+                assert_eq!(program.parameters().map(<[_]>::len), Some(2));
+                Ok(())
+            },
         ];
         share(&uses, 10, false);
+        program.delete().unwrap();
+        program.execute(&[&x, &x]).unwrap_err();
     });
 }
 
@@ -337,19 +342,21 @@ fn transfer_manager(client: &Client, time: Duration) {
     let memory = client.default_device().unwrap().default_memory().unwrap();
     let shapes = [Shape::new(ElementType::U8, [8]), Shape::new(ElementType::U8, [4])];
     rounds(time, || {
-        let manager: AsyncHostToDeviceTransferManager = match client
-            .create_buffers_for_async_host_to_device(&shapes, &memory)
-        {
-            Ok(manager) => manager,
-            Err(error) => return assert!(is_unsupported(&error), "{error}"),
-        };
+        let manager: AsyncHostToDeviceTransferManager =
+            match client.create_buffers_for_async_host_to_device(&shapes, &memory) {
+                Ok(manager) => manager,
+                Err(error) => return assert!(is_unsupported(&error), "{error}"),
+            };
         let sent = AtomicUsize::new(0);
         let send = || {
             let offset = sent.fetch_add(1, Ordering::SeqCst);
             manager.transfer_data(0, offset, vec![u8::try_from(offset).unwrap()])?.wait()
         };
         // Only one thread receives the second buffer.
-        let retrieve = || Ok(drop(manager.retrieve_buffer(1)));
+        let retrieve = || {
+            drop(manager.retrieve_buffer(1));
+            Ok(())
+        };
         let uses: [Use<'_>; 5] = [
             &send,
             &|| manager.buffer_size(0).map(|size| assert_eq!(size, 8)),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::real::{each_plugin, embedded};
 use cases::CASES;
-use pjrt::{Client, ClientOptions, Plugin};
+use pjrt::{Client, ClientOptions, Function, Plugin};
 
 /// Environment variable that holds the path of the plugin for a child process.
 const CHILD: &str = "PJRT_SHARED_OBJECTS_CHILD";
@@ -30,6 +30,16 @@ fn use_all(client: &Client) {
         case(client, time());
     }
     println!("all objects were used");
+}
+
+/// `docs/threads.md` classifies every function of `PJRT_Api`.
+#[test]
+fn every_function_has_a_rule() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/threads.md")).unwrap();
+    let names: Vec<&str> = page.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let main = Function::ALL.iter().filter(|function| function.extension().is_none());
+    let missing: Vec<_> = main.filter(|function| !names.contains(&&function.name()["PJRT_".len()..])).collect();
+    assert!(missing.is_empty(), "docs/threads.md lacks {missing:?}");
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! Tests that calls which supported plugins do not allow at the same time never overlap.
 //!
-//! The functions of the embedded device are replaced by functions that note which object they use. They pause meanwhile,
-//! so that calls which can overlap do.
+//! The functions of the embedded device are replaced by functions that note which object they use. They pause
+//! meanwhile, so that calls which can overlap do.
+
+#![allow(clippy::multiple_unsafe_ops_per_block, reason = "elements of a C array of arrays")]
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
