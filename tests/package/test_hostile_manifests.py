@@ -210,6 +210,7 @@ logging.basicConfig(level=logging.INFO)
 computed = float(jax.jit(lambda x: x + 1)(1.0))
 import pjrt_plugin_hostile as package
 from pjrt_plugin_hostile import jax_plugin
+jax_plugin.initialize()  # has no effect again
 print(json.dumps({
     "calls": calls,
     "variables": {name: value for name, value in os.environ.items() if before.get(name) != value and name not in OF_JAX},
