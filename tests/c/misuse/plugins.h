@@ -172,8 +172,8 @@ static void make_files(const char *folder) {
 }
 
 static void remove_files(const char *folder) {
-    for (int kind = FILES; kind < KINDS; ++kind) (void)remove(paths[kind]);
-    (void)rmdir(folder);
+    for (int kind = FILES; kind < KINDS; ++kind) (void)remove(paths[kind]); /* some paths have no file */
+    MUST(rmdir(folder) == 0);
 }
 
 /* Fills the tables from the table of the embedded device. */
