@@ -188,9 +188,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("text, says", REFUSED, ids=range(len(REFUSED)))
-def test_manifests_without_a_meaning_are_refused(text, says, tmp_path):
-    assert says in refusal(tmp_path, text)
+@pytest.mark.parametrize("text, part", REFUSED, ids=range(len(REFUSED)))
+def test_manifests_without_a_meaning_are_refused(text, part, tmp_path):
+    assert part in refusal(tmp_path, text)
 
 
 SEEN = """
