@@ -163,11 +163,12 @@ static void make_hostile_root(const char *folder) {
 
 static void remove_hostile_root(void) {
     static const char *const NAMES_IN_ROOT[] = {
-        "/pjrt/pjrt_plugin.json", "/pjrt/x/pjrt_plugin.json", "/pjrt/libpjrt_pipe.so", "/pjrt/x", "/pjrt", "", "/..", "/../..", "/../../.."};
+        "/usr/local/lib/pjrt/pjrt_plugin.json", "/usr/local/lib/pjrt/x/pjrt_plugin.json", "/usr/local/lib/pjrt/libpjrt_pipe.so",
+        "/usr/local/lib/pjrt/x", "/usr/local/lib/pjrt", "/usr/local/lib", "/usr/local", "/usr", ""};
     char name[5000];
     for (size_t i = 0; i < sizeof NAMES_IN_ROOT / sizeof *NAMES_IN_ROOT; ++i) {
-        snprintf(name, sizeof name, "%s/usr/local/lib%s", hostile_root, NAMES_IN_ROOT[i]);
-        (void)remove(name);
+        snprintf(name, sizeof name, "%s%s", hostile_root, NAMES_IN_ROOT[i]);
+        MUST(remove(name) == 0);
     }
 }
 

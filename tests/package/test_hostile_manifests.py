@@ -188,9 +188,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("text, says", REFUSED, ids=range(len(REFUSED)))
-def test_manifests_without_a_meaning_are_refused(text, says, tmp_path):
-    assert says in refusal(tmp_path, text)
+@pytest.mark.parametrize("text, part", REFUSED, ids=range(len(REFUSED)))
+def test_manifests_without_a_meaning_are_refused(text, part, tmp_path):
+    assert part in refusal(tmp_path, text)
 
 
 SEEN = """
@@ -210,6 +210,7 @@ logging.basicConfig(level=logging.INFO)
 computed = float(jax.jit(lambda x: x + 1)(1.0))
 import pjrt_plugin_hostile as package
 from pjrt_plugin_hostile import jax_plugin
+jax_plugin.initialize()  # has no effect again
 print(json.dumps({
     "calls": calls,
     "variables": {name: value for name, value in os.environ.items() if before.get(name) != value and name not in OF_JAX},

@@ -181,3 +181,22 @@ others = [name for name in ('jax', 'torch', 'numpy') if name in sys.modules]
 print(plugin.NAME, os.path.exists(plugin.library_path()), others)
 """
     assert torch_environment.output(code) == "pjrt_cpu True []\n"
+
+
+@pytest.mark.parametrize("setup", ["", "plugin.configure_single_process()", "plugin.configure_multiprocess(0, 1)"])
+def test_the_plan_is_applied_once(setup, torch_environment, make_wheel):
+    # Templates see the variables as they were before the plan set any.
+    rules = [
+        {"variable": "EXAMPLE_PATH", "value": "{env:EXAMPLE_PATH|'none'}+", "set": "override"},
+        {"variable": "EXAMPLE_NEW", "value": "1"},
+    ]
+    options = [{"name": "seen", "type": "string", "value": "{env:EXAMPLE_PATH}{env:EXAMPLE_NEW|'none'}"}]
+    process = {"environment": rules, "options": options}
+    torch_environment.install(make_wheel(CPU, name="example", process=process))
+    code = f"""{START}
+{setup}
+plugin.library_path()
+show(plugin.client_create_options(), variables('EXAMPLE_PATH', 'EXAMPLE_NEW'))
+"""
+    shown = json.loads(torch_environment.output(code, EXAMPLE_PATH="before"))
+    assert shown == [{"seen": "beforenone"}, ["before+", "1"]]

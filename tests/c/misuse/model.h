@@ -1,4 +1,4 @@
-/* What the library must know about the objects of the random calls: a small model of registries, plugins and leases. */
+/* A model of registries, plugins and leases, from which the random calls derive the results that the library must return. */
 #ifndef MISUSE_MODEL_H
 #define MISUSE_MODEL_H
 

@@ -119,7 +119,7 @@ static inline bool utf8(dp_string text) {
     return true;
 }
 
-/* Checks text that a function returned: it is UTF-8, and a NUL byte follows it. Absent text is allowed. */
+/* Checks that text which a function returned is UTF-8 and followed by a NUL byte. Accepts absent text. */
 static inline dp_string known(dp_string text) {
     if (text.data == NULL) {
         MUST(text.size == 0);

@@ -74,7 +74,7 @@ static uint32_t configure_planned(const dp_topology *topology, const dp_variable
     return answer(sink, user, DP_OK, plan);
 }
 
-/* What `supports` of SHARED does next. The first way is the only correct one. */
+/* The way in which `supports` of SHARED answers the next call. Only the first way is correct. */
 enum { RIGHT, GARBAGE, SILENT, TWICE, FOREIGN_CODE, TOO_LONG, NULL_TEXT, NOT_TEXT, FAILING, WAYS };
 static int way;
 
@@ -172,8 +172,8 @@ static void make_files(const char *folder) {
 }
 
 static void remove_files(const char *folder) {
-    for (int kind = FILES; kind < KINDS; ++kind) (void)remove(paths[kind]);
-    (void)rmdir(folder);
+    for (int kind = FILES; kind < KINDS; ++kind) (void)remove(paths[kind]); /* some paths have no file */
+    MUST(rmdir(folder) == 0);
 }
 
 /* Fills the tables from the table of the embedded device. */

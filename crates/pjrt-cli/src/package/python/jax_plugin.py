@@ -44,13 +44,12 @@ def initialize() -> None:
 def _register() -> None:
     from jax._src import xla_bridge
 
-    plan = MANIFEST.get("process", {})
-    resolved = process.resolve(plan, _topology())
-    # Variables that the plugin reads when it is loaded must be set now, because registration loads it.
-    resolved.apply()
     if NAME in getattr(xla_bridge, "_backend_factories", {}):
         logger.info("%s is registered with JAX already", NAME)
         return
+    resolved = process.resolve(MANIFEST.get("process", {}), _topology())
+    # Variables that the plugin reads when it is loaded must be set now, because registration loads it.
+    resolved.apply()
     typed = _attempt("the conversion of options to the plugin's types", _convert_options, xla_bridge)
     arguments: Dict[str, Any] = {
         "library_path": library_path(),

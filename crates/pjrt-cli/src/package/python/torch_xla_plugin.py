@@ -46,7 +46,7 @@ class Plugin(plugins.DevicePlugin):
             os.environ.setdefault(setting["variable"], setting["value"])
         for field in LEGACY["unhonoured"]:
             logger.info("%s for %s: PyTorch/XLA has no setting for it", field, NAME)
-        process.resolve(_PLAN, self._topology()).apply()
+        self._plan().apply()
         _read_any_device_name()
         return library_path()
 
@@ -70,7 +70,7 @@ class Plugin(plugins.DevicePlugin):
     def client_create_options(self) -> Dict[str, Any]:
         """The options for a client, in the types that the plugin takes. Queried after the library is loaded."""
         shutdown.register()
-        planned = process.resolve(_PLAN, self._topology()).options
+        planned = self._plan().options
         schema = MANIFEST.get("create_options", {})
         if any(option["name"] == "plain_platform_name" for option in schema.get("options", [])):
             # PyTorch/XLA names devices after the platform. Programs expect names such as `TPU:0`, and compare them with
@@ -85,11 +85,19 @@ class Plugin(plugins.DevicePlugin):
     # The position of this process, as PyTorch/XLA configured it. It belongs to the class, because PyTorch/XLA creates
     # an object for each name of the plugin, and may query a different object than it configured.
     _place: Optional[process.Topology] = None
+    # The plan for this place. It is resolved once, because templates refer to the variables as they were before.
+    _resolved: Optional[process.Resolved] = None
 
     def _configure(self, topology: process.Topology) -> None:
         Plugin._place = topology
         _read_any_device_name()
-        process.resolve(_PLAN, topology).apply()
+        Plugin._resolved = process.resolve(_PLAN, topology)
+        self._plan().apply()
+
+    def _plan(self) -> process.Resolved:
+        if Plugin._resolved is None:
+            Plugin._resolved = process.resolve(_PLAN, self._topology())
+        return Plugin._resolved
 
     def _topology(self) -> process.Topology:
         if self._place is None:
