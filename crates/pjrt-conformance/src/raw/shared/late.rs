@@ -177,7 +177,7 @@ pub(crate) const BUFFER_ERROR: Kind<Manager> = Kind {
     ..TRANSFER_MANAGER
 };
 
-/// Metadata is separate, because XLA's plugins throw an exception.
+/// Metadata is separate, because XLA's plugins throw an exception in `transfers.metadata.accepted`.
 pub(crate) const METADATA: Kind<Manager> = Kind {
     name: "shared.transfer_metadata",
     operations: &[operation!([PJRT_AsyncHostToDeviceTransferManager_AddMetadata], |on| {
