@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::cell::OnceCell;
 use std::fmt;
+use std::time::Duration;
 
 use pjrt::{
     Buffer, Client, ClientOptions, CompileOptions, Device, ElementType, Error, HostArray, LoadedExecutable, Memory,
@@ -39,11 +40,13 @@ pub(crate) struct Context {
     /// clients, and skips the cases that need one.
     blocked: Option<String>,
     pub(crate) seed: u64,
+    /// Minimum time for each case that calls functions from several threads in random order.
+    pub(crate) stress: Duration,
 }
 
 impl Context {
-    pub(crate) fn new(opened: Opened, seed: u64, blocked: Option<String>) -> Self {
-        Self { opened, client: OnceCell::new(), blocked, seed }
+    pub(crate) fn new(opened: Opened, seed: u64, stress: Duration, blocked: Option<String>) -> Self {
+        Self { opened, client: OnceCell::new(), blocked, seed, stress }
     }
 
     pub(crate) fn plugin(&self) -> &Plugin {
@@ -122,6 +125,13 @@ impl Context {
     pub(crate) fn add_one(&self, len: usize) -> Result<LoadedExecutable, Stop> {
         self.compile(&program::add_one(len))
     }
+}
+
+/// Returns the functions of an extension that the plugin lists.
+pub(crate) fn extension<E: pjrt::extensions::PluginExtension>(cx: &Context) -> Result<E, Stop> {
+    cx.plugin()
+        .extension::<E>()
+        .ok_or_else(|| Stop::Fail("the plugin lists the extension, but its table cannot be used".to_owned()))
 }
 
 /// Copies a buffer to the host with `PJRT_Buffer_ToHostBuffer`, even if the host could read the buffer's memory

@@ -47,3 +47,26 @@ pub(crate) fn unary(op: &str, from: &str, to: &str) -> String {
 pub(crate) fn binary(op: &str, ty: &str) -> String {
     main(&format!("%x: {ty}, %y: {ty}"), ty, &format!("  %z = stablehlo.{op} %x, %y : {ty}\n  return %z : {ty}"))
 }
+
+/// Number of `f32` elements that [`receiver`] receives.
+pub(crate) const VALUES: usize = 4;
+/// Id of the channel on which programs receive values from the host.
+pub(crate) const FROM_HOST: i64 = 6;
+
+/// Returns the text of the operation that receives a value from the host. As in the programs of frameworks, an
+/// attribute of the operation contains the name of the transfer.
+pub(crate) fn receive(token: &str) -> String {
+    format!(
+        "\"stablehlo.recv\"({token}) {{channel_handle = #stablehlo.channel_handle<handle = {FROM_HOST}, type = 3>, \
+         is_host_transfer = true, mhlo.frontend_attributes = {{_xla_host_transfer_rendezvous = \"from_host\"}}}} : \
+         (!stablehlo.token) -> (tensor<{VALUES}xf32>, !stablehlo.token)"
+    )
+}
+
+/// Returns a program that receives a value from the host, and returns the value.
+pub(crate) fn receiver() -> String {
+    let value = format!("tensor<{VALUES}xf32>");
+    let receive = receive("%t");
+    let body = format!("  %t = stablehlo.create_token : !stablehlo.token\n  %r:2 = {receive}\n  return %r#0 : {value}");
+    main("", &value, &body)
+}

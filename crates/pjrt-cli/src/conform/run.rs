@@ -32,6 +32,7 @@ pub(super) fn run(args: &Args, suite: &Suite, ids: &[String]) -> Result<Report, 
     settings.jobs = args.jobs.map_or(settings.jobs, usize::from);
     settings.time_limit = args.timeout;
     settings.seed = args.seed;
+    settings.stress = args.stress.unwrap_or_default();
     settings.repeats = args.repeats;
     settings.fail_fast = args.fail_fast;
     settings.filter.clone_from(&args.filter);

@@ -3,9 +3,8 @@
 use pjrt::extensions::{Ffi, GpuCustomCalls};
 use pjrt::{ExecuteContext, ExecuteOptions, Function, Input, LoadedExecutable, Value};
 
-use super::extensions::extension;
 use crate::case::Profiles;
-use crate::context::Context;
+use crate::context::{Context, extension};
 use crate::raw::{add_data, calls, compile_triton, found, register_counter, register_gpu_counter, register_reader};
 use crate::stop::Stop;
 use crate::suite::Suite;

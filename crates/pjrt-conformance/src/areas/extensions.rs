@@ -11,16 +11,10 @@ use pjrt::extensions::{
 use pjrt::{ElementType, ErrorCode, Shape};
 
 use crate::case::Profiles;
-use crate::context::{Context, floats};
+use crate::context::{extension, floats};
 use crate::raw::{ABI_VERSION_PROBES, write_raw};
 use crate::stop::Stop;
 use crate::suite::Suite;
-
-pub(super) fn extension<E: pjrt::extensions::PluginExtension>(cx: &Context) -> Result<E, Stop> {
-    cx.plugin()
-        .extension::<E>()
-        .ok_or_else(|| Stop::Fail("the plugin lists the extension, but its table cannot be used".to_owned()))
-}
 
 /// Parses the order of the dimensions from a layout such as `{1,0:T(8,128)}`.
 fn minor_to_major(text: &str) -> Result<Vec<usize>, Stop> {

@@ -7,14 +7,12 @@ use std::time::Duration;
 use pjrt::{CopyToDeviceStream, ErrorCode, ExecuteOptions, Input, LoadedExecutable};
 
 use crate::context::{Context, floats};
-use crate::program::main;
+use crate::program::{FROM_HOST, main, receive};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// Id of the channel on which programs send values to the host. `FROM_HOST` is the id of the channel for the opposite
-/// direction.
+/// Id of the channel on which programs send values to the host.
 const TO_HOST: i64 = 5;
-const FROM_HOST: i64 = 6;
 /// Type of the transferred values.
 const VALUE: &str = "tensor<4xf32>";
 /// Maximum time that a case waits for the plugin's callback.
@@ -30,15 +28,6 @@ fn send(value: &str, token: &str) -> String {
     )
 }
 
-/// Returns the text of the operation that receives a value from the host.
-fn receive(token: &str) -> String {
-    format!(
-        "\"stablehlo.recv\"({token}) {{channel_handle = #stablehlo.channel_handle<handle = {FROM_HOST}, type = 3>, \
-         is_host_transfer = true, mhlo.frontend_attributes = {{_xla_host_transfer_rendezvous = \"from_host\"}}}} : \
-         (!stablehlo.token) -> ({VALUE}, !stablehlo.token)"
-    )
-}
-
 /// Compiles a program that sends its argument to the host, and returns the argument.
 fn sender(cx: &Context) -> Result<LoadedExecutable, Stop> {
     let body =
@@ -48,11 +37,7 @@ fn sender(cx: &Context) -> Result<LoadedExecutable, Stop> {
 
 /// Compiles a program that receives a value from the host, and returns the value.
 fn receiver(cx: &Context) -> Result<LoadedExecutable, Stop> {
-    let body = format!(
-        "  %t = stablehlo.create_token : !stablehlo.token\n  %r:2 = {}\n  return %r#0 : {VALUE}",
-        receive("%t")
-    );
-    cx.compile(&main("", VALUE, &body))
+    cx.compile(&crate::program::receiver())
 }
 
 /// Compiles a program that receives a value from the host, sends the value back, and returns it.

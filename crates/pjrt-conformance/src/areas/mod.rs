@@ -17,6 +17,7 @@ mod numerics;
 mod processes;
 mod repeated_donation;
 mod serialization;
+mod threads;
 mod tpu_topology;
 mod transfers;
 
@@ -42,5 +43,6 @@ pub(crate) fn declare(suite: &mut Suite) {
     custom_calls::declare(suite);
     tpu_topology::declare(suite);
     numerics::declare(suite);
+    threads::declare(suite);
     processes::declare(suite);
 }

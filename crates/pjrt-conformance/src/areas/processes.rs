@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pjrt::{CompileOptions, ErrorCode, ExecuteOptions, Input};
+use pjrt::{CompileOptions, ErrorCode};
 
 use crate::case::{Exit, Profiles};
 use crate::context::{Context, floats};
@@ -13,127 +13,10 @@ use crate::stop::Stop;
 use crate::suite::Suite;
 
 pub(crate) fn declare(suite: &mut Suite) {
-    threads(suite);
     leaks(suite);
     teardown(suite);
     limits(suite);
     state(suite);
-}
-
-/// Calls `run` once with each index below `count`, each time on a separate thread. If several calls fail, returns the
-/// failure of the call with the lowest index.
-fn on_threads(count: usize, run: impl Fn(usize) -> Result<(), Stop> + Sync) -> Result<(), Stop> {
-    std::thread::scope(|scope| {
-        let run = &run;
-        let threads: Vec<_> = (0..count).map(|at| scope.spawn(move || run(at))).collect();
-        let results: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
-        for result in results {
-            result.map_err(|_| Stop::Fail("a thread panicked".to_owned()))??;
-        }
-        Ok(())
-    })
-}
-
-fn threads(suite: &mut Suite) {
-    let clause = "PJRT: all functions may be called from several threads at the same time";
-    for count in [2usize, 8, 32] {
-        suite
-            .case(
-                format!("threads.execute.one_program[threads={count}]"),
-                clause,
-                "servers run one program from many threads",
-            )
-            .profiles(Profiles::FRAMEWORKS)
-            .check(move |cx| {
-                let executable = cx.add_one(64)?;
-                let client = cx.client()?.clone();
-                on_threads(count, |at| {
-                    for round in 0..20u8 {
-                        let value = f32::from(u8::try_from(at).unwrap_or(0)) * 100.0 + f32::from(round);
-                        let input = client.buffer_from_host(&[value; 64], &[64])?;
-                        let outputs = executable.execute(&[&input])?;
-                        ensure!(floats(&outputs[0])? == [value + 1.0; 64], "thread {at} received another result");
-                    }
-                    Ok(())
-                })
-            });
-    }
-    suite
-        .case("threads.compile.different_programs", clause, "servers compile from many threads")
-        .profiles(Profiles::FRAMEWORKS)
-        .check(|cx| {
-            let programs: Vec<_> = (1..=8)
-                .map(|len| crate::program::for_plugin(&crate::program::add_one(len), cx.plugin()))
-                .collect::<Result<_, _>>()?;
-            let client = cx.client()?.clone();
-            on_threads(8, |at| {
-                let executable = client.compile(&programs[at], &CompileOptions::default())?;
-                let input = client.buffer_from_host(&vec![1.0f32; at + 1], &[i64::try_from(at + 1).unwrap_or(0)])?;
-                ensure!(
-                    floats(&executable.execute(&[&input])?[0])? == vec![2.0; at + 1],
-                    "thread {at} received another result"
-                );
-                Ok(())
-            })
-        });
-    suite
-        .case("threads.donate.while_used", clause, "one thread may donate an array that others read")
-        .profiles(Profiles::FULL)
-        .check(|cx| {
-            let executable = cx.compile(
-                "func.func public @main(%x: tensor<64xf32> {tf.aliasing_output = 0 : i32}) -> tensor<64xf32> {
-  %y = stablehlo.add %x, %x : tensor<64xf32>
-  return %y : tensor<64xf32>
-}",
-            )?;
-            let client = cx.client()?.clone();
-            on_threads(4, |_| {
-                for _ in 0..25 {
-                    let input = client.buffer_from_host(&[1.0f32; 64], &[64])?;
-                    let read = input.to_host_async::<f32>()?;
-                    let run = executable.execute_with([Input::Donate(input)], &ExecuteOptions::new())?;
-                    ensure!(
-                        read.wait()? == [1.0; 64] && floats(&run.outputs[0])? == [2.0; 64],
-                        "a donated array was read after it changed"
-                    );
-                }
-                Ok(())
-            })
-        });
-    suite
-        .case("threads.transfer.parallel_uploads", clause, "data loaders upload from many threads")
-        .profiles(Profiles::FRAMEWORKS)
-        .check(|cx| {
-            let client = cx.client()?.clone();
-            on_threads(8, |at| {
-                let value = f32::from(u8::try_from(at).unwrap_or(0));
-                for len in [1usize, 1000, 50_000] {
-                    let buffer = client.buffer_from_host(&vec![value; len], &[i64::try_from(len).unwrap_or(0)])?;
-                    ensure!(floats(&buffer)?.iter().all(|found| *found == value), "thread {at} received other data");
-                }
-                Ok(())
-            })
-        });
-    suite
-        .case(
-            "threads.order.results_of_one_thread",
-            "PJRT: runs of one thread on one device see the results of earlier ones",
-            "training loops depend on it",
-        )
-        .profiles(Profiles::MINIMAL)
-        .check(|cx| {
-            let executable = cx.add_one(1)?;
-            let mut buffer = cx.floats(&[0.0])?;
-            for _ in 0..200 {
-                buffer = executable
-                    .execute(&[&buffer])?
-                    .into_iter()
-                    .next()
-                    .ok_or_else(|| Stop::Fail("the run has no output".to_owned()))?;
-            }
-            ensure_eq!(floats(&buffer)?, vec![200.0], "result of 200 runs in a row");
-            Ok(())
-        });
 }
 
 /// Returns the resident memory of this process in bytes.

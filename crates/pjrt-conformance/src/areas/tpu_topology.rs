@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use pjrt::TopologyDescription;
 use pjrt::extensions::TpuTopology;
 
-use super::extensions::extension;
-use crate::context::Context;
+use crate::context::{Context, extension};
 use crate::stop::Stop;
 use crate::suite::Suite;
 

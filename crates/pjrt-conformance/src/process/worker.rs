@@ -1,7 +1,7 @@
 //! The process that loads the plugin and runs cases.
 
 use std::io::Read;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -26,6 +26,8 @@ pub(crate) struct Request {
     pub(crate) cases: Vec<String>,
     /// Seed for the pseudo-random data of cases.
     pub(crate) seed: u64,
+    /// Minimum time for each case that calls functions from several threads in random order.
+    pub(crate) stress: Duration,
     /// The reason why earlier processes failed to create a client. If it is present, the worker skips the cases that
     /// need a client.
     pub(crate) no_client: Option<String>,
@@ -59,7 +61,7 @@ pub fn run(parent: u32, open: &Opener<'_>) -> Result<(), String> {
 }
 
 fn run_cases(suite: &Suite, request: &Request, opened: Opened) {
-    let context = Context::new(opened, request.seed, request.no_client.clone());
+    let context = Context::new(opened, request.seed, request.stress, request.no_client.clone());
     for id in &request.cases {
         let Some(case) = suite.find(id) else {
             tell(&json!({ "begin": id }));

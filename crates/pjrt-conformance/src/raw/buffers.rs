@@ -263,7 +263,7 @@ pub(crate) fn execute_keeping(
 
 /// Sets the field `struct_size` to the size that the struct has in the API version with this minor number. Some plugins
 /// accept only the size of their own version.
-fn set_size<T: AbiStruct>(args: &mut T, minor: i32) {
+pub(super) fn set_size<T: AbiStruct>(args: &mut T, minor: i32) {
     let size = T::size_at(u32::try_from(minor).unwrap_or(0));
     // SAFETY: `AbiStruct`: the struct begins with its size.
     unsafe { std::ptr::from_mut(args).cast::<usize>().write(size) };

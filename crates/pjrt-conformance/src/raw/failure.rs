@@ -21,6 +21,11 @@ pub(crate) struct Failure {
     error: NonNull<PJRT_Error>,
 }
 
+// SAFETY: C4 (threads): functions may be called on any thread, and an error may be destroyed on another thread.
+unsafe impl Send for Failure {}
+// SAFETY: C4 (threads): several threads may use one object at the same time, except while it is destroyed.
+unsafe impl Sync for Failure {}
+
 impl Failure {
     /// Takes ownership of an error object.
     ///
@@ -145,7 +150,7 @@ pub(super) fn called<T>(result: Option<T>, function: &str) -> Result<T, Stop> {
 }
 
 /// Copies a string that the plugin owns.
-fn text(data: *const c_char, len: usize) -> String {
+pub(super) fn text(data: *const c_char, len: usize) -> String {
     String::from_utf8_lossy(&bytes(data, len)).into_owned()
 }
 

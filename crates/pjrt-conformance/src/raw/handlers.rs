@@ -60,7 +60,7 @@ struct Api {
 
 /// The first fields of `XLA_FFI_CallFrame`.
 #[repr(C)]
-struct Frame {
+pub(super) struct Frame {
     struct_size: usize,
     extension_start: *mut Extension,
     api: *const Api,
@@ -125,7 +125,7 @@ unsafe fn execution<'a>(frame: *mut Frame) -> Option<&'a Frame> {
 }
 
 /// An `XLA_FFI_Handler` that counts its calls in the execution stage.
-unsafe extern "C" fn count(frame: *mut Frame) -> *mut c_void {
+pub(super) unsafe extern "C" fn count(frame: *mut Frame) -> *mut c_void {
     // SAFETY: C11 (callbacks of an extension): the plugin calls the handler with a frame.
     if unsafe { execution(frame) }.is_some() {
         CALLS.fetch_add(1, SeqCst);
@@ -168,7 +168,7 @@ fn pointer(function: *mut c_void) -> Result<NonNull<c_void>, Stop> {
 }
 
 /// Returns the platform name under which handlers for a client's platform are registered.
-fn platform(client: &Client) -> Result<String, Stop> {
+pub(super) fn platform(client: &Client) -> Result<String, Stop> {
     let name = client.platform_name()?;
     // XLA's CPU plugins register handlers for the platform `Host`.
     Ok(if name == "cpu" { "Host".to_owned() } else { name })

@@ -10,6 +10,7 @@ mod events;
 mod failure;
 mod handlers;
 mod objects;
+pub(crate) mod shared;
 mod sizes;
 mod table;
 mod triton;

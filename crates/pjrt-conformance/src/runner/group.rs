@@ -113,6 +113,7 @@ pub(super) fn run(
         state: State::Stage("start".to_owned(), Instant::now()),
         done: 0,
         end: GroupEnd::default(),
+        held: None,
         ended: None,
         timed_out: false,
         stopped: false,
@@ -152,6 +153,9 @@ struct Watch<'a> {
     /// Number of cases that have a result.
     done: usize,
     end: GroupEnd,
+    /// The result of an isolated case, until its worker has ended. If the worker fails after the case, for example
+    /// because the case damaged its memory, the case has crashed.
+    held: Option<RawResult>,
     /// Description of the worker's exit status, and whether the status is a success.
     ended: Option<(String, bool)>,
     timed_out: bool,
@@ -205,7 +209,12 @@ impl Watch<'_> {
         } else if let Some(id) = line["end"].as_str() {
             let outcome = line["outcome"].as_str().and_then(|name| name.parse().ok()).unwrap_or(Outcome::Fail);
             let reason = line["reason"].as_str().unwrap_or_default().to_owned();
-            self.result(id.to_owned(), outcome, reason, ms, on_message);
+            let result = RawResult { id: id.to_owned(), outcome, reason, ms, output: Vec::new() };
+            if self.suite.find(id).is_some_and(|case| case.isolated) {
+                self.held = Some(result);
+            } else {
+                self.result(result, on_message);
+            }
             self.state = State::Between;
         } else if let Some(reason) = line["not_loaded"].as_str() {
             self.end.stage = Some(("load".to_owned(), format!("the plugin does not load: {reason}")));
@@ -237,10 +246,11 @@ impl Watch<'_> {
         }
     }
 
-    fn result(&mut self, id: String, outcome: Outcome, reason: String, ms: f64, on_message: &mut Handler<'_>) {
+    fn result(&mut self, mut result: RawResult, on_message: &mut Handler<'_>) {
         self.done += 1;
-        let output = if outcome.is_failure() { self.diagnostics.of_case(&id, LINES) } else { Vec::new() };
-        let result = RawResult { id, outcome, reason, ms, output };
+        if result.outcome.is_failure() {
+            result.output = self.diagnostics.of_case(&result.id, LINES);
+        }
         self.stopped |= on_message(Message::Result(result)).is_break();
     }
 
@@ -250,6 +260,7 @@ impl Watch<'_> {
         if self.stopped {
             return;
         }
+        let mut fault = None;
         let how = match &self.ended {
             _ if self.timed_out => "did not answer in time and was killed".to_owned(),
             Some((how, _)) => format!("ended with {how}"),
@@ -268,25 +279,33 @@ impl Watch<'_> {
                 if let Some((stage, why)) = &mut self.end.stage {
                     *why = format!("the process {how} while it created the {stage}");
                 }
-                self.result(id, outcome, reason, ms, on_message);
+                self.result(RawResult { id, outcome, reason, ms, output: Vec::new() }, on_message);
             }
-            State::Exits(id, ms) if success => self.result(id, Outcome::Pass, String::new(), ms, on_message),
+            State::Exits(id, ms) if success => {
+                let (outcome, reason) = (Outcome::Pass, String::new());
+                self.result(RawResult { id, outcome, reason, ms, output: Vec::new() }, on_message);
+            }
             State::Exits(id, ms) => {
                 let reason = format!("the process {how} after the case called exit");
-                self.result(id, outcome, reason, ms, on_message);
+                self.result(RawResult { id, outcome, reason, ms, output: Vec::new() }, on_message);
             }
             State::Stage(stage, _) if stage == "teardown" => {
-                self.end.fault = Some(format!("the process {how} while it destroyed the client after its cases"));
+                fault = Some(format!("the process {how} while it destroyed the client after its cases"));
             }
             State::Stage(stage, _) => {
                 let diagnostics = self.diagnostics.tail(3).join(" / ");
                 self.end.stage = Some(("load".to_owned(), format!("the process {how} during {stage}: {diagnostics}")));
             }
             State::Finished if !success => {
-                self.end.fault = Some(format!("the process {how} after all its cases, while it exited"));
+                fault = Some(format!("the process {how} after all its cases, while it exited"));
             }
-            State::Between if !success => self.end.fault = Some(format!("the process {how} between two cases")),
+            State::Between if !success => fault = Some(format!("the process {how} between two cases")),
             State::Finished | State::Between => {}
+        }
+        match (self.held.take(), fault) {
+            (None, fault) => self.end.fault = fault,
+            (Some(held), None) => self.result(held, on_message),
+            (Some(held), Some(reason)) => self.result(RawResult { outcome, reason, ..held }, on_message),
         }
     }
 }

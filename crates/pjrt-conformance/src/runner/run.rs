@@ -32,6 +32,9 @@ pub struct Settings {
     pub time_limit: Duration,
     /// Seed for the pseudo-random data of cases.
     pub seed: u64,
+    /// Minimum time for each case that calls functions from several threads in random order. A longer time finds rarer
+    /// races. The time limit of every case is longer by this time.
+    pub stress: Duration,
     /// How often an unexpected failure is repeated, to detect flaky cases.
     pub repeats: usize,
     /// Whether the run stops at the first unexpected outcome, or at the first process failure outside of any case.
@@ -54,6 +57,7 @@ impl Default for Settings {
             jobs: std::thread::available_parallelism().map_or(1, usize::from),
             time_limit: Duration::from_secs(30),
             seed: 0,
+            stress: Duration::ZERO,
             repeats: 1,
             fail_fast: false,
             filter: Vec::new(),
@@ -180,6 +184,11 @@ impl Run<'_> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn request(&self, cases: Vec<String>, no_client: Option<String>) -> Request {
+        let Settings { seed, stress, .. } = *self.settings;
+        Request { target: self.launcher.target.clone(), cases, seed, stress, no_client }
+    }
+
     /// Runs groups of cases until the queue is empty or the run stops.
     fn work(&self, queue: &Queue) -> Result<(), String> {
         while let Some((cases, not_loaded, no_client)) = queue.next() {
@@ -193,18 +202,17 @@ impl Run<'_> {
                 }
                 continue;
             }
-            let request = Request { target: self.launcher.target.clone(), cases, seed: self.settings.seed, no_client };
-            let end =
-                group::run(
-                    self.launcher,
-                    &request,
-                    self.suite,
-                    self.settings.time_limit,
-                    &mut |message| match message {
-                        Message::Result(result) => self.add(result),
-                        Message::About(about) => self.learn(&about),
-                    },
-                )?;
+            let request = self.request(cases, no_client);
+            let end = group::run(
+                self.launcher,
+                &request,
+                self.suite,
+                self.settings.time_limit + self.settings.stress,
+                &mut |message| match message {
+                    Message::Result(result) => self.add(result),
+                    Message::About(about) => self.learn(&about),
+                },
+            )?;
             if let Some((stage, reason)) = &end.stage
                 && queue.failed(stage, reason)
             {
@@ -305,14 +313,9 @@ impl Run<'_> {
         };
         for (at, id, first) in failed {
             for _ in 0..self.settings.repeats {
-                let request = Request {
-                    target: self.launcher.target.clone(),
-                    cases: vec![id.clone()],
-                    seed: self.settings.seed,
-                    no_client: None,
-                };
+                let request = self.request(vec![id.clone()], None);
                 let mut attempt = None;
-                let limit = self.settings.time_limit;
+                let limit = self.settings.time_limit + self.settings.stress;
                 group::run(self.launcher, &request, self.suite, limit, &mut |message| {
                     if let Message::Result(result) = message {
                         attempt = Some(result);

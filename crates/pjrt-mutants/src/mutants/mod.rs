@@ -10,6 +10,7 @@ mod executables;
 mod extensions;
 mod process;
 mod runs;
+mod threads;
 mod transfers;
 
 use crate::mutant::Mutant;
@@ -24,6 +25,7 @@ pub(crate) fn all() -> Vec<Mutant> {
         data::MUTANTS,
         buffers::MUTANTS,
         runs::MUTANTS,
+        threads::MUTANTS,
         transfers::MUTANTS,
         executables::MUTANTS,
         extensions::MUTANTS,
