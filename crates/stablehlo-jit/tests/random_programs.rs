@@ -1,4 +1,12 @@
 //! Compares generated code with an interpreter, for programs made from random bytes and for all ops.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_possible_wrap,
+    clippy::cast_precision_loss,
+    reason = "a test; its casts change bits on purpose"
+)]
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 mod oracle;
@@ -20,7 +28,7 @@ fn random(seed: u64, length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn generated_code_computes_what_the_interpreter_computes() {
+fn random_programs_run_as_interpreted() {
     let mut outcomes = [0; 3];
     for seed in 0..600 {
         let bytes = random(seed, 20 + seed as usize % 300);

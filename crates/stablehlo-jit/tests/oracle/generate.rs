@@ -202,7 +202,7 @@ impl Generator<'_> {
         let mut offset = 0u64;
         for _ in 0..self.input.below(4) {
             let (index, most) = self.index();
-            let most_stride = if most == 0 { i64::MAX as u64 } else { room / most };
+            let most_stride = room.checked_div(most).unwrap_or(i64::MAX as u64);
             let stride = self.input.up_to(most_stride.min(i64::MAX as u64));
             let reach = most.saturating_mul(stride);
             room = room.saturating_sub(reach);

@@ -21,7 +21,7 @@ const CANARY: u8 = 0xA5;
 /// Largest array of a program that is run.
 const LARGEST: usize = 4096;
 
-/// What happened to an input.
+/// Result of the check of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The verifier rejected the program.
