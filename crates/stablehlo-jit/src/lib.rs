@@ -21,8 +21,10 @@
 //!
 //! The verifier proves that every access lies in its array. An index is a counter of a loop with a constant count, an
 //! integer that the generated code clamps to a constant range, or a digit of such an index. Generated code therefore
-//! contains no other checks, and no program that the verifier accepts can read or write other memory. [`Code::run`]
-//! compares the lengths of the slices with the verified lengths. All unsafe code is in `code.rs`.
+//! contains no other checks, and no program that the verifier accepts can read or write other memory. The verifier
+//! computes without overflow, and the [limits] bound what it accepts. [`Code::run`] compares the lengths of the slices
+//! with the verified lengths. The generated function occupies at most [`limits::STACK`] bytes of the stack, and probes
+//! the stack. All unsafe code is in `code.rs`, whose first comment lists what the call of generated code relies on.
 //!
 //! # Platforms
 //!

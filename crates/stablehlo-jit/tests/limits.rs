@@ -1,4 +1,5 @@
 //! Tests that programs with extreme numbers or sizes are rejected, and that no accepted program exhausts the stack.
+#![allow(clippy::unwrap_used, clippy::cast_precision_loss, reason = "a test; its casts change bits on purpose")]
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 use stablehlo_jit::{

@@ -1,4 +1,5 @@
 //! Tests of programs that the verifier accepts or rejects, and of their runs.
+#![allow(clippy::unwrap_used, reason = "a test")]
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 use std::sync::atomic::AtomicBool;
