@@ -51,6 +51,19 @@ fn contents(wheel: &std::path::Path) -> BTreeMap<String, (Vec<u8>, u32)> {
 }
 
 #[test]
+fn generated_files_are_not_replaced() {
+    let folder = Folder::new("reserved");
+    let library = folder.library("libexample.so", PLUGIN);
+    for name in ["torch_xla.json", "Torch_XLA.json", "LIBEXAMPLE.so"] {
+        folder.write(name, "{}");
+        let include = folder.path(name);
+        let args = ["--library", library.to_str().unwrap(), "--name", "example", "--version", "1"];
+        let refused = folder.refused(&[&args[..], &["--include", include.to_str().unwrap()]].concat());
+        assert!(refused.contains("in the wheel already"), "{refused}");
+    }
+}
+
+#[test]
 fn wheel_contents() {
     let folder = Folder::new("wheel");
     let library = folder.library("libexample.so", PLUGIN);

@@ -10,6 +10,7 @@ use once_cell::race::OnceBox;
 use pjrt_sys::*;
 use pjrt_types::{ElementType, Layout, Shape};
 
+use crate::alias_chain::AliasChain;
 use crate::client::{Client, ClientInner};
 use crate::device::Device;
 use crate::error::{Error, ErrorKind};
@@ -92,6 +93,8 @@ struct Details {
     deleted: AtomicBool,
     /// Counts the external references to the memory.
     external: References,
+    /// The place in a chain of aliases if this is an alias buffer.
+    alias: OnceLock<Arc<AliasChain>>,
 }
 
 impl Details {
@@ -189,6 +192,16 @@ impl Buffer {
     /// Returns the counter of external references. While the count is not zero, [`Buffer::delete`] fails or waits.
     pub(crate) fn external(&self) -> &References {
         &self.details().external
+    }
+
+    /// Marks this buffer as an alias buffer, and returns its place in a chain of aliases.
+    pub(crate) fn make_alias(&self) -> Arc<AliasChain> {
+        Arc::clone(self.details().alias.get_or_init(Arc::default))
+    }
+
+    /// Returns the place in a chain of aliases. Returns `None` if this is not an alias buffer.
+    pub(crate) fn alias(&self) -> Option<&Arc<AliasChain>> {
+        self.0.details.get()?.alias.get()
     }
 
     /// Returns the client that this buffer belongs to.

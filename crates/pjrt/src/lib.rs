@@ -51,6 +51,7 @@
 //! - `ndarray`: uploads arrays of the crate `ndarray`, and returns views of buffers as `ndarray` views.
 
 mod adopt;
+mod alias_chain;
 mod api;
 mod buffer;
 mod byte_range;

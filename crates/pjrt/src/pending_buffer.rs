@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pjrt_sys::*;
 use pjrt_types::{ErrorCode, Layout, Shape};
 
+use crate::alias_chain::AliasChain;
 use crate::buffer::Buffer;
 use crate::client::{Client, ClientInner};
 use crate::element;
@@ -103,6 +104,7 @@ impl Client {
             callback: Some(SendPtr(callback.as_ptr())),
             shape: shape.clone(),
             memory: memory.clone(),
+            alias: buffer.make_alias(),
         };
         Ok((buffer, fulfillment))
     }
@@ -126,15 +128,18 @@ pub struct AliasFulfillment {
     callback: Option<SendPtr<*mut PJRT_FulfillAliasBufferCallback>>,
     shape: Shape,
     memory: Memory,
+    alias: Arc<AliasChain>,
 }
 
 impl AliasFulfillment {
-    /// Makes the alias buffer an alias of `buffer`. The contents of `buffer` may still be pending.
+    /// Makes the alias buffer an alias of `buffer`. The contents of `buffer` may still be pending. If they are computed
+    /// from the alias buffer, neither of the two buffers becomes ready.
     ///
     /// # Errors
     ///
-    /// Returns an error if `buffer` belongs to another client, has another shape, is in another memory or was deleted.
-    /// In these cases, the alias buffer gets an error of code `CANCELLED`.
+    /// Returns an error if `buffer` belongs to another client, has another shape, is in another memory or was deleted, or
+    /// if `buffer` is the alias buffer itself or an alias that waits for it. In these cases, the alias buffer gets an
+    /// error of code `CANCELLED`.
     #[doc(alias = "PJRT_Client_FulfillAliasBuffer")]
     pub fn fulfill(mut self, buffer: &Buffer) -> Result<(), Error> {
         if !Arc::ptr_eq(buffer.handle().owner(), &self.client) {
@@ -154,7 +159,13 @@ impl AliasFulfillment {
             Err(error) if error.kind() != ErrorKind::Unsupported => return Err(error),
             _ => {}
         }
-        self.call(buffer.live()?.as_ptr(), ErrorCode::OK, "")
+        let live = buffer.live()?;
+        if buffer.alias().is_some_and(|source| !self.alias.wait_for(source)) {
+            return Err(Error::invalid(
+                "the buffer waits for the alias buffer, so neither would ever be ready; provide another buffer",
+            ));
+        }
+        self.call(live.as_ptr(), ErrorCode::OK, "")
     }
 
     /// Provides an error instead of contents. Operations on the alias buffer fail with this error.

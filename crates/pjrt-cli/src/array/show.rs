@@ -9,15 +9,25 @@ use super::element;
 const WHOLE: usize = 64;
 /// Number of elements shown at each end of a summarized dimension.
 const EDGE: usize = 3;
+/// Maximum number of elements in a summary. A summary of many short dimensions would contain nearly all elements.
+const SUMMARY: usize = 4096;
 /// Marks the elements that a summary omits.
 const ELLIPSIS: &str = "…";
 
-/// Formats the elements of an array. An array with two or more dimensions starts on a new line. For element types that
-/// this command cannot display as numbers, returns the size in bytes.
+/// Formats the elements of an array. An array with two or more dimensions starts on a new line. An array without
+/// elements is `[]`, as in NumPy, because its other dimensions may have any extent. For element types that this command
+/// cannot display as numbers, returns the size in bytes.
 pub(crate) fn text(array: &HostArray) -> String {
+    let count = count(array);
+    if count == 0 {
+        return "[]".to_owned();
+    }
     let extents = extents(array);
-    let count: usize = extents.iter().product();
     let edge = if count > WHOLE { EDGE } else { usize::MAX };
+    let shown = extents.iter().fold(1usize, |all, extent| all.saturating_mul(shown(*extent, edge).count()));
+    if shown > SUMMARY {
+        return format!("({count} elements)");
+    }
     let Some(cells) = cells(array, &extents, edge) else {
         return format!("({} bytes)", array.bytes().len());
     };
@@ -34,8 +44,12 @@ pub(crate) fn text(array: &HostArray) -> String {
 /// Returns all elements as JSON in row-major order. NaN and infinities are strings. Returns `None` for element types
 /// that this command cannot display as numbers.
 pub(crate) fn values(array: &HostArray) -> Option<Vec<Value>> {
-    let count: usize = extents(array).iter().product();
-    (0..count).map(|index| element::at(array, index)).collect()
+    (0..count(array)).map(|index| element::at(array, index)).collect()
+}
+
+fn count(array: &HostArray) -> usize {
+    // The elements are in memory, so their number fits in `usize`.
+    array.shape().num_elements().unwrap_or(0)
 }
 
 fn extents(array: &HostArray) -> Vec<usize> {
@@ -123,7 +137,17 @@ mod tests {
         assert_eq!(text(&iota(&[0])), "[]");
         assert_eq!(text(&iota(&[2, 6])), "\n  [[ 0,  1,  2,  3,  4,  5],\n   [ 6,  7,  8,  9, 10, 11]]");
         assert_eq!(text(&iota(&[2, 1, 2])), "\n  [[[0, 1]],\n\n   [[2, 3]]]");
-        assert_eq!(text(&iota(&[2, 0])), "\n  [[],\n   []]");
+        assert_eq!(text(&iota(&[2, 0])), "[]");
+    }
+
+    #[test]
+    fn output_is_bounded() {
+        for dimensions in [&[i64::MAX, 0][..], &[0, i64::MAX], &[1 << 30, 1 << 30, 0], &[0; 62], &[2; 40]] {
+            let empty = Shape::new(ElementType::S8, [dimensions, &[0]].concat());
+            let array = super::super::new(empty, Vec::new()).unwrap();
+            assert_eq!((text(&array), values(&array)), ("[]".to_owned(), Some(Vec::new())), "{dimensions:?}");
+        }
+        assert_eq!(text(&iota(&[2; 13])), "(8192 elements)");
     }
 
     #[test]

@@ -50,8 +50,11 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     } else {
         None
     };
+    let package = python::package(&manifest);
+    let mut files = python::modules(&manifest, frameworks);
     let mut reserved: Vec<&str> = front.iter().flat_map(Front::names).collect();
     reserved.extend(libraries.iter().map(|library| library.name.as_str()));
+    reserved.extend(files.keys().filter_map(|path| path.strip_prefix(&package)?.strip_prefix('/')));
     let include = included(&args.include, &reserved)?;
     let version = version::of(args.version.as_deref(), &manifest.version, source.crate_version.as_deref())?;
     let beside: Vec<String> = include.keys().cloned().collect();
@@ -65,8 +68,6 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         None => (fitting.tag, fitting.note),
     };
 
-    let package = python::package(&manifest);
-    let mut files = python::modules(&manifest, frameworks);
     for library in &libraries {
         let content = Content::File { path: library.path.to_owned(), executable: true };
         files.insert(format!("{package}/{}", library.name), content);
@@ -188,10 +189,15 @@ fn included(files: &[PathBuf], reserved: &[&str]) -> Result<BTreeMap<String, Pat
             return Err(format!("--include {}: no such file", path.display()));
         }
         let name = file_name(path)?;
-        let is_taken = reserved.contains(&name.as_str());
-        if is_taken || included.insert(name, path.clone()).is_some() {
-            return Err(format!("--include {}: a file of that name is in the wheel already", path.display()));
+        // Some file systems do not distinguish the case of names.
+        let is_taken = |taken: &str| taken.eq_ignore_ascii_case(&name);
+        if reserved.iter().any(|taken| is_taken(taken)) || included.keys().any(|taken| is_taken(taken)) {
+            return Err(format!(
+                "--include {}: a file of that name is in the wheel already; rename the file",
+                path.display()
+            ));
         }
+        included.insert(name, path.clone());
     }
     Ok(included)
 }

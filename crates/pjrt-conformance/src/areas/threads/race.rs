@@ -165,7 +165,7 @@ impl<X: Send + Sync + 'static> Kind<X> {
                 }
             }
             for _ in 0..CALLS {
-                call(random.below(operations.len() as u64) as usize);
+                call(usize::try_from(random.below(operations.len() as u64)).unwrap_or(0));
                 if Instant::now() >= end {
                     break;
                 }

@@ -233,7 +233,7 @@ macro_rules! query {
     (extension $slot:ident, $($rest:tt)*) => { query!(ask_extension, extension_slot, $slot, $($rest)*) };
     ($slot:ident, $($rest:tt)*) => { query!(ask, slot, $slot, $($rest)*) };
 }
-pub(self) use query;
+use query;
 
 /// Defines an operation of several functions, or of a function that needs more than [`query`].
 macro_rules! operation {
@@ -241,7 +241,7 @@ macro_rules! operation {
         Operation { functions: &[$(Function::$slot),+], run: $run }
     };
 }
-pub(self) use operation;
+use operation;
 
 /// Copies a list that the plugin owns.
 fn list<T: Copy>(data: *const T, len: usize) -> Vec<T> {

@@ -1,5 +1,6 @@
 //! The objects and functions of a client, and of its devices, memories and buffers.
 
+pub(crate) mod alias_sources;
 pub(crate) mod async_raw_copy;
 pub(crate) mod async_read;
 pub(crate) mod at_exit;

@@ -32,9 +32,9 @@ impl<B: Backend> PendingValue<B> {
         (handle, Self(Some((place, completer))))
     }
 
-    /// Returns whether this producer sets the value in the given cell.
-    pub(crate) fn is_of(&self, value: &Arc<OnceLock<B::Buffer>>) -> bool {
-        self.0.as_ref().is_some_and(|(place, _)| Arc::ptr_eq(place, value))
+    /// Returns the address of the cell for the value. Returns `None` if the value or an error has been set.
+    pub(crate) fn address(&self) -> Option<usize> {
+        self.0.as_ref().map(|(place, _)| Arc::as_ptr(place).addr())
     }
 
     /// Returns whether the buffer still waits for its value.

@@ -1,6 +1,8 @@
 //! Buffers that are created without data: uninitialized buffers, failed buffers, and buffers that receive the data of
 //! another buffer later.
 
+use std::sync::Arc;
+
 use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::objects::client::buffer::{BufferHandle, Value};
@@ -29,9 +31,6 @@ impl<B: Backend> PlaceholderBuffer<B> {
         }
         if buffer.placement.memory != self.placement.memory {
             return Err(Error::argument("buffer is in another memory than its alias"));
-        }
-        if matches!(buffer.hold()?.value(), Value::Later(value) if self.late.is_of(value)) {
-            return Err(Error::argument("buffer is the alias itself"));
         }
         if dynamic_dims::of(buffer)?.is_some_and(|extents| !extents.dynamic.is_empty()) {
             return Err(Error::unimplemented("buffer has dynamic dimensions, but its alias has not").unnamed());
@@ -113,9 +112,17 @@ entries! {
                 return Err(Error::argument("buffer belongs to another client"));
             }
             alias.check(buffer)?;
-            Ok((buffer.ready.clone(), buffer.hold()?.value().clone()))
+            let value = buffer.hold()?.value().clone();
+            let waits = match (alias.late.address(), &value) {
+                (Some(cell), Value::Later(source)) => {
+                    client.alias_sources.add(cell, Arc::as_ptr(source).addr())?;
+                    Some(cell)
+                }
+                _ => None,
+            };
+            Ok((buffer.ready.clone(), value, waits))
         };
-        let (ready, value) = match prepare() {
+        let (ready, value, waits) = match prepare() {
             Ok(prepared) => prepared,
             Err(error) => {
                 client.aliases.put_back(token, alias);
@@ -123,7 +130,11 @@ entries! {
             }
         };
         let mut late = alias.late;
+        let sources = Arc::clone(&client.alias_sources);
         ready.on_ready_away(move |ready| {
+            if let Some(cell) = waits {
+                sources.remove(cell);
+            }
             late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
             drop_contained(value);
         });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pjrt_sys::{PJRT_Api, PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
 
+use crate::abi::objects::client::alias_sources::AliasSources;
 use crate::abi::objects::client::at_exit::Registration;
 use crate::abi::objects::client::buffer::RetiredBuffers;
 use crate::abi::objects::client::device::Device;
@@ -47,6 +48,8 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) mappings: Mappings,
     /// Alias buffers, which wait for the framework to name the buffer whose data they take over.
     pub(crate) aliases: OpaqueTokens<PlaceholderBuffer<B>>,
+    /// The buffers whose data alias buffers wait for.
+    pub(crate) alias_sources: Arc<AliasSources>,
     pub(crate) extents: KnownExtents,
 }
 
@@ -134,6 +137,7 @@ impl<B: Backend> Client<B> {
                 order: Order::default(),
                 mappings: Mappings::default(),
                 aliases: OpaqueTokens::new(),
+                alias_sources: Arc::default(),
                 extents: KnownExtents::default(),
             },
         );
