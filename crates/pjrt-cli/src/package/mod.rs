@@ -183,7 +183,7 @@ fn file_of(part: &Part<'_>, manifest: &Manifest) -> Result<LibraryFile, String> 
 /// Returns the files to add to the library's folder, by file name. Rejects the names in `reserved`, because other files
 /// of the wheel have these names.
 fn included(files: &[PathBuf], reserved: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
-    let mut included = BTreeMap::new();
+    let mut included: BTreeMap<String, PathBuf> = BTreeMap::new();
     for path in files {
         if !path.is_file() {
             return Err(format!("--include {}: no such file", path.display()));
