@@ -341,7 +341,12 @@ fn value_of(pair: &Value, key: &str) -> Result<Vec<u8>, Fault> {
         Value::Null => "",
         value => value.as_str().ok_or_else(|| unreadable(&format!("a request for the value of {key:?}")))?,
     };
-    STANDARD.decode(text).map_err(|error| Fault::new(ErrorCode::DATA_LOSS, format!("the value is not base64: {error}")))
+    STANDARD.decode(text).map_err(|error| {
+        Fault::new(
+            ErrorCode::DATA_LOSS,
+            format!("the value is not base64: {error}; check that the address is that of etcd"),
+        )
+    })
 }
 
 fn unreadable(what: &str) -> Fault {

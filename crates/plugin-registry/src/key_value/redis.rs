@@ -116,7 +116,7 @@ impl Redis {
             ErrorKind::Parse | ErrorKind::UnexpectedReturnType => {
                 (ErrorCode::INTERNAL, "; check that the address is that of a Redis server")
             }
-            _ => (ErrorCode::INTERNAL, ""),
+            _ => (ErrorCode::INTERNAL, "; check the server's configuration and log"),
         };
         (code, format!("{}: {operation}: {error}{remedy}", self.name))
     }

@@ -36,10 +36,10 @@ impl Read for Limited<'_> {
             return Err(io::ErrorKind::FileTooLarge.into());
         };
         self.stream.set_read_timeout(Some(self.deadline.left_or_late(WAIT)?))?;
-        let count = self.stream.read(to).or_else(|error| match error.kind() {
-            // The loop of the parser tries again.
-            io::ErrorKind::WouldBlock => Err(io::ErrorKind::TimedOut.into()),
-            _ => Err(error),
+        let count = self.stream.read(to).map_err(|error| match error.kind() {
+            // Some systems report a timeout in this way.
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => error,
         })?;
         self.left -= count;
         Ok(count)
