@@ -260,6 +260,7 @@ pub(crate) fn run(started: &Sender<Result<(usize, usize), Error>>, tasks: &Recei
         stall: task.stall,
         partial: (0..size).map(|_| None).collect(),
         has_left: (0..size).map(|rank| rank == number(world.rank())).collect(),
+        has_lied: vec![false; size],
         latest: Instant::now(),
         depth: 0,
     };
@@ -305,6 +306,8 @@ struct Progress {
     partial: Vec<Option<Partial>>,
     /// For each process, whether it has dropped its transport. True for this process.
     has_left: Vec<bool>,
+    /// For each process, whether it has sent bytes that are not messages of this transport.
+    has_lied: Vec<bool>,
     /// Time at which the latest message was sent or received.
     latest: Instant,
     /// Current depth of recursion of [`Progress::send`].
@@ -314,6 +317,8 @@ struct Progress {
 struct Partial {
     header: Header,
     body: Vec<u8>,
+    /// Number of bytes of the whole message, as its header claims.
+    size: usize,
     filled: usize,
 }
 
@@ -433,16 +438,26 @@ impl Progress {
         };
         let Ok(from) = usize::try_from(status.source_rank()) else { return true };
         let len = usize::try_from(status.count(u8::equivalent_datatype())).unwrap_or(0);
-        let Some(place) = self.partial.get_mut(from) else { return true };
+        let (Some(place), Some(false)) = (self.partial.get_mut(from), self.has_lied.get(from)) else {
+            // MPI frees a message only when it is received.
+            message.matched_receive_into(&mut vec![0; len][..]);
+            return true;
+        };
         if let Some(partial) = place {
             let end = partial.filled.saturating_add(len);
-            if let Some(bytes) = partial.body.get_mut(partial.filled..end) {
-                message.matched_receive_into(bytes);
-                partial.filled = end;
+            let missing = end.saturating_sub(partial.body.len());
+            if len == 0 || end > partial.size || partial.body.try_reserve_exact(missing).is_err() {
+                message.matched_receive_into(&mut vec![0; len][..]);
+                return self.refuse(from, "it sent more than its message, or there is no memory for the message");
             }
-            if partial.filled == partial.body.len()
-                && let Some(Partial { header, body, .. }) = place.take()
+            // In reused memory, this initializes only the bytes that no earlier message has written.
+            partial.body.resize(end.max(partial.body.len()), 0);
+            message.matched_receive_into(partial.body.get_mut(partial.filled..end).unwrap_or_default());
+            partial.filled = end;
+            if partial.filled == partial.size
+                && let Some(Partial { header, mut body, size, .. }) = place.take()
             {
+                body.truncate(size);
                 self.deliver(from, header, body);
             }
             return true;
@@ -451,21 +466,27 @@ impl Progress {
         message.matched_receive_into(&mut bytes[..]);
         let decoded = bytes.first_chunk().and_then(Header::decode);
         let Some((header, size)) = decoded else {
-            self.inbox.lose(from, Header::UNKNOWN);
-            return true;
+            return self.refuse(from, Header::UNKNOWN);
         };
-        if bytes.len() == Header::SIZE + size {
+        if size <= SMALL && bytes.len() == Header::SIZE + size {
             bytes.drain(..Header::SIZE);
             self.deliver(from, header, bytes);
             return true;
         }
-        let Ok(mut body) = self.inbox.memory(size) else {
-            self.inbox.lose(from, "there is no memory for its message");
-            return true;
-        };
-        // In reused memory, this initializes only the bytes that no earlier message has written.
-        body.resize(size, 0);
-        *place = Some(Partial { header, body, filled: 0 });
+        if size <= SMALL || bytes.len() != Header::SIZE {
+            return self.refuse(from, "it sent a message whose size differs from the size in its header");
+        }
+        // The sender chooses `size`. New memory is therefore allocated as the chunks arrive.
+        *place = Some(Partial { header, body: self.inbox.memory(size), size, filled: 0 });
+        true
+    }
+
+    /// Ends the connection to a process that does not keep the protocol. Later messages of the process are dropped.
+    fn refuse(&mut self, from: usize, why: &str) -> bool {
+        self.inbox.lose(from, why);
+        if let (Some(place), Some(has_lied)) = (self.partial.get_mut(from), self.has_lied.get_mut(from)) {
+            (*place, *has_lied) = (None, true);
+        }
         true
     }
 

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mpi::environment;
-use process_transport::{Error, Stream, Transport};
+use mpi::traits::{Communicator as _, Destination as _};
+use process_transport::{Error, Header, Kind, Stream, Transport};
 use process_transport_mpi::{MpiProcess, MpiTransport};
 
 /// Environment variable that is set in the processes that `mpirun` starts.
@@ -149,4 +150,87 @@ fn killed_process_delays_the_end_only_briefly() {
         assert!(!environment::is_finalized());
         passed(0);
     }
+}
+
+/// Process 2 sends the given MPI messages to process 0 without a transport. Process 0 must get an error that names it,
+/// and must still receive the messages of process 1.
+fn liar_is_lost(test: &str, lie: &[Vec<u8>], is_truthful: bool) {
+    if !in_processes(test, 3, 0..2, RECOVERY) {
+        return;
+    }
+    let (rank, size) = position();
+    let stream = Stream::default();
+    if rank == 2 {
+        let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Multiple).unwrap();
+        // The transports of the other processes duplicate the communicator at the same time.
+        let communicator = universe.world().duplicate();
+        let to = communicator.process_at_rank(0);
+        lie.iter().for_each(|bytes| to.send(&bytes[..]));
+        // Wait until process 0 ends the test, because `mpirun` may end all processes.
+        std::thread::sleep(Duration::from_secs(5));
+        std::process::abort();
+    }
+    let process = MpiProcess::start().unwrap().with_stall_timeout(Duration::from_secs(2));
+    let own = process.connect(rank, &addresses(size), TIMEOUT).unwrap();
+    let peer = 1 - rank;
+    if rank == 0 {
+        let start = Instant::now();
+        let got = own.receive(2, stream, 0, start + Duration::from_secs(3));
+        if is_truthful {
+            assert!(matches!(got, Err(Error::Timeout { rank: 2, .. })), "{got:?}");
+        } else {
+            assert!(matches!(got, Err(Error::Lost { rank: 2, .. })), "{got:?}");
+        }
+        assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        let peak: usize = peak.map_or(0, |peak| peak.parse().unwrap());
+        assert!(peak < 1 << 20, "the process used {peak} KiB");
+    }
+    own.send(peer, stream, 1, &[b"peer"]).unwrap();
+    assert_eq!(own.receive(peer, stream, 1, Instant::now() + TIMEOUT).unwrap(), b"peer");
+    passed(rank);
+    // This sends the messages that are left. It also waits 10 s for process 2.
+    drop(own);
+}
+
+fn header(len: usize) -> Vec<u8> {
+    Header { kind: Kind::Message, stream: Stream::default(), tag: 9 }.encode(len).to_vec()
+}
+
+#[test]
+fn claim_of_gigabytes_allocates_nothing() {
+    liar_is_lost("claim_of_gigabytes_allocates_nothing", &[header(8 << 30), vec![1; 1000]], true);
+}
+
+#[test]
+fn chunk_beyond_its_message_is_refused() {
+    let lie = [header(100_000), vec![1; 100_001], header(3), vec![2; 50]];
+    liar_is_lost("chunk_beyond_its_message_is_refused", &lie, false);
+}
+
+#[test]
+fn other_sizes_than_in_the_header_are_refused() {
+    let lie = [[header(3), vec![1; 70_000]].concat()];
+    liar_is_lost("other_sizes_than_in_the_header_are_refused", &lie, false);
+}
+
+#[test]
+fn small_message_in_chunks_is_refused() {
+    liar_is_lost("small_message_in_chunks_is_refused", &[header(5), vec![1; 5]], false);
+}
+
+#[test]
+fn bytes_that_are_not_a_header_are_refused() {
+    liar_is_lost("bytes_that_are_not_a_header_are_refused", &[vec![0xa5; 40]], false);
+}
+
+#[test]
+fn empty_messages_are_refused() {
+    liar_is_lost("empty_messages_are_refused", &[Vec::new(), Vec::new()], false);
+}
+
+#[test]
+fn silent_process_is_named() {
+    liar_is_lost("silent_process_is_named", &[], true);
 }

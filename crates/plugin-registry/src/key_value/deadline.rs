@@ -1,5 +1,6 @@
-//! Deadlines of operations on a server, and pauses between attempts to reach it.
+//! Limits of operations on a server: deadlines, pauses between attempts to reach it, and sizes of values.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 /// The shortest timeout for a server's answer, so that a fast server can still answer a request that is sent shortly
@@ -8,6 +9,10 @@ const LEAST: Duration = Duration::from_millis(250);
 
 /// The first and the longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// Maximum size in bytes of a value that is read. Processes exchange addresses and descriptions of devices, which are far
+/// smaller. By default, etcd limits requests to 1.5 MiB.
+pub(super) const LARGEST_VALUE: usize = 16 << 20;
 
 /// The deadline of an operation. `None` means no deadline, because the clock cannot represent the time.
 #[derive(Clone, Copy)]
@@ -27,6 +32,11 @@ impl Deadline {
     pub(super) fn left(self, limit: Duration) -> Duration {
         let left = self.0.map_or(limit, |deadline| deadline.saturating_duration_since(Instant::now()));
         left.min(limit).max(Duration::from_millis(1))
+    }
+
+    /// Returns the time until the deadline, at most `limit`, or an error after the deadline.
+    pub(super) fn left_or_late(self, limit: Duration) -> io::Result<Duration> {
+        if self.is_over() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(self.left(limit)) }
     }
 
     /// Returns the timeout for a server's answer: the time until the deadline, at most `limit`, but at least [`LEAST`].

@@ -43,6 +43,7 @@ impl EtcdError {
 ///
 /// By default, etcd keeps keys forever, so different runs must use different keys. See [`Prefixed`](super::Prefixed)
 /// and [`Etcd::with_expiry`]. etcd rejects empty keys, and by default also values of more than 1.5 MiB.
+/// This store reads values of at most 16 MiB.
 pub struct Etcd {
     gateway: Gateway,
     name: String,
@@ -96,14 +97,14 @@ impl Etcd {
         self
     }
 
-    /// Returns the timeout of one attempt. The timeout leaves time for one attempt at each server.
-    fn attempt(&self, deadline: Deadline) -> Duration {
+    /// Returns the deadline of one attempt. It leaves time for one attempt at each server.
+    fn attempt(&self, deadline: Deadline) -> Deadline {
         let servers = u32::try_from(self.gateway.endpoints().len()).unwrap_or(u32::MAX);
-        deadline.left_to_answer(self.operation / servers)
+        Deadline::after(deadline.left_to_answer(self.operation / servers))
     }
 
     /// Runs an idempotent request. Repeats it after transient errors until the deadline.
-    fn run<T>(&self, operation: &str, deadline: Deadline, request: impl Fn(Duration) -> Result<T, Fault>) -> Answer<T> {
+    fn run<T>(&self, operation: &str, deadline: Deadline, request: impl Fn(Deadline) -> Result<T, Fault>) -> Answer<T> {
         let mut pauses = Pauses::new();
         loop {
             match request(self.attempt(deadline)) {
@@ -122,7 +123,7 @@ impl Etcd {
     }
 
     fn fetch(&self, key: &str, deadline: Deadline) -> Answer<Found> {
-        self.run(&format!("range {key:?}"), deadline, |timeout| self.gateway.range(key, timeout))
+        self.run(&format!("range {key:?}"), deadline, |attempt| self.gateway.range(key, attempt))
     }
 }
 
@@ -138,9 +139,10 @@ impl KeyValueStore for Etcd {
             if deadline.is_over() {
                 return late(key, timeout, &self.name);
             }
-            match self.gateway.watch(key, revision.saturating_add(1), deadline.left(WATCH)) {
+            match self.gateway.watch(key, revision.saturating_add(1), Deadline::after(deadline.left(WATCH))) {
                 Ok(Some(value)) => return Ok(value),
-                Ok(None) => {}
+                // The pause matters only if the server ends each watch at once.
+                Ok(None) => pauses.sleep(deadline),
                 Err(fault) if fault.is_transient() => {
                     tracing::debug!(store = %self.name, error = fault.message, "watching the key-value store again");
                     pauses.sleep(deadline);
@@ -155,15 +157,15 @@ impl KeyValueStore for Etcd {
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Answer<()> {
-        self.run(&format!("put {key:?}"), Deadline::after(self.operation), |timeout| {
+        self.run(&format!("put {key:?}"), Deadline::after(self.operation), |attempt| {
             let lease = match self.expiry {
                 Some(expiry) => {
                     let seconds = expiry.as_secs().saturating_add(u64::from(expiry.subsec_nanos() > 0)).max(1);
-                    Some(self.gateway.grant(seconds, timeout)?)
+                    Some(self.gateway.grant(seconds, attempt)?)
                 }
                 None => None,
             };
-            self.gateway.put(key, value, lease.as_deref(), timeout)
+            self.gateway.put(key, value, lease.as_deref(), attempt)
         })
     }
 }

@@ -13,12 +13,19 @@ use serde_json::{Value, json};
 use ureq::http::Uri;
 use ureq::{Agent, Body};
 
+use super::deadline::{Deadline, LARGEST_VALUE};
+
 /// The default port for etcd clients.
 const PORT: u16 = 2379;
 
-/// Maximum size in bytes of an answer that is read. By default, etcd limits requests to 1.5 MiB, so answers with one
-/// value are far smaller.
-const LARGEST_ANSWER: u64 = 256 << 20;
+/// Maximum size in bytes of an answer that contains a value in base64, and of all answers to one watch.
+const LARGEST_ANSWER: u64 = (LARGEST_VALUE as u64).div_ceil(3) * 4 + LARGEST_SHORT_ANSWER;
+/// Maximum size in bytes of an answer that contains no value.
+const LARGEST_SHORT_ANSWER: u64 = 1 << 20;
+/// Maximum number of characters of a server's text that an error repeats.
+const LARGEST_TEXT: usize = 500;
+/// The longest wait for an answer. The deadline ends the operation.
+const WAIT: Duration = Duration::from_secs(3600);
 
 /// The error of a request.
 #[derive(Debug)]
@@ -39,8 +46,13 @@ impl Fault {
     }
 
     fn connection(error: ureq::Error) -> Self {
-        let message = format!("{error}; check that the server is running and that the address is right");
-        Self { code: ErrorCode::UNAVAILABLE, message, cause: Some(error) }
+        let (code, remedy) = match &error {
+            ureq::Error::BodyExceedsLimit(_) | ureq::Error::LargeResponseHeader(..) => {
+                (ErrorCode::INTERNAL, "check that the address is that of an etcd server")
+            }
+            _ => (ErrorCode::UNAVAILABLE, "check that the server is running and that the address is right"),
+        };
+        Self { code, message: format!("{error}; {remedy}"), cause: Some(error) }
     }
 
     /// Creates the error for an answer with an unsuccessful HTTP status.
@@ -52,8 +64,14 @@ impl Fault {
                 "the server does not have etcd's JSON gateway; use the client address of etcd 3.4 or newer",
             ),
             _ => {
-                let code = if status >= 500 { ErrorCode::UNAVAILABLE } else { ErrorCode::INTERNAL };
-                Self::new(code, format!("HTTP status {status}: {}", text.trim()))
+                let (code, remedy) = match status {
+                    300..400 => {
+                        (ErrorCode::INTERNAL, "; redirects are not followed, so write the server's own address")
+                    }
+                    500.. => (ErrorCode::UNAVAILABLE, ""),
+                    _ => (ErrorCode::INTERNAL, "; check that the address is that of an etcd server"),
+                };
+                Self::new(code, format!("HTTP status {status}: {}{remedy}", shortened(text.trim())))
             }
         }
     }
@@ -72,8 +90,13 @@ impl Fault {
             _ if message.contains("authentication is not enabled") => "; write the address without user and password",
             _ => "",
         };
-        Self::new(code, format!("{message}{remedy}"))
+        Self::new(code, format!("{}{remedy}", shortened(message)))
     }
+}
+
+/// Returns the beginning of a server's text.
+fn shortened(text: &str) -> String {
+    text.chars().take(LARGEST_TEXT).collect()
 }
 
 /// Returns whether an `INVALID_ARGUMENT` error of etcd concerns a missing or wrong user or password.
@@ -117,7 +140,9 @@ impl Gateway {
             endpoints.push(endpoint);
         }
         // Ignore the proxy settings of the environment, because addresses within a cluster need no proxy.
-        let agent = Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
+        // A redirect would send keys, values and tokens to a server that the user did not name.
+        let agent =
+            Agent::config_builder().http_status_as_error(false).proxy(None).max_redirects(0).build().new_agent();
         Ok(Self { agent, endpoints, current: AtomicUsize::new(0), credentials, token: Mutex::new(None) })
     }
 
@@ -126,37 +151,40 @@ impl Gateway {
     }
 
     /// Reads a key and the current revision of the store.
-    pub(super) fn range(&self, key: &str, timeout: Duration) -> Result<Found, Fault> {
-        let answer = self.call("/v3/kv/range", &json!({ "key": encode(key.as_bytes()) }), timeout)?;
-        let value = answer["kvs"].get(0).map(value_of).transpose()?;
-        let revision = number(&answer["header"]["revision"])?;
+    pub(super) fn range(&self, key: &str, deadline: Deadline) -> Result<Found, Fault> {
+        let answer = self.call("/v3/kv/range", &json!({ "key": encode(key.as_bytes()) }), LARGEST_ANSWER, deadline)?;
+        let value = answer["kvs"].get(0).map(|pair| value_of(pair, key)).transpose()?;
+        let revision = answer["header"]["revision"].as_str().and_then(|text| text.parse().ok());
+        let revision = revision.filter(|revision| *revision > 0).ok_or_else(|| unreadable("/v3/kv/range"))?;
         Ok(Found { value, revision })
     }
 
     /// Sets a key. If `lease` is given, the server deletes the key when the lease expires.
-    pub(super) fn put(&self, key: &str, value: &[u8], lease: Option<&str>, timeout: Duration) -> Result<(), Fault> {
+    pub(super) fn put(&self, key: &str, value: &[u8], lease: Option<&str>, deadline: Deadline) -> Result<(), Fault> {
         let mut request = json!({ "key": encode(key.as_bytes()), "value": encode(value) });
         if let Some(lease) = lease {
             request["lease"] = json!(lease);
         }
-        self.call("/v3/kv/put", &request, timeout).map(drop)
+        self.call("/v3/kv/put", &request, LARGEST_SHORT_ANSWER, deadline).map(drop)
     }
 
     /// Requests a lease that expires after `seconds`. Returns the id of the lease.
-    pub(super) fn grant(&self, seconds: u64, timeout: Duration) -> Result<String, Fault> {
-        let answer = self.call("/v3/lease/grant", &json!({ "TTL": seconds.to_string() }), timeout)?;
+    pub(super) fn grant(&self, seconds: u64, deadline: Deadline) -> Result<String, Fault> {
+        let answer =
+            self.call("/v3/lease/grant", &json!({ "TTL": seconds.to_string() }), LARGEST_SHORT_ANSWER, deadline)?;
         answer["ID"].as_str().map(str::to_owned).ok_or_else(|| unreadable("/v3/lease/grant"))
     }
 
-    /// Waits until a key is set at `revision` or later. Returns `None` after the timeout, or if the server ended the
+    /// Waits until a key is set at `revision` or later. Returns `None` after the deadline, or if the server ended the
     /// watch without a reason or because a compaction has deleted the history at `revision`.
-    pub(super) fn watch(&self, key: &str, revision: i64, timeout: Duration) -> Result<Option<Vec<u8>>, Fault> {
+    pub(super) fn watch(&self, key: &str, revision: i64, deadline: Deadline) -> Result<Option<Vec<u8>>, Fault> {
         let request = json!({
             "create_request": { "key": encode(key.as_bytes()), "start_revision": revision.to_string() }
         });
-        let body = self.send("/v3/watch", &request, timeout)?;
+        let body = self.send("/v3/watch", &request, deadline)?;
+        let body = body.into_with_config().limit(LARGEST_ANSWER).reader();
         // The answer contains one JSON document on each line, and ends when the client closes the connection.
-        for line in BufReader::new(body.into_reader()).lines() {
+        for line in BufReader::new(body).lines() {
             let line = match line.map_err(ureq::Error::from) {
                 Ok(line) => line,
                 Err(ureq::Error::Timeout(_)) => return Ok(None),
@@ -169,12 +197,13 @@ impl Gateway {
             let result = &message["result"];
             let put = result["events"].as_array().into_iter().flatten().find(|event| event["type"] != "DELETE");
             if let Some(event) = put {
-                return value_of(&event["kv"]).map(Some);
+                return value_of(&event["kv"], key).map(Some);
             }
             if result["canceled"] == true {
                 return match result["cancel_reason"].as_str() {
                     Some(reason) if result["compact_revision"].is_null() => {
-                        Err(Fault::new(ErrorCode::PERMISSION_DENIED, format!("the server ended the watch: {reason}")))
+                        let message = format!("the server ended the watch: {}", shortened(reason));
+                        Err(Fault::new(ErrorCode::PERMISSION_DENIED, message))
                     }
                     _ => Ok(None),
                 };
@@ -184,35 +213,35 @@ impl Gateway {
     }
 
     /// Sends a request whose answer is one JSON document.
-    fn call(&self, path: &str, request: &Value, timeout: Duration) -> Result<Value, Fault> {
-        let text = read(self.send(path, request, timeout)?).map_err(|error| self.fail(error))?;
+    fn call(&self, path: &str, request: &Value, limit: u64, deadline: Deadline) -> Result<Value, Fault> {
+        let text = read(self.send(path, request, deadline)?, limit).map_err(|error| self.fail(error))?;
         serde_json::from_str(&text).map_err(|_| unreadable(path))
     }
 
     /// Sends a request, with an authentication token if the addresses contain a user. If a cached token has expired,
     /// requests a new token once.
-    fn send(&self, path: &str, request: &Value, timeout: Duration) -> Result<Body, Fault> {
-        let (token, is_old) = self.token(timeout)?;
-        match self.post(path, request, token.as_deref(), timeout) {
+    fn send(&self, path: &str, request: &Value, deadline: Deadline) -> Result<Body, Fault> {
+        let (token, is_old) = self.token(deadline)?;
+        match self.post(path, request, token.as_deref(), deadline) {
             Err(fault) if is_old && fault.code == ErrorCode::UNAUTHENTICATED => {
                 *self.token.lock().unwrap_or_else(PoisonError::into_inner) = None;
-                let (token, _) = self.token(timeout)?;
-                self.post(path, request, token.as_deref(), timeout)
+                let (token, _) = self.token(deadline)?;
+                self.post(path, request, token.as_deref(), deadline)
             }
             answer => answer,
         }
     }
 
     /// Returns the user's authentication token, if the addresses contain a user, and whether the token was cached.
-    fn token(&self, timeout: Duration) -> Result<(Option<String>, bool), Fault> {
+    fn token(&self, deadline: Deadline) -> Result<(Option<String>, bool), Fault> {
         let Some(Credentials { user, password }) = &self.credentials else { return Ok((None, false)) };
         let known = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if known.is_some() {
             return Ok((known, true));
         }
         let path = "/v3/auth/authenticate";
-        let body = self.post(path, &json!({ "name": user, "password": password }), None, timeout)?;
-        let text = read(body).map_err(|error| self.fail(error))?;
+        let body = self.post(path, &json!({ "name": user, "password": password }), None, deadline)?;
+        let text = read(body, LARGEST_SHORT_ANSWER).map_err(|error| self.fail(error))?;
         let answer: Value = serde_json::from_str(&text).map_err(|_| unreadable(path))?;
         let token = answer["token"].as_str().ok_or_else(|| unreadable(path))?.to_owned();
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
@@ -220,13 +249,13 @@ impl Gateway {
     }
 
     /// Sends a request to the current server.
-    fn post(&self, path: &str, request: &Value, token: Option<&str>, timeout: Duration) -> Result<Body, Fault> {
+    fn post(&self, path: &str, request: &Value, token: Option<&str>, deadline: Deadline) -> Result<Body, Fault> {
         let endpoint = &self.endpoints[self.current.load(Ordering::Relaxed) % self.endpoints.len()];
         let mut builder = self.agent.post(format!("{endpoint}{path}")).content_type("application/json");
         if let Some(token) = token {
             builder = builder.header("Authorization", token);
         }
-        let sent = builder.config().timeout_global(Some(timeout)).build().send(request.to_string());
+        let sent = builder.config().timeout_global(Some(deadline.left(WAIT))).build().send(request.to_string());
         let (status, body) = match sent {
             Ok(response) => (response.status(), response.into_body()),
             Err(error) => return Err(self.fail(error)),
@@ -234,7 +263,8 @@ impl Gateway {
         if status.is_success() {
             return Ok(body);
         }
-        let fault = Fault::answer(status.as_u16(), &read(body).map_err(|error| self.fail(error))?);
+        let fault =
+            Fault::answer(status.as_u16(), &read(body, LARGEST_SHORT_ANSWER).map_err(|error| self.fail(error))?);
         if fault.is_transient() {
             self.next_server();
         }
@@ -294,27 +324,35 @@ fn endpoint(address: &str) -> Result<(String, Option<Credentials>), String> {
     Ok((format!("http://{host}:{}", port.unwrap_or(PORT)), credentials))
 }
 
-fn read(body: Body) -> Result<String, ureq::Error> {
-    body.into_with_config().limit(LARGEST_ANSWER).read_to_string()
+fn read(body: Body, limit: u64) -> Result<String, ureq::Error> {
+    body.into_with_config().limit(limit).read_to_string()
 }
 
 fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Decodes the value of a key-value pair. The gateway omits an empty value.
-fn value_of(pair: &Value) -> Result<Vec<u8>, Fault> {
-    let text = pair["value"].as_str().unwrap_or("");
-    STANDARD.decode(text).map_err(|error| Fault::new(ErrorCode::DATA_LOSS, format!("the value is not base64: {error}")))
-}
-
-/// Parses a 64-bit integer, which the gateway encodes as a string.
-fn number(value: &Value) -> Result<i64, Fault> {
-    value.as_str().and_then(|text| text.parse().ok()).ok_or_else(|| unreadable("a number"))
+/// Decodes the value of the key-value pair of `key`. The gateway omits an empty value.
+fn value_of(pair: &Value, key: &str) -> Result<Vec<u8>, Fault> {
+    if pair["key"].as_str() != Some(&encode(key.as_bytes())) {
+        return Err(unreadable(&format!("a request for the key {key:?}")));
+    }
+    let text = match &pair["value"] {
+        Value::Null => "",
+        value => value.as_str().ok_or_else(|| unreadable(&format!("a request for the value of {key:?}")))?,
+    };
+    STANDARD.decode(text).map_err(|error| {
+        Fault::new(
+            ErrorCode::DATA_LOSS,
+            format!("the value is not base64: {error}; check that the address is that of etcd"),
+        )
+    })
 }
 
 fn unreadable(what: &str) -> Fault {
-    Fault::new(ErrorCode::INTERNAL, format!("the answer to {what} is not what etcd's gateway answers"))
+    let message =
+        format!("the answer to {what} is not what etcd's gateway answers; check that the address is that of etcd");
+    Fault::new(ErrorCode::INTERNAL, message)
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ mod in_process;
 mod prefixed;
 #[cfg(feature = "redis")]
 mod redis;
+#[cfg(feature = "redis")]
+mod redis_connection;
 
 #[cfg(feature = "etcd")]
 pub use self::etcd::{Etcd, EtcdError};

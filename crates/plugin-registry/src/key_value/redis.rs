@@ -5,10 +5,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pjrt::{ErrorCode, KeyValueStore};
-use redis::{Client, Connection, IntoConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, Value};
 
 use super::answer::{Answer, late};
-use super::deadline::{Deadline, Pauses};
+use super::deadline::{Deadline, LARGEST_VALUE, Pauses};
+use super::redis_connection::{Connection, unexpected};
 
 /// Default timeout of `put` and `try_get`, which have no timeout parameter.
 const OPERATION: Duration = Duration::from_secs(10);
@@ -39,9 +40,9 @@ impl RedisError {
 /// of [`Redis::with_operation_timeout`].
 ///
 /// By default, the server keeps keys forever, so different runs must use different keys. See
-/// [`Prefixed`](super::Prefixed) and [`Redis::with_expiry`].
+/// [`Prefixed`](super::Prefixed) and [`Redis::with_expiry`]. Values have at most 16 MiB.
 pub struct Redis {
-    client: Client,
+    info: ConnectionInfo,
     name: String,
     connection: Mutex<Option<Connection>>,
     operation: Duration,
@@ -56,22 +57,26 @@ impl Redis {
     ///
     /// Returns an error if the address is malformed, the server does not answer, or the server rejects the user.
     pub fn open(address: &str) -> Result<Self, RedisError> {
-        let info = address.into_connection_info().map_err(|error| {
-            // The address may contain a password, so the message does not repeat it.
-            let message =
-                format!("the key-value store's address is not a Redis address ({error}); write redis://host:port");
-            RedisError { code: ErrorCode::INVALID_ARGUMENT, message, cause: error }
-        })?;
-        let name = format!("the key-value store redis://{}", info.addr());
-        let client = Client::open(info).map_err(|error| RedisError {
+        // The address may contain a password, so the message does not repeat it.
+        let malformed = |cause: redis::RedisError| RedisError {
             code: ErrorCode::INVALID_ARGUMENT,
-            message: format!("{name}: {error}"),
-            cause: error,
-        })?;
-        let store = Self { client, name, connection: Mutex::new(None), operation: OPERATION, expiry: None };
-        let pinged = store.connect(store.operation).and_then(|mut connection| {
-            redis::cmd("PING").query::<String>(&mut connection)?;
-            Ok(connection)
+            message: format!("the key-value store's address is not a Redis address ({cause}); write redis://host:port"),
+            cause,
+        };
+        let info = address.into_connection_info().map_err(malformed)?;
+        if !matches!(info.addr(), ConnectionAddr::Tcp(..)) {
+            let why = "only TCP without TLS is supported";
+            return Err(malformed((redis::ErrorKind::InvalidClientConfig, why).into()));
+        }
+        let name = format!("the key-value store redis://{}", info.addr());
+        let store = Self { info, name, connection: Mutex::new(None), operation: OPERATION, expiry: None };
+        let deadline = Deadline::after(store.operation);
+        let pinged = Connection::open(&store.info, deadline).and_then(|mut connection| {
+            connection.send(&redis::cmd("PING").get_packed_command(), deadline)?;
+            match connection.receive(deadline)? {
+                Value::SimpleString(pong) if pong == "PONG" => Ok(connection),
+                _ => Err(unexpected("it did not answer PONG")),
+            }
         });
         let connection = pinged.map_err(|error| {
             let (code, message) = store.fault("PING", &error);
@@ -95,14 +100,6 @@ impl Redis {
         self
     }
 
-    /// Opens a connection with a timeout for connecting, for each read and for each write.
-    fn connect(&self, timeout: Duration) -> redis::RedisResult<Connection> {
-        let connection = self.client.get_connection_with_timeout(timeout)?;
-        connection.set_read_timeout(Some(timeout))?;
-        connection.set_write_timeout(Some(timeout))?;
-        Ok(connection)
-    }
-
     /// Converts an error of the server or the connection to an error code and a message.
     fn fault(&self, operation: &str, error: &redis::RedisError) -> (ErrorCode, String) {
         use redis::{ErrorKind, ServerErrorKind};
@@ -116,7 +113,10 @@ impl Redis {
                 (ErrorCode::UNAUTHENTICATED, "; write redis://user:password@host:port")
             }
             _ if error.code() == Some("OOM") => (ErrorCode::RESOURCE_EXHAUSTED, ""),
-            _ => (ErrorCode::INTERNAL, ""),
+            ErrorKind::Parse | ErrorKind::UnexpectedReturnType => {
+                (ErrorCode::INTERNAL, "; check that the address is that of a Redis server")
+            }
+            _ => (ErrorCode::INTERNAL, "; check the server's configuration and log"),
         };
         (code, format!("{}: {operation}: {error}{remedy}", self.name))
     }
@@ -126,30 +126,22 @@ impl Redis {
         &self,
         operation: &str,
         deadline: Deadline,
-        command: impl Fn(&mut Connection) -> redis::RedisResult<T>,
+        command: impl Fn(&mut Connection, Deadline) -> RedisResult<T>,
     ) -> Answer<T> {
         let mut pauses = Pauses::new();
         loop {
-            let left = deadline.left_to_answer(self.operation);
-            let attempt = {
+            let attempt = self.attempt(deadline);
+            let result = {
                 let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-                let ready = match kept.take() {
-                    Some(connection) => connection
-                        .set_read_timeout(Some(left))
-                        .and_then(|()| connection.set_write_timeout(Some(left)))
-                        .map(|()| connection),
-                    None => self.connect(left),
-                };
+                let ready = kept.take().map_or_else(|| Connection::open(&self.info, attempt), Ok);
                 ready.and_then(|mut connection| {
-                    let result = command(&mut connection);
-                    // After an I/O error, the state of the connection is unknown. Do not use the connection again.
-                    if result.as_ref().err().is_none_or(|error| !error.is_io_error()) {
-                        *kept = Some(connection);
-                    }
-                    result
+                    let value = command(&mut connection, attempt)?;
+                    // After an error, the state of the connection is unknown, so it is closed.
+                    *kept = Some(connection);
+                    Ok(value)
                 })
             };
-            match attempt {
+            match result {
                 Ok(value) => return Ok(value),
                 Err(error) if error.is_io_error() && !deadline.is_over() => {
                     tracing::debug!(store = %self.name, %error, "trying the key-value store again");
@@ -160,30 +152,47 @@ impl Redis {
         }
     }
 
-    fn fetch(&self, key: &str, deadline: Deadline) -> Answer<Option<Vec<u8>>> {
-        self.run(&format!("GET {key:?}"), deadline, |connection| redis::cmd("GET").arg(key).query(connection))
+    /// Returns the deadline of one attempt.
+    fn attempt(&self, deadline: Deadline) -> Deadline {
+        Deadline::after(deadline.left_to_answer(self.operation))
     }
 
-    /// Subscribes to the channel of a key, and waits until the key is set. Returns `None` after the deadline, or after
-    /// an hour without a message.
+    fn fetch(&self, key: &str, deadline: Deadline) -> Answer<Option<Vec<u8>>> {
+        let get = redis::cmd("GET").arg(key).get_packed_command();
+        self.run(&format!("GET {key:?}"), deadline, |connection, attempt| {
+            connection.send(&get, attempt)?;
+            connection.receive_value(attempt)
+        })
+    }
+
+    /// Subscribes to the channel of a key, and waits until the key is set. Returns `None` after the deadline.
     fn listen(&self, key: &str, deadline: Deadline) -> Result<Option<Vec<u8>>, Wait> {
-        let broken = |error: redis::RedisError| Wait::Broken(error);
-        let mut connection = self.connect(deadline.left_to_answer(self.operation)).map_err(broken)?;
-        let mut channel = connection.as_pubsub();
-        channel.subscribe(channel_of(key)).map_err(broken)?;
+        let channel = channel_of(key);
+        let start = self.attempt(deadline);
+        let mut connection = Connection::open(&self.info, start).map_err(Wait::Broken)?;
+        let subscribe = redis::cmd("SUBSCRIBE").arg(&channel).get_packed_command();
+        connection.send(&subscribe, start).map_err(Wait::Broken)?;
+        let mut notice = |event: &str, deadline| {
+            let answer = connection.receive(deadline)?;
+            let text =
+                |value: &Value, text: &str| matches!(value, Value::BulkString(bytes) if bytes == text.as_bytes());
+            match &answer {
+                Value::Array(parts) if matches!(&parts[..], [name, to, _] if text(name, event) && text(to, &channel)) => {
+                    Ok(())
+                }
+                _ => Err(unexpected("it did not send a notice of the channel")),
+            }
+        };
+        notice("subscribe", start).map_err(Wait::Broken)?;
         // A `SET` before the subscription sent no notification, so read the key once more.
         let mut found = self.fetch(key, deadline).map_err(Wait::Failed)?;
         while found.is_none() && !deadline.is_over() {
-            channel.set_read_timeout(Some(deadline.left(Duration::from_secs(3600)))).map_err(broken)?;
-            match channel.get_message() {
-                Ok(_) => found = self.fetch(key, deadline).map_err(Wait::Failed)?,
-                // The deadline has passed, or the wait has lasted an hour.
-                Err(error) if error.is_timeout() => break,
-                Err(error) => return Err(broken(error)),
+            match notice("message", deadline) {
+                Ok(()) => found = self.fetch(key, deadline).map_err(Wait::Failed)?,
+                Err(error) if error.is_timeout() && deadline.is_over() => break,
+                Err(error) => return Err(Wait::Broken(error)),
             }
         }
-        // Dropping `channel` unsubscribes. The short timeout limits the wait for the server's answer.
-        let _ = channel.set_read_timeout(Some(Duration::from_millis(1)));
         Ok(found)
     }
 }
@@ -231,14 +240,35 @@ impl KeyValueStore for Redis {
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Answer<()> {
+        if value.len() > LARGEST_VALUE {
+            let message = format!("{}: SET {key:?}: the value has more than 16 MiB; store a smaller one", self.name);
+            return Err((ErrorCode::INVALID_ARGUMENT, message));
+        }
         let mut set = redis::cmd("SET");
         set.arg(key).arg(value);
         if let Some(expiry) = self.expiry {
             set.arg("PX").arg(u64::try_from(expiry.as_millis()).unwrap_or(u64::MAX >> 2).max(1));
         }
         let mut both = redis::pipe();
-        both.atomic().add_command(set).ignore().cmd("PUBLISH").arg(channel_of(key)).arg("").ignore();
-        self.run(&format!("SET {key:?}"), Deadline::after(self.operation), |connection| both.query(connection))
+        both.atomic().add_command(set).cmd("PUBLISH").arg(channel_of(key)).arg("");
+        let both = both.get_packed_pipeline();
+        self.run(&format!("SET {key:?}"), Deadline::after(self.operation), |connection, attempt| {
+            connection.send(&both, attempt)?;
+            // The server answers `MULTI`, queues both commands, and answers them together.
+            if connection.receive(attempt)? != Value::Okay {
+                return Err(unexpected("it did not begin a transaction"));
+            }
+            for _ in 0..2 {
+                match connection.receive(attempt)? {
+                    Value::SimpleString(text) if text == "QUEUED" => {}
+                    _ => return Err(unexpected("it did not queue a command of a transaction")),
+                }
+            }
+            match connection.receive(attempt)? {
+                Value::Array(done) if matches!(done[..], [Value::Okay, Value::Int(_)]) => Ok(()),
+                _ => Err(unexpected("it did not confirm the transaction")),
+            }
+        })
     }
 }
 
