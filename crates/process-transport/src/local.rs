@@ -27,9 +27,9 @@ const STALL: Duration = Duration::from_secs(60);
 /// all end at the deadline of [`connect`](Self::connect).
 #[derive(Debug)]
 pub struct LocalListener {
-    pub(crate) tcp: TcpListener,
-    pub(crate) unix: UnixSocketListener,
-    pub(crate) own: Address,
+    tcp: TcpListener,
+    unix: UnixSocketListener,
+    own: Address,
     address: String,
     stall: Duration,
 }
@@ -98,7 +98,7 @@ impl LocalListener {
         if let Some(far) = all.iter().position(|other| !self.own.can_reach(other)) {
             return Err(Error::OtherMachine { rank: far });
         }
-        let meeting = Meeting { listener: &self, rank, all: &all, deadline };
+        let meeting = Meeting { tcp: &self.tcp, unix: &self.unix, own: &self.own, rank, all: &all, deadline };
         let mut sockets = (0..rank).map(|peer| meeting.dial(peer).map(Some)).collect::<Result<Vec<_>, _>>()?;
         sockets.resize_with(size, || None);
         meeting.accept(&mut sockets)?;
@@ -253,7 +253,5 @@ impl fmt::Debug for LocalTransport {
     }
 }
 
-#[cfg(test)]
-mod strangers;
 #[cfg(test)]
 mod tests;

@@ -7,13 +7,12 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use crate::Error;
 use crate::address::{Address, SECRET};
-use crate::local::LocalListener;
-use crate::socket::{PAUSE, Socket, accept_tcp};
+use crate::socket::{PAUSE, Socket, UnixSocketListener, accept_tcp};
 
 /// The first bytes of a connection. The digit is the version of the protocol.
 pub(crate) const MAGIC: &[u8; 8] = b"pjrtmsg1";
@@ -43,7 +42,10 @@ fn is_equal(one: &[u8; GREETING], other: &[u8; GREETING]) -> bool {
 
 /// The time in which a process connects to all others.
 pub(crate) struct Meeting<'a> {
-    pub(crate) listener: &'a LocalListener,
+    pub(crate) tcp: &'a TcpListener,
+    pub(crate) unix: &'a UnixSocketListener,
+    /// The address of this process.
+    pub(crate) own: &'a Address,
     pub(crate) rank: usize,
     /// The addresses of all processes.
     pub(crate) all: &'a [Address],
@@ -81,7 +83,7 @@ impl Meeting<'_> {
         };
         let failed =
             |why: &str| Error::Unreachable { rank: peer, address: address.socket.to_string(), why: why.to_owned() };
-        let mut use_unix = self.listener.own.shares_machine(address);
+        let mut use_unix = self.own.shares_machine(address);
         let mut pause = PAUSE;
         loop {
             match self.attempt(peer, address, use_unix) {
@@ -98,7 +100,7 @@ impl Meeting<'_> {
             std::thread::sleep(pause);
             pause = (pause * 2).min(100 * PAUSE);
             // If the process sees another user at this end, it closes each connection of the Unix socket.
-            use_unix = !use_unix && self.listener.own.shares_machine(address);
+            use_unix = !use_unix && self.own.shares_machine(address);
         }
     }
 
@@ -115,7 +117,7 @@ impl Meeting<'_> {
                 _ => return Err(error),
             },
         }
-        if !is_equal(&answer, &greeting(&self.listener.own.secret, peer, self.all.len())) {
+        if !is_equal(&answer, &greeting(&self.own.secret, peer, self.all.len())) {
             return Err(io::Error::other("another program, or a process of another rank, listens there"));
         }
         socket.set_read_timeout(None)?;
@@ -177,8 +179,8 @@ impl Meeting<'_> {
     fn accept_batch(&self, waiting: &mut Vec<HalfOpen>) -> io::Result<bool> {
         let mut has_accepted = false;
         for _ in 0..BATCH {
-            let unix = self.listener.unix.accept()?.map(|socket| (socket, None));
-            let tcp = accept_tcp(&self.listener.tcp)?.map(|(socket, from)| (socket, Some(network_of(from))));
+            let unix = self.unix.accept()?.map(|socket| (socket, None));
+            let tcp = accept_tcp(self.tcp)?.map(|(socket, from)| (socket, Some(network_of(from))));
             for (socket, source) in [unix, tcp].into_iter().flatten() {
                 has_accepted = true;
                 // The other end may belong to another user, or may have closed the connection.
@@ -195,7 +197,7 @@ impl Meeting<'_> {
     /// Returns the rank of the process that sent a greeting, or `None` if the greeting is incomplete or wrong.
     fn sender_of(&self, half: &HalfOpen) -> Option<usize> {
         let size = self.all.len();
-        let is_from = |peer: &usize| is_equal(&half.read, &greeting(&self.listener.own.secret, *peer, size));
+        let is_from = |peer: &usize| is_equal(&half.read, &greeting(&self.own.secret, *peer, size));
         (self.rank + 1..size).find(is_from).filter(|_| half.filled == GREETING)
     }
 

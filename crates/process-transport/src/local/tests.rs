@@ -1,6 +1,6 @@
 //! Tests of the connections between processes. Threads represent the processes.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use super::*;
@@ -9,6 +9,7 @@ use crate::meeting::greeting;
 
 #[path = "../../tests/cases/mod.rs"]
 mod cases;
+mod strangers;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -28,6 +29,11 @@ fn connected(count: usize, prepare: fn(LocalListener) -> LocalListener) -> Vec<L
 
 fn soon() -> Instant {
     Instant::now() + TIMEOUT
+}
+
+/// Returns the meeting of the process with this rank and listener.
+fn meeting<'a>(listener: &'a LocalListener, rank: usize, all: &'a [Address]) -> Meeting<'a> {
+    Meeting { tcp: &listener.tcp, unix: &listener.unix, own: &listener.own, rank, all, deadline: soon() }
 }
 
 /// Disables the Unix socket of a listener, so that all connections use TCP.
@@ -95,7 +101,7 @@ fn unread_messages_do_not_block_for_ever() {
     let all = [first.own.clone(), second.own.clone()];
     let (first, _silent) = std::thread::scope(|scope| {
         let first = scope.spawn(|| first.connect(0, &addresses, TIMEOUT).unwrap());
-        let silent = Meeting { listener: &second, rank: 1, all: &all, deadline: soon() }.dial(0).unwrap();
+        let silent = meeting(&second, 1, &all).dial(0).unwrap();
         (first.join().unwrap(), silent)
     });
     let large = vec![0; 64 << 20];
