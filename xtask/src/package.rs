@@ -32,7 +32,7 @@ pub(crate) enum Form {
     Part { folder: &'static str },
 }
 
-/// The error of a package that the registry does not provide: it was deleted, or no registry is reachable.
+/// The error of a package that the registry does not provide, because it was deleted or because no registry is reachable.
 #[derive(Debug)]
 pub(crate) struct Unavailable {
     package: String,

@@ -138,6 +138,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::error::ErrorKind;
 
     fn add(references: &References, holder: Holder) -> bool {
         let mut was_first = false;
@@ -200,7 +201,7 @@ mod tests {
             let references = References(AtomicUsize::new(most - holder.unit()));
             assert!(!add(&references, holder));
             let error = references.add(holder, || Ok(())).unwrap_err();
-            assert_eq!(error.message(), "the buffer has too many external references; drop some of them");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert_eq!(references.0.into_inner(), most);
         }
     }

@@ -1,29 +1,17 @@
 //! Cases for several threads that use the same objects at the same time.
 
+mod on_threads;
 mod race;
 
 use pjrt::{CompileOptions, ExecuteOptions, Input};
 
+use self::on_threads::on_threads;
 use self::race::Race;
 use crate::case::Profiles;
 use crate::context::floats;
 use crate::raw::shared;
 use crate::stop::Stop;
 use crate::suite::Suite;
-
-/// Calls `run` once with each index below `count`, each time on a separate thread. If several calls fail, returns the
-/// failure of the call with the lowest index.
-fn on_threads(count: usize, run: impl Fn(usize) -> Result<(), Stop> + Sync) -> Result<(), Stop> {
-    std::thread::scope(|scope| {
-        let run = &run;
-        let threads: Vec<_> = (0..count).map(|at| scope.spawn(move || run(at))).collect();
-        let results: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
-        for result in results {
-            result.map_err(|_| Stop::Fail("a thread panicked".to_owned()))??;
-        }
-        Ok(())
-    })
-}
 
 /// Returns the cases for objects that several threads share.
 fn races() -> Vec<Box<dyn Race>> {

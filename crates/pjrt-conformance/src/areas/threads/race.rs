@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pjrt::{Function, LoadedExecutable};
 
-use super::on_threads;
+use super::on_threads::on_threads;
 use crate::case::Profiles;
 use crate::context::Context;
 use crate::raw::shared::{Answer, End, Kind, Operation, With, program};

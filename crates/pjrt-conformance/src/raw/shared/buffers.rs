@@ -7,7 +7,7 @@ use pjrt_sys::{
     extension_slot, slot,
 };
 
-use super::{
+use super::kind::{
     Answer, End, Kind, Objects, Operation, SIZE, With, ask, ask_extension, checksum, contents, drop_all, execute, list,
     nothing, operation, query, take, wait,
 };
@@ -151,7 +151,7 @@ fn copy_to_later_memory(on: &With<()>) -> Answer {
         args.transfer_size = SIZE as i64;
     })?;
     let Some(callback) = args.future_ready_callback else { fail!("future_ready_callback is null") };
-    let mut ready: PJRT_Buffer_CopyRawToHostFuture_Callback_Args = super::sized(on.plugin());
+    let mut ready: PJRT_Buffer_CopyRawToHostFuture_Callback_Args = super::kind::sized(on.plugin());
     ready.callback_data = args.callback_data;
     ready.dst = memory.as_mut_ptr().cast();
     // SAFETY: C2 (calls), C5 (host memory): the callback is called once, with the `callback_data` of this copy. The

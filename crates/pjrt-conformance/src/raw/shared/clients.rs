@@ -7,11 +7,12 @@ use pjrt::Function;
 use pjrt::raw::AsRaw;
 use pjrt_sys::{PJRT_Buffer_Type, PJRT_Error_Code, PJRT_HostBufferSemantics, PJRT_ShapeSpec, extension_slot, slot};
 
-use super::{
+use super::kind::{
     Answer, DIMENSIONS, End, Kind, LEN, Operation, SIZE, With, ask, ask_extension, destroy_buffer, drop_all, list,
-    named, nothing, operation, query, sized, take, text, wait,
+    named, nothing, operation, query, sized, take, wait,
 };
 use crate::case::Profiles;
+use crate::raw::failure::text;
 use crate::stop::Stop;
 
 const F32: PJRT_Buffer_Type = PJRT_Buffer_Type::PJRT_Buffer_Type_F32;

@@ -4,7 +4,7 @@ use pjrt::raw::AsRaw;
 use pjrt::{CompileOptions, Function, Program, TopologyDescription};
 use pjrt_sys::{PJRT_Executable, PJRT_LoadedExecutable, PJRT_Program, slot};
 
-use super::{End, Kind, LEN, Operation, Owned, With, ask, drop_all, operation, sized};
+use super::kind::{End, Kind, LEN, Operation, Owned, With, ask, drop_all, operation, sized};
 use crate::case::Profiles;
 use crate::program;
 use crate::stop::Stop;
@@ -89,7 +89,7 @@ fn compile(on: &With<Inputs>) -> Result<Owned<PJRT_Executable>, Stop> {
     })
 }
 
-fn destroy_loaded(on: &With<Inputs>, executable: *mut PJRT_LoadedExecutable) -> super::Answer {
+fn destroy_loaded(on: &With<Inputs>, executable: *mut PJRT_LoadedExecutable) -> super::kind::Answer {
     ask::<slot::PJRT_LoadedExecutable_Destroy>(on.plugin(), |args| args.executable = executable)?;
     Ok("loaded".to_owned())
 }

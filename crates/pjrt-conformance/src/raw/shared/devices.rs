@@ -4,8 +4,9 @@ use pjrt::raw::AsRaw;
 use pjrt::{DeviceDescription, Function};
 use pjrt_sys::{extension_slot, slot};
 
-use super::{End, Kind, Operation, ask, ask_extension, drop_all, list, named, nothing, operation, query, text};
+use super::kind::{End, Kind, Operation, ask, ask_extension, drop_all, list, named, nothing, operation, query};
 use crate::case::Profiles;
+use crate::raw::failure::text;
 
 pub(crate) const DEVICE: Kind<()> = Kind {
     name: "shared.device",

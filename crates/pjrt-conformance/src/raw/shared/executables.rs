@@ -4,12 +4,13 @@ use pjrt::Function;
 use pjrt::raw::AsRaw;
 use pjrt_sys::{PJRT_Executable, PJRT_Program, extension_slot, slot};
 
-use super::{
+use super::kind::{
     Answer, End, Kind, Operation, Owned, With, ask, ask_extension, checksum, drop_all, execute, list, named, nothing,
-    operation, query, released, sized, text, texts,
+    operation, query, released, sized, texts,
 };
 use crate::case::Profiles;
 use crate::raw::delete_executable;
+use crate::raw::failure::text;
 
 /// An executable that no function has been called with yet. `pjrt` has already queried its own.
 pub(crate) const EXECUTABLE: Kind<Owned<PJRT_Executable>> = Kind {

@@ -11,7 +11,7 @@ use pjrt_sys::{
     PJRT_RawBuffer, extension_slot, slot,
 };
 
-use super::{
+use super::kind::{
     Answer, DIMENSIONS, End, Kind, Objects, Operation, Owned, SIZE, With, ask, ask_extension, checksum, drop_all, list,
     nothing, operation, query, released, sized, wait,
 };

@@ -15,7 +15,7 @@ use pjrt_sys::{
     PJRT_NamedValue, PJRT_ShapeSpec, extension_slot, slot,
 };
 
-use super::{
+use super::kind::{
     Answer, DIMENSIONS, End, Kind, LEN, Operation, Owned, SIZE, With, ask, ask_extension, checksum, contents,
     destroy_buffer, drop_all, execute, nothing, operation, query, sized, wait,
 };

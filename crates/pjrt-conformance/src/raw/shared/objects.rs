@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 
 use pjrt::Function;
 
-use super::{End, Kind, Operation, drop_all, operation};
+use super::kind::{End, Kind, Operation, drop_all, operation};
 use crate::case::Profiles;
 use crate::raw::{Failure, RawEvent, failing_compile};
 use crate::stop::Stop;

@@ -4,8 +4,9 @@ use pjrt::raw::AsRaw;
 use pjrt::{Function, TopologyDescription};
 use pjrt_sys::{PJRT_Buffer_Type, slot};
 
-use super::{DIMENSIONS, End, Kind, Operation, ask, checksum, drop_all, list, named, operation, query, released, text};
+use super::kind::{DIMENSIONS, End, Kind, Operation, ask, checksum, drop_all, list, named, operation, query, released};
 use crate::case::Profiles;
+use crate::raw::failure::text;
 
 pub(crate) const TOPOLOGY: Kind<TopologyDescription> = Kind {
     name: "shared.topology",

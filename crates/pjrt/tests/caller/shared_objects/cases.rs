@@ -41,7 +41,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a transfer manager", transfer_manager),
 ];
 
-/// Lets each thread call all functions, in an order of its own, as often as `passes` says. All threads start together.
+/// Lets each thread call all functions `passes` times, in an order of its own. All threads start together.
 /// Functions that the plugin lacks may fail. With `may_fail`, all functions may.
 fn share(uses: &[Use<'_>], passes: usize, may_fail: bool) {
     let start = Barrier::new(THREADS);
