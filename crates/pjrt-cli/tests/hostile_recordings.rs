@@ -373,7 +373,9 @@ mod options {
 
     #[test]
     fn options_are_dropped_unless_they_are_trusted() {
-        let recording = recording(Path::new("/nonexistent/dump"));
+        // The embedded device writes programs to this folder if the option is trusted.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("trusted-dump-{}", std::process::id()));
+        let recording = recording(&folder);
         let report = replay(&recording, "options", &[]);
         let dropped = report["dropped_options"].as_object().unwrap();
         assert_eq!(dropped.keys().collect::<Vec<_>>(), ["client option `log_file`", "compile option `xla_dump_to`"]);
@@ -383,8 +385,10 @@ mod options {
             out.contains("xla_dump_to") && out.contains("2 recorded options") && out.contains("--trust-options"),
             "{out}"
         );
+        assert!(!folder.exists());
         let report = replay(&recording, "options", &["--trust-options"]);
         assert_eq!(report["dropped_options"], serde_json::json!({}));
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
