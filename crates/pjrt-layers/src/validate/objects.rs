@@ -71,9 +71,9 @@ impl Object {
     }
 
     /// Returns the id of the thread that most recently began a call with the object. Returns `None` if no call uses the
-    /// object now, or if this thread is `thread`.
+    /// object now, if this thread is `thread`, or if the caller may use the object through another handle of it.
     pub(super) fn other_user(&self, thread: u64) -> Option<u64> {
-        (self.users > 0 && self.user != thread).then_some(self.user)
+        (self.users > 0 && self.user != thread && self.owners <= 1).then_some(self.user)
     }
 
     pub(super) fn called(&mut self, id: usize) {
@@ -189,5 +189,22 @@ impl Objects {
         let mut live: Vec<_> = counts.into_iter().map(|((kind, id), count)| (kind, name(id), count)).collect();
         live.sort_unstable();
         live
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_handle_is_not_destroyed_while_other_threads_use_it() {
+        let mut object = Object::new(0, 0);
+        object.enter(1);
+        assert_eq!((object.other_user(1), object.other_user(2)), (None, Some(1)));
+        object.owners = 2;
+        assert_eq!(object.other_user(2), None, "thread 1 uses the other handle");
+        object.leave();
+        object.owners = 1;
+        assert_eq!(object.other_user(2), None);
     }
 }

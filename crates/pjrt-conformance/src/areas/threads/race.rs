@@ -68,12 +68,15 @@ impl<X: Send + Sync + 'static> Race for Kind<X> {
         {
             return Err(Stop::Unsupported(format!("the plugin lacks {function}")));
         }
-        let operations: Vec<_> =
+        let mut operations: Vec<_> =
             self.operations.iter().filter(|operation| operation.functions.iter().all(supported)).collect();
         if operations.is_empty() {
             return Err(Stop::Unsupported("the plugin has none of the functions for such objects".to_owned()));
         }
         let loaded = program(cx)?;
+        if matches!(self.end, End::Never) {
+            self.leave_out_unsupported(&mut operations, cx, &loaded)?;
+        }
         let mut random = Random(cx.seed);
         let end = Instant::now() + cx.stress.max(TIME);
         let mut used = None;
@@ -91,6 +94,32 @@ impl<X: Send + Sync + 'static> Race for Kind<X> {
 }
 
 impl<X: Send + Sync + 'static> Kind<X> {
+    /// Removes the operations that the plugin implements only by an error.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Stop::Unsupported`] if no operation is left.
+    fn leave_out_unsupported(
+        &self,
+        operations: &mut Vec<&Operation<X>>,
+        cx: &Context,
+        loaded: &Arc<LoadedExecutable>,
+    ) -> Result<(), Stop> {
+        let on = self.objects(cx, loaded)?;
+        let mut reasons = Vec::new();
+        operations.retain(|operation| match (operation.run)(&on) {
+            Err(Stop::Unsupported(reason)) => {
+                reasons.push(reason);
+                false
+            }
+            _ => true,
+        });
+        match reasons.into_iter().next() {
+            Some(reason) if operations.is_empty() => Err(Stop::Unsupported(reason)),
+            _ => (self.finish)(on),
+        }
+    }
+
     /// Creates the objects, lets the threads use them, and compares their answers with those that one thread receives.
     /// In every second round, the threads make the first calls for the objects, so that they fill the plugin's caches.
     fn round(
