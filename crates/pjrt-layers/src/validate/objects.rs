@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_handle_is_not_destroyed_while_other_threads_use_it() {
+    fn only_the_last_handle_is_checked() {
         let mut object = Object::new(0, 0);
         object.enter(1);
         assert_eq!((object.other_user(1), object.other_user(2)), (None, Some(1)));
