@@ -28,15 +28,15 @@ pub(crate) fn run(check: bool) -> Result<(), Error> {
     let changelog = fs::read_to_string(headers.join("CHANGELOG.md"))?;
     let slots = slots::generate(&generated, &changelog)?;
     let layers = layers::generate(&generated, &headers)?;
-    let crates = sh::root().join("crates");
+    let root = sh::root();
     let mut stale = Vec::new();
     let files = [
-        ("pjrt-sys/src/bindings.rs", &generated.text),
-        ("pjrt-sys/src/slots.rs", &slots),
-        ("pjrt-layers/src/generated.rs", &layers),
+        ("crates/pjrt-sys/src/bindings.rs", &generated.text),
+        ("crates/pjrt-sys/src/slots.rs", &slots),
+        ("tools/pjrt-layers/src/generated.rs", &layers),
     ];
     for (name, text) in files {
-        let path = crates.join(name);
+        let path = root.join(name);
         if check {
             if fs::read_to_string(&path).unwrap_or_default() != *text {
                 stale.push(show(&path));

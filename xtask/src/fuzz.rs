@@ -167,11 +167,11 @@ fn finding(found: &Path, error: &Error) -> Error {
     .into()
 }
 
-/// Copies the files with these extensions in `crates` and `examples` to a folder. Omits files that are larger than
+/// Copies the files with these extensions in the folders with packages to a folder. Omits files that are larger than
 /// [`LARGEST_SEED`], unless they are HLO files. Returns the number of copied files.
 fn copy_seeds(extensions: &[&str], to: &Path) -> Result<usize, Error> {
     fs::create_dir_all(to)?;
-    let mut folders: Vec<PathBuf> = ["crates", "examples"].iter().map(|name| sh::root().join(name)).collect();
+    let mut folders: Vec<PathBuf> = sh::PACKAGES.iter().map(|name| sh::root().join(name)).collect();
     let mut count = 0;
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {

@@ -82,7 +82,7 @@ impl Run<'_> {
         let mut pjrt = Command::new(self.workspace.command("pjrt"));
         pjrt.current_dir(sh::root()).arg("conform").arg(self.workspace.library("pjrt_layers_plugin"));
         pjrt.args(["--jobs", "2", "--expectations"]);
-        pjrt.arg(Path::new("crates/pjrt-conformance/expectations").join(self.expectations));
+        pjrt.arg(Path::new("tools/pjrt-conformance/expectations").join(self.expectations));
         if self.expectations == "embedded-cpu.toml" {
             pjrt.args(["--option", "device_count=4"]);
         }

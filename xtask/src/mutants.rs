@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::workspace::Workspace;
 use crate::{Error, sh};
 
-/// Builds and runs `crates/pjrt-mutants`.
+/// Builds and runs `testing/pjrt-mutants`.
 pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     let program = Workspace::build()?.command("pjrt-mutants");
     sh::run(Command::new(program).args(args))

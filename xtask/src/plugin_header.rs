@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::workspace::Workspace;
 use crate::{Error, sh};
 
-const HEADER: &str = "crates/pjrt-cpu-plugin/include/pjrt_cpu_plugin.h";
+const HEADER: &str = "cpu/pjrt-cpu-plugin/include/pjrt_cpu_plugin.h";
 
 pub(crate) fn run(check: bool) -> Result<(), Error> {
     let workspace = Workspace::build()?;

@@ -6,6 +6,9 @@ use std::process::{Command, Stdio};
 
 use crate::Error;
 
+/// The folders with packages, other than xtask.
+pub(crate) const PACKAGES: [&str; 5] = ["crates", "cpu", "tools", "testing", "examples"];
+
 /// Returns the repository's root folder.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));

@@ -88,7 +88,7 @@ fn conformance_reports(folder: &Path) -> Result<[&'static str; 4], Error> {
     let mut pjrt = Command::new(workspace.command("pjrt"));
     pjrt.current_dir(sh::root()).args(["conform", "cpu", "--jobs", "2"]);
     pjrt.args(["--option", "device_count=4", "--expectations"]);
-    pjrt.arg("crates/pjrt-conformance/expectations/embedded-cpu.toml");
+    pjrt.arg("tools/pjrt-conformance/expectations/embedded-cpu.toml");
     pjrt.arg("--html").arg(folder.join(page)).arg("--report").arg(folder.join(report));
     sh::run(&mut pjrt)?;
     let read = serde_json::from_str(&fs::read_to_string(folder.join(report))?)?;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// before an element contains the reason.
 const KEPT: &[(&str, &[&str])] = &[
     // A layer refers to the calls that it observes and to its stack. A stack calls its layers when events become ready.
-    ("crates/pjrt-layers/src/", &["core/call.rs", "core/gates.rs", "core/ready.rs", "core/state.rs", "layer.rs"]),
+    ("tools/pjrt-layers/src/", &["core/call.rs", "core/gates.rs", "core/ready.rs", "core/state.rs", "layer.rs"]),
     // `Backend` and the types that its methods take refer to each other. A launch is generic over its backend.
     (
         "crates/device-plugin/src/",
@@ -113,7 +113,7 @@ pub(super) fn check(files: &[(String, String)], faults: &mut Vec<String>) {
 /// Returns the source folders of the crates and of xtask.
 fn folders(files: &[(String, String)]) -> BTreeSet<&str> {
     let folder = |path: &'_ str| path.find("/src/").map(|at| at + "/src/".len());
-    let crates = files.iter().filter(|(path, _)| path.starts_with("crates/") || path.starts_with("xtask/"));
+    let crates = files.iter().filter(|(path, _)| !path.starts_with("examples/"));
     crates.filter_map(|(path, _)| Some(&path[..folder(path)?])).collect()
 }
 

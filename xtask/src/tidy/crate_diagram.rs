@@ -15,9 +15,17 @@ const END: &str = "```\n<!-- End of the written part. -->";
 /// Libraries that only tasks of this repository may use, so that a user's build does not need libclang.
 const TASKS_ONLY: &[&str] = &["bindgen", "cbindgen"];
 
-/// The crates in the folder `crates`. The key is the name of a crate's folder, and the value contains the crates on
-/// which the crate depends. An optional dependency is in brackets.
-type Crates = BTreeMap<String, BTreeSet<String>>;
+/// The folders whose packages the diagram shows, from the most important one.
+const FOLDERS: [&str; 4] = ["crates", "cpu", "tools", "testing"];
+
+/// The crates in [`FOLDERS`], by name.
+type Crates = BTreeMap<String, Crate>;
+
+struct Crate {
+    folder: String,
+    /// The crates on which the crate depends, other than in tests. An optional dependency is in brackets.
+    dependencies: BTreeSet<String>,
+}
 
 /// Compares the diagram in ARCHITECTURE.md with the crates, and checks that only xtask uses the libraries in
 /// [`TASKS_ONLY`].
@@ -52,46 +60,54 @@ fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value[name].as_array().into_iter().flatten()
 }
 
-/// Returns the folder name of a package in `crates`. `path` is the folder or the manifest of the package. Returns
-/// `None` for packages in other folders, and for `device-plugin-testing`.
-fn folder(path: &str) -> Option<String> {
+/// Returns the folder of a package and the package's name in it, such as `cpu` and `pjrt-cpu`. `path` is the path of the
+/// package or of its manifest. Returns `None` for examples and xtask.
+fn folder(path: &str) -> Option<(&str, &str)> {
     let (parent, name) = path.trim_end_matches("/Cargo.toml").rsplit_once('/')?;
-    (parent.ends_with("/crates") && name != "device-plugin-testing").then(|| name.to_owned())
+    let folder = parent.rsplit('/').next()?;
+    (FOLDERS.contains(&folder)).then_some((folder, name))
 }
 
 fn crates(metadata: &Value) -> Crates {
     let package = |package: &Value| {
-        let name = folder(package["manifest_path"].as_str()?)?;
+        let (folder_name, name) = folder(package["manifest_path"].as_str()?)?;
         let normal = list(package, "dependencies").filter(|dependency| dependency["kind"].is_null());
         let dependencies = normal.filter_map(|dependency| {
-            let name = folder(dependency["path"].as_str()?)?;
-            Some(if dependency["optional"] == true { format!("[{name}]") } else { name })
+            let (_, name) = folder(dependency["path"].as_str()?)?;
+            Some(if dependency["optional"] == true { format!("[{name}]") } else { name.to_owned() })
         });
-        Some((name, dependencies.collect()))
+        Some((name.to_owned(), Crate { folder: folder_name.to_owned(), dependencies: dependencies.collect() }))
     };
     list(metadata, "packages").filter_map(package).collect()
 }
 
-/// Draws each crate below the crates on which it depends.
+/// Draws the crates of each folder, each crate below the crates of this folder on which it depends.
 fn draw(crates: &Crates) -> String {
     let width = crates.keys().map(String::len).max().unwrap_or(0);
-    let (mut drawn, mut lines) = (BTreeSet::new(), String::new());
-    while drawn.len() < crates.len() {
-        let is_next = |(name, on): &(&String, &BTreeSet<String>)| {
-            !drawn.contains(*name) && on.iter().all(|name| drawn.contains(name.trim_matches(['[', ']'])))
-        };
-        let layer: Vec<_> = crates.iter().filter(is_next).collect();
-        if layer.is_empty() {
-            // The remaining crates form a circle. Cargo accepts a circle only of test dependencies, which `crates` does
-            // not contain.
-            break;
+    let mut lines = String::new();
+    for folder in FOLDERS {
+        let mut rest: BTreeMap<_, _> = crates.iter().filter(|(_, of)| of.folder == folder).collect();
+        if !rest.is_empty() {
+            lines.push_str(folder);
+            lines.push_str("/\n");
         }
-        for (name, on) in layer {
-            let on: Vec<&str> = on.iter().map(String::as_str).collect();
-            let arrow = if on.is_empty() { "" } else { " ─► " };
-            lines.push_str(format!("{name:width$}{arrow}{}", on.join(", ")).trim_end());
-            lines.push('\n');
-            drawn.insert(name.clone());
+        while !rest.is_empty() {
+            let is_next = |of: &Crate| {
+                !of.dependencies.iter().any(|on| rest.keys().any(|name| on.trim_matches(['[', ']']) == *name))
+            };
+            let mut next: Vec<String> =
+                rest.iter().filter(|(_, of)| is_next(of)).map(|(name, _)| (*name).clone()).collect();
+            if next.is_empty() {
+                // The rest forms a circle. Cargo accepts a circle only of test dependencies, which `crates` omits.
+                next = rest.keys().map(|name| (*name).clone()).collect();
+            }
+            for name in next {
+                let on: Vec<&str> =
+                    rest.remove(&name).into_iter().flat_map(|of| &of.dependencies).map(String::as_str).collect();
+                let arrow = if on.is_empty() { "" } else { " ─► " };
+                lines.push_str(format!("  {name:width$}{arrow}{}", on.join(", ")).trim_end());
+                lines.push('\n');
+            }
         }
     }
     lines
@@ -138,7 +154,7 @@ mod tests {
             package("b", &[on("c", None, false)]),
             package("c", &[on("a", Some("dev"), false)]),
         ]});
-        assert_eq!(draw(&crates(&metadata)), "c\nb ─► c\na ─► [b], c\n");
+        assert_eq!(draw(&crates(&metadata)), "crates/\n  c\n  b ─► c\n  a ─► [b], c\n");
     }
 
     #[test]

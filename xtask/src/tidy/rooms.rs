@@ -25,7 +25,7 @@ const SOURCES: &[Source] = &[
     // From the bottom up, the rooms are `sharding`, then `engine` and `spmd`, then `passes` and `compile`. `engine` and
     // `spmd` do not import each other.
     Source {
-        folder: "crates/stablehlo-cpu/src/",
+        folder: "cpu/stablehlo-cpu/src/",
         path: "crate::",
         rooms: &[
             ("sharding", &["engine", "spmd", "passes", "compile"]),
@@ -36,7 +36,7 @@ const SOURCES: &[Source] = &[
     },
     // From the bottom up, the rooms are `elementwise`, then `kernels`, then `lower`.
     Source {
-        folder: "crates/stablehlo-cpu/src/engine/",
+        folder: "cpu/stablehlo-cpu/src/engine/",
         path: "crate::engine::",
         rooms: &[
             ("elementwise", &["kernels", "graph", "program", "lower"]),
@@ -169,12 +169,12 @@ mod tests {
 
     #[test]
     fn upward_imports_of_the_cpu_engine_are_found() {
-        let file = "crates/stablehlo-cpu/src/engine/kernels/sort.rs";
+        let file = "cpu/stablehlo-cpu/src/engine/kernels/sort.rs";
         assert_eq!(faults(file, "use crate::engine::lower::Tensor;").len(), 1);
         assert_eq!(faults(file, "use crate::engine::lowering::Tensor;"), [""; 0]);
         assert_eq!(faults(file, "use crate::spmd::{Partitioned, partition};").len(), 1);
-        assert_eq!(faults("crates/stablehlo-cpu/src/spmd/mod.rs", "use crate::sharding::OpSharding;"), [""; 0]);
-        assert_eq!(faults("crates/stablehlo-cpu/src/engine/lower/mod.rs", "pub(super) struct Context;").len(), 1);
+        assert_eq!(faults("cpu/stablehlo-cpu/src/spmd/mod.rs", "use crate::sharding::OpSharding;"), [""; 0]);
+        assert_eq!(faults("cpu/stablehlo-cpu/src/engine/lower/mod.rs", "pub(super) struct Context;").len(), 1);
     }
 
     #[test]

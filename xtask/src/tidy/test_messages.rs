@@ -37,8 +37,7 @@ const WORDS: usize = 3;
 /// plugin.
 pub(super) fn check(files: &[(String, String)], faults: &mut Vec<String>) {
     for name in CRATES {
-        let folder = format!("crates/{name}/");
-        let files = files.iter().filter(|(path, _)| path.starts_with(&folder));
+        let files = files.iter().filter(|(path, _)| path.split('/').nth(1) == Some(name));
         let parts: Vec<(&str, &str, &str)> = files
             .map(|(path, text)| (&**path, split(path, text)))
             .map(|(path, (code, test))| (path, code, test))

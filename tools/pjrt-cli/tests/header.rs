@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn committed() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../pjrt-cpu-plugin/include/pjrt_cpu_plugin.h")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cpu/pjrt-cpu-plugin/include/pjrt_cpu_plugin.h")
 }
 
 fn pjrt(args: &[&str]) -> Output {

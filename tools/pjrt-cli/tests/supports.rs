@@ -147,7 +147,7 @@ fn future_artifact_version() {
 #[test]
 fn supports_and_run_agree_on_hlo() {
     let folder = folder("check-hlo");
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stablehlo/tests/data/mlp_step.hlo");
+    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/stablehlo/tests/data/mlp_step.hlo");
     let program = program.to_str().unwrap();
     let (code, text) = answer(&folder, &[program]);
     assert_eq!(code, Some(0), "{text}");

@@ -184,7 +184,7 @@ mod own_layer {
     #[test]
     fn book_shows_its_code() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let code = fs::read_to_string(root.join("../device-plugin-testing/plugins/errors.rs")).unwrap();
+        let code = fs::read_to_string(root.join("../../testing/device-plugin-testing/plugins/errors.rs")).unwrap();
         let book = fs::read_to_string(root.join("../../book/src/layers.md")).unwrap();
         let shown = &code[code.find("use pjrt_layers").unwrap()..];
         assert!(book.contains(shown), "the chapter shows another text than plugins/errors.rs");

@@ -67,7 +67,7 @@ fn median(mut run: impl FnMut()) -> Duration {
 }
 
 fn main() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../stablehlo/tests/data");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/stablehlo/tests/data");
     println!(
         "{:24} {:>6} {:>4} {:>9} {:>9} {:>9} {:>9}",
         "µs", "bytes", "ops", "names", "types", "compile", "per 7 KB"
