@@ -44,7 +44,8 @@ fn run() -> Result<(), Error> {
             PLUGIN_TESTS.iter().for_each(|name| {
                 tests.args(["--test", name]);
             });
-            sh::run(tests.env("BURN_PJRT_PLUGIN", path))
+            on_library(&mut tests, &path);
+            sh::run(&mut tests)
         }
         Some((api, Err(error))) => {
             println!("SKIPPED the Burn backend on XLA CPU {api}: {}", sh::reason(&error));
@@ -52,6 +53,11 @@ fn run() -> Result<(), Error> {
         }
         None => Err("there is no plugin to test with".into()),
     }
+}
+
+/// Lets tests run on the plugin in a library.
+fn on_library(tests: &mut Command, path: &Path) {
+    tests.env("BURN_PJRT_PLUGIN", "other").env("PJRT_NAMES_AND_LIBRARY_PATHS", format!("other:{}", path.display()));
 }
 
 /// Runs Burn's own backend tests. Returns an error if a test of a supported operation fails.
@@ -65,7 +71,7 @@ fn suite(checkout: &Path, plugin: Option<&str>) -> Result<(), Error> {
     let mut tests = cargo("test");
     tests.args(["-p", "burn-suite", "--tests", "--no-fail-fast"]).env("BURN_SUITE", folder);
     if let Some(plugin) = plugin {
-        tests.env("BURN_PJRT_PLUGIN", plugin);
+        on_library(&mut tests, Path::new(plugin));
     }
     let (mut passed, mut unsupported, mut failed) = (0u64, 0u64, Vec::new());
     // The command also fails if only tests of unsupported operations fail, so its status does not decide.

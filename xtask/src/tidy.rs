@@ -28,7 +28,6 @@ const SAFE: &[&str] = &[
     "cpu/process-transport",
     "cpu/process-transport-mpi",
     "crates/plugin-macros",
-    "tools/pjrt-cli",
     "xtask",
 ];
 /// Forbidden dependencies: the first package must not depend on the second package, except in tests.

@@ -314,7 +314,9 @@ pub unsafe extern "C" fn dp_registry_register_library(
         let manifest =
             unsafe { guard::optional_text(manifest_json, "manifest_json") }?.map(Manifest::from_json).transpose()?;
         // SAFETY: K4 (strings end in NUL).
-        Ok(registry.register_library(unsafe { guard::path(path, "path") }?, manifest)?)
+        let path = unsafe { guard::path(path, "path") }?;
+        // SAFETY: K6 (plugins keep their contracts).
+        Ok(unsafe { registry.register_library(path, manifest) }?)
     };
     // SAFETY: K1 (outputs are writable).
     unsafe { update("dp_registry_register_library", registry, out, error, body) }

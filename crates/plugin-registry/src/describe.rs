@@ -13,16 +13,19 @@ use crate::discovery::{check_trusted, inspect};
 /// Returns the plugin description that a library exports, or `None` if the library does not export one.
 ///
 /// If the library's symbol table does not list `DevicePlugin_GetDescriptor`, the library is not loaded. A loaded
-/// library stays loaded until the process ends. The library's PJRT function table is not read. As with
-/// [`open`](crate::open), the caller guarantees that the library can be trusted, and a process with elevated privileges
-/// rejects a library that others than root can change.
+/// library stays loaded until the process ends. The library's PJRT function table is not read. A process with elevated
+/// privileges rejects a library that others than root can change.
 ///
 /// # Errors
 ///
 /// Returns [`Error::Refused`] if this process has elevated privileges and others than root can change the file,
 /// [`Error::Load`] if the library cannot be loaded, or [`Error::Description`] with all faults of an invalid
 /// description.
-pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
+///
+/// # Safety
+///
+/// The library can be trusted ([contract](pjrt::contracts) R1).
+pub unsafe fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
     let path = path.as_ref();
     check_trusted(path)
         .map_err(|refusal| Error::Refused { name: path.display().to_string(), refusals: vec![refusal] })?;
@@ -31,7 +34,7 @@ pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
     if inspect(path).is_ok_and(|facts| !facts.exports.descriptor) {
         return Ok(None);
     }
-    // SAFETY: R1 (the library is trusted): the caller vouches for the library, and a function named
+    // SAFETY: R1 (the library is trusted): this function's caller guarantees it, and a function named
     // `DevicePlugin_GetDescriptor` has the declared type.
     let found = unsafe { Plugin::description(path, DP_GET_DESCRIPTOR) }.map_err(Error::Load)?;
     // SAFETY: R1 (the library is trusted): the function of a trusted library returns a valid descriptor that never

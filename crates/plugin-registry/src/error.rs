@@ -75,6 +75,15 @@ pub enum Error {
         /// Reason why the plugin was disabled.
         reason: String,
     },
+    /// A path was passed as the name of a plugin.
+    #[error(
+        "{path:?} is a path, not the name of a plugin: if you trust the library, pass the path to the unsafe function \
+         `open_path` or `find_path`"
+    )]
+    PathNotName {
+        /// The path.
+        path: PathBuf,
+    },
     /// The registry has no plugin with this id or name.
     #[error("the registry has no plugin {asked}")]
     Unknown {

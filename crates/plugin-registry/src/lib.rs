@@ -18,8 +18,8 @@
 //! places and their order. Building a registry only reads files and does not load any plugin.
 //! [`PluginRegistry::select`] selects a plugin by a [`Policy`], or returns the reasons why no plugin fits.
 //! [`PluginEntry::load`] checks the environment variables that the plugin needs, and loads the plugin once in a
-//! process. [`LoadedPlugin::client`] creates a client. [`open`] selects and loads a plugin in one step, by a name or a
-//! path.
+//! process. [`LoadedPlugin::client`] creates a client. [`open`] selects and loads a plugin by its name in one step, and
+//! [`open_path`] by the path of its library.
 //!
 //! # Three types for a plugin
 //!
@@ -45,9 +45,9 @@
 //! # Trust
 //!
 //! A plugin is native code that runs in this process. The creator of a registry guarantees that the libraries in it can
-//! be trusted, so loading a plugin does not require `unsafe`. [Contract](pjrt::contracts) R1 states what this guarantee
-//! means, and which checks of [`discovery`] allow it for a whole machine. A caller of [`open`] gives this guarantee for
-//! the library that the argument names.
+//! be trusted, so loading a plugin by name does not require `unsafe`. Functions that take the path of a library are `unsafe`,
+//! because the path can lead to any code. [Contract](pjrt::contracts) R1 states what the guarantee means, and which checks
+//! of [`discovery`] allow it for a whole machine.
 
 mod describe;
 pub mod discovery;
@@ -70,7 +70,7 @@ pub use error::Error;
 pub use hardware::{HardwarePresence, HardwareProbe, HardwareStatus};
 pub use lease::{LeaseConflict, LeaseHolder, LockFolder};
 pub use location::Location;
-pub use open::{find, names, open};
+pub use open::{find, find_path, names, open, open_path};
 pub use policy::Policy;
 pub use registry::{
     ClientLease, FileChange, IfReplaced, LoadedPlugin, MissingVariable, PluginEntry, PluginId, PluginLoadOptions,

@@ -93,6 +93,7 @@ fn errors() -> Vec<Error> {
         Error::Stale { name: name(), id: PluginId::new(1, 2) },
         Error::Disabled { name: name(), reason: "it is being updated".to_owned() },
         Error::Unknown { asked: name() },
+        Error::PathNotName { path: path() },
         Error::NoLibrary { name: name() },
         Error::Path { name: name(), error: fault() },
         Error::Configure { name: name(), error: fault() },
@@ -153,6 +154,7 @@ fn error_number(error: &Error) -> usize {
         Error::Client { .. } => 21,
         Error::InUse { .. } => 22,
         Error::Reentered { .. } => 23,
+        Error::PathNotName { .. } => 24,
     }
 }
 

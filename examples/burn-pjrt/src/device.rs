@@ -24,8 +24,8 @@ pub struct PjrtDevice {
 static DEVICES: Mutex<Vec<Arc<Engine>>> = Mutex::new(Vec::new());
 
 impl PjrtDevice {
-    /// Opens a plugin by name or by the path of its library, like [`plugin_registry::open`]. The name `cpu` opens the
-    /// embedded device. Each call creates a client.
+    /// Opens a plugin by its name, like [`plugin_registry::open`]. The name `cpu` opens the embedded device. Each call
+    /// creates a client. For a plugin that [`plugin_registry::open_path`] opens, use [`Self::with_settings`].
     ///
     /// # Errors
     ///

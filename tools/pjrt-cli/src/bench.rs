@@ -8,6 +8,7 @@ use pjrt_bench::{Case, Report, Settings, Side, chart, measure};
 use pjrt_record::replay::Tolerance;
 
 use crate::array;
+use crate::library;
 use crate::paint::{Meaning, paint};
 use crate::program;
 use crate::progress::Progress;
@@ -123,7 +124,7 @@ fn names(plugins: &[String]) -> Vec<String> {
 }
 
 fn side(plugin: &str, name: &str) -> Result<Side, String> {
-    let loaded = plugin_registry::find(plugin).map_err(|error| error.to_string())?;
+    let loaded = library::find(plugin)?;
     let loaded = loaded.load().map_err(|error| error.to_string())?;
     let client = loaded.client_labelled("the command pjrt", &ClientOptions::new());
     Ok(Side::new(name, client.map_err(|error| error.to_string())?))

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::Report;
 use crate::child::{plan, probe};
+use crate::library;
 use crate::list;
 use crate::paint::{Meaning, paint};
 use crate::probe::Task;
@@ -58,7 +59,7 @@ struct Examined {
 
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let (entries, named) = match &args.plugin {
-        Some(plugin) => (vec![plugin_registry::find(plugin).map_err(|error| error.to_string())?], true),
+        Some(plugin) => (vec![library::find(plugin)?], true),
         None => {
             let (usable, refused) = list::ordered(PluginRegistry::global());
             (usable.into_iter().chain(refused).collect(), false)

@@ -6,6 +6,7 @@ use device_plugin::process::{Address, Detected, Detection, DeviceShare, Environm
 use serde_json::json;
 
 use crate::Report;
+use crate::library;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -51,7 +52,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
-    let entry = plugin_registry::find(&args.plugin).map_err(|error| error.to_string())?;
+    let entry = library::find(&args.plugin)?;
     let environment = Environment::of_this_process();
     let Detected { topology, .. } = args.detect(&environment)?;
     let plan = entry.plan(&topology, &environment).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
 //! The `pjrt` command, which runs StableHLO programs on PJRT devices, and finds, checks and packages plugins.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 /// Appends a line to the output of a command. A command prints its output only when it is complete. If the reader
 /// closes the pipe early, the command's work is not interrupted.
@@ -25,6 +25,7 @@ mod inspect;
 #[cfg(unix)]
 mod interrupt;
 mod layers_library;
+mod library;
 mod list;
 mod new;
 mod open;

@@ -4,6 +4,8 @@ use clap::Args;
 use pjrt::{Client, ClientOptions, Value};
 use plugin_registry::PluginEntry;
 
+use crate::library;
+
 /// Which plugin to open.
 #[derive(Args, Clone)]
 pub(crate) struct PluginArgs {
@@ -25,7 +27,7 @@ pub(crate) struct ClientArgs {
 
 impl PluginArgs {
     pub(crate) fn find(&self) -> Result<PluginEntry, String> {
-        plugin_registry::find(&self.plugin).map_err(|error| error.to_string())
+        library::find(&self.plugin)
     }
 }
 

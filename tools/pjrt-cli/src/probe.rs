@@ -16,7 +16,7 @@ use plugin_registry::{Error, LoadedPlugin, PluginEntry, PluginRegistry, Policy};
 use serde_json::{Value, json};
 
 use crate::devices::values_json;
-use crate::program;
+use crate::{library, program};
 use pjrt_conformance::process::guard::die_with;
 use pjrt_conformance::process::lines::tell;
 
@@ -99,7 +99,7 @@ fn steps(request: &Value) -> Result<(), String> {
             // The request comes from the user who started this process. Check the path, because a process with elevated
             // privileges must not load the library of an ordinary user.
             check_trusted(&path).map_err(|refusal| refusal.to_string())?;
-            registry.register_library(path, Some(manifest))
+            library::register(&registry, &path, manifest)
         }
     };
     let path = request["path"].as_str();
@@ -230,7 +230,7 @@ fn describe(loaded: &LoadedPlugin, path: Option<&str>) -> Value {
         Ok(attributes) => told["attributes"] = Value::Object(values_json(&attributes)),
         Err(error) => told["attributes_error"] = json!(error.to_string()),
     }
-    match path.map(plugin_registry::describe) {
+    match path.map(library::describe) {
         Some(Ok(Some(descriptor))) => told["manifest"] = json!(descriptor.manifest().to_json()),
         Some(Err(error)) => told["manifest_error"] = json!(error.to_string()),
         _ => {}

@@ -13,6 +13,7 @@ use plugin_registry::{PluginEntry, PluginRegistry, Policy};
 use crate::Report;
 use crate::env::become_command;
 use crate::layers_library;
+use crate::library;
 use sweep::{SweepArgs, Target};
 
 #[derive(clap::Args)]
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     }
     let library = layers_library::find(args.library.as_deref(), "--library")?;
     let entry = match &args.plugin {
-        Some(name) => plugin_registry::find(name).map_err(|error| error.to_string())?,
+        Some(name) => library::find(name)?,
         None => only_plugin(PluginRegistry::global())?,
     };
     let plugin = entry.candidate().location.path();

@@ -72,18 +72,29 @@ impl PluginRegistry {
     /// the library's folder describes the plugin, if there is one. The library is not loaded. The entry lists the
     /// faults of the library's file. Registering the same library again has no effect.
     ///
-    /// The caller guarantees that the library can be trusted. See [contract](pjrt::contracts) R1.
-    ///
     /// # Errors
     ///
     /// Returns [`Error::Description`] with all faults of the manifest, or an error of [`Self::register_descriptor`].
-    pub fn register_library(&self, path: impl AsRef<Path>, manifest: Option<Manifest>) -> Result<PluginEntry, Error> {
+    ///
+    /// # Safety
+    ///
+    /// The library is a PJRT plugin that can be trusted ([contract](pjrt::contracts) R1). The entry loads it without
+    /// `unsafe`.
+    pub unsafe fn register_library(
+        &self,
+        path: impl AsRef<Path>,
+        manifest: Option<Manifest>,
+    ) -> Result<PluginEntry, Error> {
         let record = self.library(path.as_ref(), manifest)?;
         self.insert(record)
     }
 
     /// Returns the usable entry of the library at a path. If there is none, registers the library.
-    pub(crate) fn find_or_register_library(&self, path: &Path) -> Result<PluginEntry, Error> {
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Self::register_library`] apply.
+    pub(crate) unsafe fn find_or_register_library(&self, path: &Path) -> Result<PluginEntry, Error> {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let location = Location::File(absolute).canonical();
         let table = self.read();
@@ -93,7 +104,11 @@ impl PluginRegistry {
             is_usable.then(|| self.entry(id, record.clone()))
         });
         drop(table);
-        known.map_or_else(|| self.register_library(path, None), Ok)
+        match known {
+            Some(entry) => Ok(entry),
+            // SAFETY: R1 (the library is trusted): this function's caller guarantees it.
+            None => unsafe { self.register_library(path, None) },
+        }
     }
 
     /// Replaces a plugin with another one. The plugins may have different names. Ids and entries of the replaced plugin

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use device_plugin::{Backend, ClientOptions, Descriptor, DevicePlugin, Library, Manifest, Result};
-use plugin_registry::{HardwareProbe, LockFolder, PluginRegistry};
+use plugin_registry::{Error, HardwareProbe, LockFolder, PluginEntry, PluginRegistry};
 
 /// A device in host memory that cannot run programs.
 pub(crate) struct FakeDevice;
@@ -85,6 +85,16 @@ pub(crate) fn of_file(name: &str, change: impl FnOnce(&mut Manifest)) -> Descrip
     let mut manifest = Manifest::new(name);
     change(&mut manifest);
     Descriptor::new(manifest, Library::path(format!("lib{name}_which_no_loader_finds.so")), Arc::new(())).unwrap()
+}
+
+/// Registers a library.
+pub(crate) fn register_library(
+    registry: &PluginRegistry,
+    path: impl AsRef<Path>,
+    manifest: Option<Manifest>,
+) -> Result<PluginEntry, Error> {
+    // SAFETY: R1 (the library is trusted): the tests register only their own libraries, and files that are not libraries.
+    unsafe { registry.register_library(path, manifest) }
 }
 
 /// Returns the path of the library of a plugin that exports a shutdown function.

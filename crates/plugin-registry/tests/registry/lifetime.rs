@@ -12,7 +12,7 @@ use plugin_registry::{Error, PluginEntry, Policy, RejectReason};
 use plugin_registry::{FileChange, IfReplaced, LoadedPlugin, PluginLoadOptions};
 use recorded_messages::assert_message;
 
-use crate::fakes::{Count, closing_plugin, fake, folder, registry};
+use crate::fakes::{Count, closing_plugin, fake, folder, register_library, registry};
 
 static DROPPED: Count = Count::new();
 static ENDED: Count = Count::new();
@@ -205,7 +205,7 @@ fn in_a_child_process(library: &std::ffi::OsStr) {
     let registry = registry("closing-child");
     let mut manifest = device_plugin::Manifest::new("closing");
     manifest.shutdown_symbol = Some("closing_plugin_shutdown".to_owned());
-    let entry = registry.register_library(library, Some(manifest)).unwrap();
+    let entry = register_library(&registry, library, Some(manifest)).unwrap();
     let client = entry.load().unwrap().client(&ClientOptions::new()).unwrap();
     drop(client);
     let id = registry.unload(entry.id()).unwrap();
@@ -216,7 +216,7 @@ fn in_a_child_process(library: &std::ffi::OsStr) {
 #[test]
 fn library_without_manifest_describes_itself() {
     let registry = registry("own");
-    let entry = registry.register_library(closing_plugin(), None).unwrap();
+    let entry = register_library(&registry, closing_plugin(), None).unwrap();
     assert_eq!(entry.name(), format!("{}closing_plugin", std::env::consts::DLL_PREFIX));
     assert!(entry.manifest().create_options.is_open());
     let loaded = entry.load().unwrap();
@@ -247,7 +247,7 @@ fn loads_replaced_library_beside_old_one() {
     };
     let load = |choice: Option<IfReplaced>| {
         let registry = registry("replaced-registry");
-        let entry = registry.register_library(&library, None).unwrap();
+        let entry = register_library(&registry, &library, None).unwrap();
         match choice {
             None => entry.load(),
             Some(choice) => entry.load_with(&PluginLoadOptions::new().if_replaced(choice)),

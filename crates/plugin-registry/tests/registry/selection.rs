@@ -6,7 +6,7 @@ use device_plugin::manifest::{Hardware, PciId};
 use plugin_registry::discovery::Refusal;
 use plugin_registry::{HardwarePresence, HardwareProbe, PluginRegistry, Policy, RejectReason, Rejected, SelectError};
 
-use crate::fakes::{folder, of_file, registry};
+use crate::fakes::{folder, of_file, register_library, registry};
 
 fn chosen(registry: &PluginRegistry, policy: &Policy) -> String {
     registry.select(policy).unwrap().name().to_owned()
@@ -116,7 +116,7 @@ fn error_explains_each_plugin() {
     registry.register_descriptor(of_file("cuda", |m| m.aliases.push("gpu".to_owned()))).unwrap();
     let tpu = registry.register_descriptor(of_file("tpu", |_| {})).unwrap();
     registry.disable(tpu.id(), "of the test").unwrap();
-    registry.register_library(folder("error").join("libnowhere.so"), None).unwrap();
+    register_library(&registry, folder("error").join("libnowhere.so"), None).unwrap();
     let error = refused(&registry, &Policy::prefer("tpu").or("libnowhere").or("npu"));
     let [cuda, tpu, nowhere] = error.rejected() else { panic!("{error}") };
     assert_eq!((&*cuda.name, &*cuda.aliases), ("cuda", &["gpu".to_owned()][..]));

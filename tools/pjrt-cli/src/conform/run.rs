@@ -10,6 +10,7 @@ use super::args::{Args, write};
 use super::worker::{GUARD, target};
 use crate::Report;
 use crate::child::plan;
+use crate::library;
 use crate::paint::{Meaning, paint};
 use crate::progress::Progress;
 use crate::table::{Table, cut};
@@ -19,7 +20,7 @@ const LONGEST: usize = 300;
 
 pub(super) fn run(args: &Args, suite: &Suite, ids: &[String]) -> Result<Report, String> {
     let name = args.plugin.as_deref().unwrap_or_default();
-    let entry = plugin_registry::find(name).map_err(|error| error.to_string())?;
+    let entry = library::find(name)?;
     let expectations = args.expectations()?;
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let launcher = Launcher {

@@ -10,6 +10,7 @@ use plugin_registry::discovery::check_trusted;
 use plugin_registry::{PluginEntry, PluginRegistry, Policy};
 use serde_json::{Value, json};
 
+use crate::library;
 use crate::open::option;
 
 /// Name of the hidden command that runs cases.
@@ -55,7 +56,7 @@ fn open(target: &Value) -> Result<Opened, String> {
             let manifest = Manifest::from_json(target["manifest"].as_str().unwrap_or_default());
             let manifest = manifest.map_err(|faults| faults.to_string())?;
             check_trusted(Path::new(path)).map_err(|refusal| refusal.to_string())?;
-            registry.register_library(Path::new(path), Some(manifest)).map_err(|error| error.to_string())?
+            library::register(&registry, Path::new(path), manifest).map_err(|error| error.to_string())?
         }
     };
     let loaded = entry.load().map_err(|error| error.to_string())?;

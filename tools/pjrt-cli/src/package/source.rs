@@ -153,7 +153,7 @@ fn described(
     }
     // Make the path absolute, because the dynamic loader would search other folders for a name without a folder.
     let path = library.canonicalize().map_err(|error| format!("library {shown}: {error}"))?;
-    let descriptor = plugin_registry::describe(&path).map_err(|error| error.to_string())?;
+    let descriptor = crate::library::describe(&path).map_err(|error| error.to_string())?;
     let descriptor = descriptor
         .ok_or_else(|| format!("library {shown}: it described itself before, but no longer does; build it again"))?;
     let manifest = manifest.unwrap_or_else(|| descriptor.manifest().clone());

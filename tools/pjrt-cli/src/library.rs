@@ -1,0 +1,31 @@
+//! The libraries that a user names. Loading a library runs its code, so this is the only file of the command with unsafe
+//! code.
+#![allow(unsafe_code)]
+
+use std::path::Path;
+
+use device_plugin::{Descriptor, Manifest};
+use plugin_registry::{Error, PluginEntry, PluginRegistry};
+
+/// Returns the plugin with this name, or in the library at this path.
+pub(crate) fn find(plugin: &str) -> Result<PluginEntry, String> {
+    let found = match plugin_registry::find(plugin) {
+        // SAFETY: R1 (the library is trusted): the user who names a library trusts it, and the command has no more
+        // privileges than this user.
+        Err(Error::PathNotName { path }) => unsafe { plugin_registry::find_path(path) },
+        found => found,
+    };
+    found.map_err(|error| error.to_string())
+}
+
+/// Registers the library at a path.
+pub(crate) fn register(registry: &PluginRegistry, path: &Path, manifest: Manifest) -> Result<PluginEntry, Error> {
+    // SAFETY: R1 (the library is trusted): as in `find`.
+    unsafe { registry.register_library(path, Some(manifest)) }
+}
+
+/// Returns the description that the library at a path exports.
+pub(crate) fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
+    // SAFETY: R1 (the library is trusted): as in `find`.
+    unsafe { plugin_registry::describe(path) }
+}
