@@ -81,9 +81,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       run JAX's own test files on a plugin and compare with an earlier run or a reference; see --help
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
   size                build the library of a plugin from `pjrt new` from scratch, and print the times and its size
-  tidy                check dependencies between crates, unsafe code, file lengths and the language of texts.
-                      --language PATH lists the language findings below PATH; --update writes the diagram of the
-                      crates to ARCHITECTURE.md
+  tidy                check dependencies between crates, unsafe code, file lengths and links. --update writes the
+                      diagram of the crates to ARCHITECTURE.md
 ";
 
 fn main() -> ExitCode {

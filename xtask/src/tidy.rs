@@ -1,13 +1,9 @@
-//! `cargo xtask tidy`: checks rules on dependencies, files and language by reading the repository's files.
+//! `cargo xtask tidy`: checks rules on dependencies, files and links by reading the repository's files.
 
 mod circles;
-mod comments;
 mod crate_diagram;
-mod language;
-mod prose;
+mod links;
 mod rooms;
-mod test_messages;
-mod test_names;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,32 +74,17 @@ const LOADERS: [&str; 2] = ["crates/pjrt/src/library.rs", "tools/pjrt-layers/src
 const LAYERS: &str = "tools/pjrt-layers/src/";
 const LAYERS_CORE: &str = "tools/pjrt-layers/src/core/";
 
-/// Folders with text that people read.
-const PROSE: &[&str] =
-    &["crates", "cpu", "tools", "testing", "xtask", "examples", "fuzz", "tests", "docs", "book/src", ".github"];
-const PROSE_EXTENSIONS: &[&str] = &["rs", "md", "py", "c", "cc", "cpp", "h", "hpp", "toml", "sh", "yml"];
-/// The file whose string literals contain examples of bad English.
-const LANGUAGE_RULES: &str = "xtask/src/tidy/language.rs";
-/// The book's table of contents, which has titles instead of sentences.
-const TITLES: &str = "book/src/SUMMARY.md";
-
 /// Parses the arguments of `cargo xtask tidy`, and runs the task.
 pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     match args {
         [] => run(),
         ["--update"] => crate_diagram::write(),
-        ["--language", path] => {
-            for finding in language(path)? {
-                println!("{finding}");
-            }
-            Ok(())
-        }
-        _ => Err("usage: cargo xtask tidy [--update | --language PATH]".into()),
+        _ => Err("usage: cargo xtask tidy [--update]".into()),
     }
 }
 
 fn run() -> Result<(), Error> {
-    let mut faults = language("")?;
+    let mut faults = Vec::new();
     let root = sh::root();
     let mut files = Vec::new();
     for folder in sh::PACKAGES.iter().chain(&["xtask"]) {
@@ -117,8 +98,11 @@ fn run() -> Result<(), Error> {
         sources.push((name, text));
     }
     circles::check(&sources, &mut faults);
-    test_messages::check(&sources, &mut faults);
-    test_messages::check_sections(&recorded_messages(&root)?, &sources, &mut faults);
+    let pages = markdown(&root)?;
+    for page in &pages {
+        let name = page.strip_prefix(&root).unwrap_or(page).to_string_lossy();
+        links::check(&root, &name, &fs::read_to_string(page)?, &mut faults);
+    }
     for name in SAFE {
         let folder = root.join(name).join("src");
         let roots = [folder.join("lib.rs"), folder.join("main.rs")];
@@ -144,58 +128,26 @@ fn run() -> Result<(), Error> {
     match faults.len() {
         0 => {
             let walls = WALLS.len() + WALLS_WITHOUT_FEATURES.len();
-            println!("{} source files and {walls} dependency rules checked", files.len());
+            println!("{} source files, {} pages and {walls} dependency rules checked", files.len(), pages.len());
             Ok(())
         }
         n => Err(format!("{n} faults").into()),
     }
 }
 
-/// Returns the path and the text of each `.txt` file in the crates. These files include the recorded messages of tests.
-fn recorded_messages(root: &Path) -> Result<Vec<(String, String)>, Error> {
+/// Returns the Markdown files of the repository.
+fn markdown(root: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
-    for folder in sh::PACKAGES {
-        collect(&root.join(folder), &["txt"], &mut files)?;
-    }
-    let mut recorded = Vec::new();
-    for file in files {
-        let name = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().into_owned();
-        recorded.push((name, fs::read_to_string(&file)?));
-    }
-    Ok(recorded)
-}
-
-/// Returns the findings of the language rules in all files whose path starts with a prefix.
-fn language(prefix: &str) -> Result<Vec<String>, Error> {
-    let root = sh::root();
-    let mut files = vec![root.join(".ci/run")];
-    for folder in PROSE {
-        collect(&root.join(folder), PROSE_EXTENSIONS, &mut files)?;
-    }
-    for entry in fs::read_dir(&root)? {
+    for entry in fs::read_dir(root)? {
         let path = entry?.path();
-        if path.is_file() && has_extension(&path, PROSE_EXTENSIONS) {
+        let name = path.file_name().unwrap_or_default();
+        if path.is_file() && has_extension(&path, &["md"]) {
             files.push(path);
+        } else if path.is_dir() && name != "target" && name != ".git" {
+            collect(&path, &["md"], &mut files)?;
         }
     }
-    files.sort();
-    let mut findings = Vec::new();
-    for file in files {
-        let name = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned();
-        let text = fs::read_to_string(&file)?;
-        if !name.starts_with(prefix) || name == LANGUAGE_RULES || name == TITLES || text.starts_with(GENERATED) {
-            continue;
-        }
-        let paragraphs = match comments::Language::of(&name) {
-            Some(language) => comments::paragraphs(&text, language),
-            None if has_extension(&file, &["md"]) => prose::markdown(&text),
-            None => prose::rust(&text),
-        };
-        for finding in language::check(&paragraphs) {
-            findings.push(format!("{name}:{}: {}", finding.line, finding.message));
-        }
-    }
-    Ok(findings)
+    Ok(files)
 }
 
 fn collect(folder: &Path, extensions: &[&str], files: &mut Vec<PathBuf>) -> Result<(), Error> {
@@ -224,7 +176,6 @@ fn check_file(name: &str, text: &str, faults: &mut Vec<String>) {
         return;
     }
     rooms::check(name, text, faults);
-    test_names::check(name, text, faults);
     let lines = text.lines().count();
     if lines > MAX_LINES {
         faults.push(format!("{name}: {lines} lines, more than {MAX_LINES}; split the file"));

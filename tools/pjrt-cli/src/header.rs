@@ -83,7 +83,8 @@ fn manifests(args: &Args, library: &Path) -> Result<Vec<Manifest>, String> {
         let shown = library.display();
         // A static library cannot be loaded to read its description.
         let archive = library.extension().is_some_and(|extension| extension == "a" || extension == "lib");
-        let described = if archive { None } else { crate::library::describe(library).map_err(|error| error.to_string())? };
+        let described =
+            if archive { None } else { crate::library::describe(library).map_err(|error| error.to_string())? };
         let missing = || format!("library {shown}: no {FILE_NAME} beside it; give --manifest FILE or --name NAME");
         return Ok(vec![described.ok_or_else(missing)?.manifest().clone()]);
     }
