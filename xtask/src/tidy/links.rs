@@ -68,9 +68,9 @@ mod tests {
     fn broken_links_are_faults() {
         let text = "# One `two`, three\n[a](README.md) [b](no.md) [c](#one-two-three) [d](#four)\n[e](https://no.md) [`f`](g::f)\n";
         let mut faults = Vec::new();
-        check(&crate::sh::root(), "x.md", text, &mut faults);
+        check(&crate::sh::root(), "README.md", text, &mut faults);
         let expected =
-            ["x.md:2: the link \"no.md\" leads to no file", "x.md:2: the link \"#four\" leads to no heading"];
+            ["README.md:2: the link \"no.md\" leads to no file", "README.md:2: the link \"#four\" leads to no heading"];
         assert_eq!(faults, expected);
     }
 }
