@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         return Err(format!("{shown} is {}, from which the header is generated; give another file", input.display()));
     }
     // Reading a device or a pipe may never end.
-    let present = output.is_file().then(|| std::fs::read_to_string(output).unwrap_or_default()).unwrap_or_default();
+    let present = if output.is_file() { std::fs::read_to_string(output).unwrap_or_default() } else { String::new() };
     if present == text {
         return Ok(format!("{shown} is up to date\n"));
     }
