@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::c_function::is_identifier;
 use crate::{Fault, Faults, Manifest};
 
 const GET_PJRT_API: &str = "GetPjrtApi";
@@ -94,11 +95,6 @@ fn prefix<'a>(symbol: &'a str, name: &str) -> Option<&'a str> {
         "" => Some(""),
         before => before.strip_suffix('_').filter(|prefix| !prefix.is_empty()),
     }
-}
-
-fn is_identifier(symbol: &str) -> bool {
-    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
-    symbol.chars().next().is_some_and(letter) && symbol.chars().all(|c| letter(c) || c.is_ascii_digit())
 }
 
 /// Returns the name and the description of the plugin that a symbol with this prefix belongs to. If no manifest

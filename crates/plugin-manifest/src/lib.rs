@@ -22,6 +22,7 @@
 #[doc(hidden)]
 pub mod artifact;
 pub mod builtin;
+mod c_function;
 pub mod capabilities;
 #[doc(hidden)]
 pub mod contain;

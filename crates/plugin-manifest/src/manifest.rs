@@ -7,6 +7,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::c_function::is_shutdown;
 use crate::diagnostic::{Fault, Faults};
 use crate::process::{is_variable, not_a_variable};
 use crate::variants::Requirements;
@@ -375,6 +376,13 @@ impl Manifest {
         }
         if let Some(variable) = self.disable_env.as_deref().filter(|name| !is_variable(name)) {
             fault("disable_env".to_owned(), not_a_variable(variable));
+        }
+        if let Some(symbol) = self.shutdown_symbol.as_deref().filter(|symbol| !is_shutdown(symbol)) {
+            let message = format!(
+                "{symbol:?} cannot name the shutdown function; write the name of a C function that is not an entry point \
+                 and not a keyword of C or C++"
+            );
+            fault("shutdown_symbol".to_owned(), message);
         }
         if let Some(table) = &self.supported_programs {
             faults.extend(table.validate().into_iter().map(|fault| fault.within("supported_programs")));

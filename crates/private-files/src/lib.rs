@@ -25,6 +25,8 @@ mod path_error;
 mod privileges;
 #[cfg(unix)]
 mod walk;
+#[cfg(unix)]
+mod writers;
 
 use std::path::{Path, PathBuf};
 

@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, mkdirat, open, op
 use rustix::process::geteuid;
 
 use crate::path_error::PathError;
+use crate::writers::{mode, others_can_write};
 
 /// Maximum number of links on a path, as on Linux.
 const LINKS: u32 = 40;
@@ -80,8 +81,7 @@ pub(crate) fn walk(path: &Path, owners: Owners, missing: Missing) -> Result<Plac
             // The parent was checked on the way here, unless a link or the path begins with `..`.
             place.folder = open_folder(&place.folder, &name).map_err(fail)?;
             place.path.pop();
-            let parent = fstat(&place.folder).map_err(fail)?;
-            check(&place.path, &parent, owners)?;
+            check_folder(&place.path, &place.folder, owners)?;
             continue;
         }
         let found = match statat(&place.folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -112,16 +112,18 @@ pub(crate) fn walk(path: &Path, owners: Owners, missing: Missing) -> Result<Plac
             FileType::Directory => {
                 place.folder = open_folder(&place.folder, &name).map_err(fail)?;
                 // The folder may have been replaced since `statat`, so examine the open one.
-                let opened = fstat(&place.folder).map_err(fail)?;
                 if rest.is_empty() && missing == Missing::Create {
-                    check_owner(&here, &opened, owners)?;
+                    check_owner(&here, &fstat(&place.folder).map_err(fail)?, owners)?;
                 } else {
-                    check(&here, &opened, owners)?;
+                    check_folder(&here, &place.folder, owners)?;
                 }
                 place.path = here;
             }
             _ => {
-                check(&here, &found, owners)?;
+                check_owner(&here, &found, owners)?;
+                if mode(&found) & 0o022 != 0 {
+                    return Err(PathError::Writable { path: here, mode: mode(&found) });
+                }
                 place.path = here;
                 place.is_file = true;
             }
@@ -144,7 +146,7 @@ fn root(owners: Owners) -> Result<Place, PathError> {
     let path = PathBuf::from("/");
     let fail = |error: rustix::io::Errno| io_error(Path::new("/"), error.into());
     let folder = open("/", PASS | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(fail)?;
-    check(&path, &fstat(&folder).map_err(fail)?, owners)?;
+    check_folder(&path, &folder, owners)?;
     Ok(Place { path, folder, is_file: false })
 }
 
@@ -152,14 +154,18 @@ fn open_folder(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     openat(folder, name, PASS | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Checks the owner and the mode of a folder or file.
-fn check(path: &Path, found: &Stat, owners: Owners) -> Result<(), PathError> {
-    check_owner(path, found, owners)?;
-    let (mode, kind) = (mode(found), FileType::from_raw_mode(found.st_mode));
+/// Checks the owner and the mode of an open folder.
+fn check_folder(path: &Path, folder: &OwnedFd, owners: Owners) -> Result<(), PathError> {
+    let found = fstat(folder).map_err(|error| io_error(path, error.into()))?;
+    check_owner(path, &found, owners)?;
+    let mode = mode(&found);
+    let is_writable = match owners {
+        Owners::Root => mode & 0o022 != 0,
+        Owners::RootAndThisUser => others_can_write(folder, &found),
+    };
     // In a folder with the sticky bit, other users cannot replace the entries of this user. The walk checks the owner of
     // the entry.
-    let sticky = kind == FileType::Directory && mode & 0o1000 != 0;
-    if mode & 0o022 != 0 && !sticky {
+    if is_writable && mode & 0o1000 == 0 {
         return Err(PathError::Writable { path: path.to_owned(), mode });
     }
     Ok(())
@@ -170,14 +176,6 @@ fn check_owner(path: &Path, found: &Stat, owners: Owners) -> Result<(), PathErro
         return Ok(());
     }
     Err(PathError::Owner { path: path.to_owned(), owner: found.st_uid, allowed: owners.words() })
-}
-
-/// Returns the permissions of a file, with the sticky bit.
-pub(crate) fn mode(found: &Stat) -> u32 {
-    // The type of `st_mode` has 16 bits on some systems.
-    #[allow(clippy::useless_conversion, reason = "needed where the type has 16 bits")]
-    let mode = u32::from(found.st_mode);
-    mode & 0o7777
 }
 
 fn io_error(path: &Path, error: io::Error) -> PathError {

@@ -48,7 +48,11 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         .map_err(|faults| format!("library {}: {faults}", library.display()))?;
     let Some(output) = &args.output else { return Ok(text) };
     let shown = output.display();
-    let present = std::fs::read_to_string(output).unwrap_or_default();
+    if let Some(input) = [&library].into_iter().chain(&args.manifest).find(|input| is_same_file(input, output)) {
+        return Err(format!("{shown} is {}, from which the header is generated; give another file", input.display()));
+    }
+    // Reading a device or a pipe may never end.
+    let present = if output.is_file() { std::fs::read_to_string(output).unwrap_or_default() } else { String::new() };
     if present == text {
         return Ok(format!("{shown} is up to date\n"));
     }
@@ -63,6 +67,18 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     }
     std::fs::write(output, text).map_err(|error| format!("{shown}: {error}"))?;
     Ok(format!("wrote {shown}\n"))
+}
+
+/// Returns whether two paths lead to the same file, also through links.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    #[cfg(unix)]
+    let identity = |path: &Path| {
+        use std::os::unix::fs::MetadataExt;
+        path.metadata().map(|found| (found.dev(), found.ino()))
+    };
+    #[cfg(not(unix))]
+    let identity = |path: &Path| path.canonicalize();
+    matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 fn manifests(args: &Args, library: &Path) -> Result<Vec<Manifest>, String> {

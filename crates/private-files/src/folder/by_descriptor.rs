@@ -14,7 +14,8 @@ use rustix::process::geteuid;
 use super::entry::Entry;
 use super::users::Users;
 use crate::path_error::PathError;
-use crate::walk::{Missing, Owners, mode, walk};
+use crate::walk::{Missing, Owners, walk};
+use crate::writers::{mode, others_can_write};
 
 #[derive(Debug)]
 pub(super) struct Handle {
@@ -43,7 +44,7 @@ impl Handle {
             return Err(PathError::Owner { path, owner: found.st_uid, allowed: format!("user {user}") });
         }
         // The sticky bit keeps other users from replacing files, but not from preparing them.
-        if mode(&found) & 0o022 != 0 {
+        if others_can_write(&folder, &found) {
             return Err(PathError::NotPrivate { path, mode: mode(&found) });
         }
         Ok((path, Self { folder, users: Users::One }))

@@ -42,7 +42,8 @@ impl Folder {
     ///
     /// On Unix, returns an error if the folder does not belong to this user, or if other users may write to it. Also returns
     /// an error if a folder or link on the way belongs to a user other than this user and root, or if other users may write
-    /// to a folder on the way without the sticky bit. On all systems, returns an error if the folder cannot be created or
+    /// to a folder on the way without the sticky bit. On Linux, the user's own group is not another user: a group with the
+    /// user's name and no other member, if the folder has no access control list. On all systems, returns an error if the folder cannot be created or
     /// opened.
     pub fn private(path: &Path) -> Result<Self, PathError> {
         let (path, handle) = Handle::private(path)?;

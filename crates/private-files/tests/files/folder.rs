@@ -8,7 +8,7 @@ use std::process::Command;
 use private_files::{Folder, PathError, UNFINISHED};
 use recorded_messages::assert_message;
 
-use super::{OTHER, TestFolder, give_away, mode, set_mode};
+use super::{OTHER, TestFolder, give_away, is_root, mode, set_mode};
 
 #[test]
 fn created_for_this_user_only() {
@@ -31,7 +31,7 @@ fn created_for_this_user_only() {
 fn writable_by_others() {
     let folder = TestFolder::new("writable");
     let path = folder.folder("open", 0o777);
-    for bits in [0o777, 0o1777, 0o770, 0o702] {
+    for bits in [0o777, 0o1777, 0o772, 0o702] {
         set_mode(&path, bits);
         let error = Folder::private(&path).unwrap_err();
         assert!(matches!(&error, PathError::NotPrivate { path: found, mode } if *found == path && *mode == bits));
@@ -44,12 +44,44 @@ fn writable_by_others() {
         }
     }
     set_mode(&path, 0o700);
-    set_mode(&folder.0, 0o775);
+    set_mode(&folder.0, 0o757);
     let error = Folder::private(&path).unwrap_err();
-    assert!(matches!(&error, PathError::Writable { path, mode: 0o775 } if *path == folder.0));
+    assert!(matches!(&error, PathError::Writable { path, mode: 0o757 } if *path == folder.0));
     assert_message!("folder", "writable ancestor", error.to_string().replace(&*folder.0.to_string_lossy(), "FOLDER"));
     set_mode(&folder.0, 0o1777);
     Folder::private(&path).unwrap();
+}
+
+/// With the file mode creation mask 002, which is common for users with a group of their own, folders are writable for
+/// this group.
+#[test]
+#[cfg(target_os = "linux")]
+fn writable_by_group() {
+    let folder = TestFolder::new("group");
+    if !is_root() {
+        println!("SKIPPED folder::writable_by_group: only root can give files to another group");
+        return;
+    }
+    let path = folder.folder("open", 0o775);
+    set_mode(&folder.0, 0o775);
+    // Root's group has root's name and no other member.
+    Folder::private(&path).unwrap();
+    // An access control list shows its rights as those of the group.
+    match Command::new("setfacl").args(["-m", "u:65534:rwx"]).arg(&path).status() {
+        Ok(status) if status.success() => {
+            let error = Folder::private(&path).unwrap_err();
+            assert!(matches!(&error, PathError::NotPrivate { path: found, .. } if *found == path), "{error}");
+            assert!(Command::new("setfacl").arg("-b").arg(&path).status().unwrap().success());
+        }
+        _ => println!("SKIPPED folder::writable_by_group (part): setfacl does not run here"),
+    }
+    std::os::unix::fs::chown(&path, None, Some(OTHER)).unwrap();
+    let error = Folder::private(&path).unwrap_err();
+    assert!(matches!(&error, PathError::NotPrivate { path: found, mode: 0o775 } if *found == path), "{error}");
+    set_mode(&path, 0o755);
+    std::os::unix::fs::chown(&folder.0, None, Some(OTHER)).unwrap();
+    let error = Folder::private(&path).unwrap_err();
+    assert!(matches!(&error, PathError::Writable { path, mode: 0o775 } if *path == folder.0), "{error}");
 }
 
 #[test]

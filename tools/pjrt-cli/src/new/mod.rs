@@ -116,8 +116,10 @@ fn report(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> Str
 
 /// Replaces the example's name in a text with the plugin's name. Package names use hyphens, as is Cargo's convention.
 fn renamed(text: &str, name: &str) -> String {
-    let package = format!("pjrt-plugin-{EXAMPLE}");
-    text.replace(&package, &format!("pjrt-plugin-{}", name.replace('_', "-"))).replace(EXAMPLE, name)
+    // Replace the name only between the package names, because the plugin's name may contain that of the example.
+    let example = format!("pjrt-plugin-{EXAMPLE}");
+    let parts = text.split(&example).map(|part| part.replace(EXAMPLE, name));
+    parts.collect::<Vec<_>>().join(&format!("pjrt-plugin-{}", name.replace('_', "-")))
 }
 
 /// Replaces the SDK's location in the example's `Cargo.toml`.

@@ -16,6 +16,12 @@ const KEYWORDS: &[&str] = &[
     "nonlocal", "not", "or", "pass", "raise", "with",
 ];
 
+/// Returns whether Windows reserves a name for a device, so that no file or folder can have it.
+fn is_windows_device(name: &str) -> bool {
+    let is_port = |kind| matches!(name.strip_prefix(kind).map(str::as_bytes), Some([b'0'..=b'9']));
+    matches!(name, "con" | "prn" | "aux" | "nul") || is_port("com") || is_port("lpt")
+}
+
 /// Rejects the names in [`JAX_NAMES`].
 pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
     if JAX_NAMES.contains(&name) {
@@ -27,8 +33,8 @@ pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Rejects a name that is too long, that is not a valid plugin name, that Cargo or pip would change, or that is a
-/// keyword of Rust or Python. Returns a warning if another plugin has the same name.
+/// Rejects a name that is too long, that is not a valid plugin name, that Cargo or pip would change, that is a keyword of
+/// Rust or Python, or that is a device of Windows. Returns a warning if another plugin has the same name.
 pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
     if name.len() > MAX_NAME_LENGTH {
         let start: String = name.chars().take(16).collect();
@@ -50,6 +56,12 @@ pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
     }
     if KEYWORDS.contains(&name) {
         return Err(format!("{name:?} is a keyword of Rust or Python; choose another name, such as \"{name}_device\""));
+    }
+    if is_windows_device(name) {
+        return Err(format!(
+            "{name:?} is a device of Windows, where no folder can have this name; choose another name, such as \
+             \"{name}_device\""
+        ));
     }
     Ok(known(name).map(|owner| {
         format!("users who select {name:?} may get {owner} if both are installed; another name avoids this")
@@ -99,6 +111,8 @@ mod tests {
             ("match", "\"match_device\""),
             ("self", "\"self_device\""),
             ("class", "a keyword of Rust or Python"),
+            ("nul", "\"nul_device\""),
+            ("com1", "a device of Windows"),
         ] {
             let error = check(name).unwrap_err();
             assert!(error.contains(said), "{name}: {error}");
