@@ -121,7 +121,7 @@ fn main() {
                 &[
                     &|| repeat(&|target| raw.copy(object, target)),
                     &|| repeat(&|target| raw.copy_referenced(object, target)),
-                    &|| repeat(&|target| buffer.to_host_into(target).expect("a copy")),
+                    &|| repeat(&|target| buffer.download().copy_to(target).expect("a copy")),
                     &|| repeat(&|_| drop(black_box(buffer.to_host::<f32>().expect("a copy")))),
                     &|| repeat(&|_| drop(black_box(buffer.host_view::<f32>().expect("a view")))),
                     &|| repeat(&|target| black_box(target).copy_from_slice(&data)),

@@ -3,7 +3,7 @@
 use pjrt::{Buffer, Client, Error, Memory, Shape};
 
 fn view(client: &Client, memory: &Memory, shape: &Shape) -> Result<Buffer, Error> {
-    client.create_view_of_device_buffer(std::ptr::null_mut(), shape, None, memory, None, ())
+    memory.buffer(shape).view(std::ptr::null_mut(), None, ())
 }
 
 fn main() {}
