@@ -263,13 +263,13 @@ mod process {
     /// and copies that wait for runs as pending.
     const WAYS: [&str; 9] = [
         "on_ready",
-        "to_host_async",
+        "download",
         "static",
         "forget",
         "exit",
         "shutdown",
         "untracked on_ready",
-        "untracked to_host_async",
+        "untracked download",
         "untracked shutdown",
     ];
 
@@ -314,7 +314,7 @@ mod process {
         }
         match way {
             "on_ready" => x.ready_event().unwrap().on_ready(|_| ()).unwrap(),
-            "to_host_async" => drop(x.download().start::<f32>().unwrap()),
+            "download" => drop(x.download().start::<f32>().unwrap()),
             "static" => {
                 static KEPT: OnceLock<(Client, pjrt::Buffer)> = OnceLock::new();
                 assert!(KEPT.set((client, x)).is_ok());
