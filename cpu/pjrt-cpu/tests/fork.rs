@@ -5,7 +5,9 @@
 
 use std::process::Command;
 
-use pjrt::{Client, ClientOptions, CompileOptions, ElementType, Error, Plugin, Program, Shape};
+use pjrt::{
+    AsyncHostToDeviceTransferManager, Client, ClientOptions, CompileOptions, ElementType, Error, Plugin, Program, Shape,
+};
 use pjrt_cpu::Cpu;
 
 const CHILD: &str = "PJRT_CPU_TEST_FORK";
@@ -54,8 +56,7 @@ fn parent_and_child() {
     let y = client.buffer_from_host(&vec![1.0f32; 700 * 700], &[700, 700]).unwrap();
     // Create an array whose data never arrives.
     let memory = client.default_device().unwrap().default_memory().unwrap();
-    let manager =
-        client.create_buffers_for_async_host_to_device(&[Shape::new(ElementType::F32, [4])], &memory).unwrap();
+    let manager = AsyncHostToDeviceTransferManager::new(&memory, &[Shape::new(ElementType::F32, [4])]).unwrap();
     let pending = manager.retrieve_buffer(0).unwrap();
     // SAFETY: the C library's own locks are in order in the child, and the locks of this program are what is tested.
     let child = unsafe { libc::fork() };
@@ -69,9 +70,9 @@ fn parent_and_child() {
         outcome("execute large", program.execute(&[&y]));
         // The child has a copy of the elements, and `pjrt` reads them without starting a transfer.
         outcome("download", x.to_host::<f32>());
-        let read = x.to_host_async::<f32>().and_then(pjrt::HostRead::wait);
+        let read = x.download().start::<f32>().and_then(pjrt::HostRead::wait);
         outcome("asynchronous download", read);
-        outcome("copy", x.copy_to_device(&client.default_device().unwrap()));
+        outcome("copy", x.copy_to(&client.default_device().unwrap()));
         outcome("pending event", pending.ready_event().and_then(|event| event.wait()));
         outcome("pending download", pending.to_host::<f32>());
         eprintln!("child own client: {}", large(&self::client()));

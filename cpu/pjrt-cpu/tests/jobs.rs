@@ -24,7 +24,9 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use device_plugin_testing::Server;
-use pjrt::{Client, ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, LoadedExecutable, Plugin, Program};
+use pjrt::{
+    Client, ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, LoadedExecutable, Plugin, Program, Upload,
+};
 use pjrt_cpu::Cpu;
 use programs::{ALL_REDUCE, COLLECTIVES, HYPERCUBE, LARGE, MAXIMUM, SPLIT, inputs};
 use started::{Role, Started};
@@ -47,13 +49,15 @@ fn run(client: &Client, program: &LoadedExecutable) -> Result<Vec<Vec<u8>>, pjrt
     let owned: Vec<_> = program
         .addressable_devices()
         .iter()
-        .map(|device| client.buffer_from_host_to(&inputs(device.id().unwrap()), &[programs::LENGTH], device).unwrap())
+        .map(|device| {
+            client.upload(Upload::of(&inputs(device.id().unwrap())).dims(&[programs::LENGTH]).to(device)).unwrap()
+        })
         .collect();
     let arguments = owned.iter().map(|input| vec![pjrt::Input::Borrow(input)]).collect();
     let launched = program.execute_sharded(arguments, &Default::default())?;
     launched.done.iter().try_for_each(|done| done.wait())?;
     let bytes =
-        |outputs: &pjrt::Outputs| outputs.iter().map(|output| output.to_host_bytes()).collect::<Result<Vec<_>, _>>();
+        |outputs: &pjrt::Outputs| outputs.iter().map(|output| output.download().bytes()).collect::<Result<Vec<_>, _>>();
     launched.outputs.iter().map(|outputs| Ok(bytes(outputs)?.concat())).collect()
 }
 
@@ -172,7 +176,7 @@ fn devices_are_numbered_by_process() {
         let own: Vec<_> = client.addressable_devices().unwrap().iter().map(|device| device.id().unwrap()).collect();
         println!("SAID {own:?}");
         let far = client.devices().unwrap().into_iter().find(|device| !device.is_addressable().unwrap()).unwrap();
-        let refused = client.buffer_from_host_to(&[1.0f32], &[1], &far).map(drop).unwrap_err();
+        let refused = client.upload(Upload::of(&[1.0f32]).dims(&[1]).to(&far)).map(drop).unwrap_err();
         println!("SAID {}", refused.code().as_raw());
         return;
     }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use file_store::FileStore;
-use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, Input, Plugin, Program};
+use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, Input, Plugin, Program, Upload};
 
 /// The environment variable with the directory of the store, in the processes that `mpirun` starts.
 const STORE: &str = "PJRT_CPU_MPI_TEST_STORE";
@@ -79,10 +79,10 @@ fn run() -> Result<Vec<Vec<u8>>, pjrt::Error> {
     let mut arguments = Vec::new();
     for device in program.addressable_devices().iter() {
         let input = programs::inputs(device.id()?);
-        arguments.push(vec![Input::Donate(client.buffer_from_host_to(&input, &[programs::LENGTH], device)?)]);
+        arguments.push(vec![Input::Donate(client.upload(Upload::of(&input).dims(&[programs::LENGTH]).to(device))?)]);
     }
     let launched = program.execute_sharded(arguments, &Default::default())?;
-    launched.outputs.iter().flat_map(|outputs| outputs.iter()).map(|output| output.to_host_bytes()).collect()
+    launched.outputs.iter().flat_map(|outputs| outputs.iter()).map(|output| output.download().bytes()).collect()
 }
 
 /// If `mpirun` started this process, runs the program and reports its outcome. Returns whether `mpirun` started this

@@ -121,7 +121,7 @@ fn main() {
                 &[
                     &|| repeat(&|target| raw.copy(object, target)),
                     &|| repeat(&|target| raw.copy_referenced(object, target)),
-                    &|| repeat(&|target| buffer.to_host_into(target).expect("a copy")),
+                    &|| repeat(&|target| buffer.download().copy_to(target).expect("a copy")),
                     &|| repeat(&|_| drop(black_box(buffer.to_host::<f32>().expect("a copy")))),
                     &|| repeat(&|_| drop(black_box(buffer.host_view::<f32>().expect("a view")))),
                     &|| repeat(&|target| black_box(target).copy_from_slice(&data)),
@@ -131,7 +131,7 @@ fn main() {
             let [copy, referenced, into, to_host, view, memory] = times[..] else { unreachable!("six candidates") };
             println!(
                 "  {:>6} KiB: ToHostBuffer {copy:9.0} ns, with a reference {referenced:9.0} ns, memcpy {memory:9.0} ns; \
-                 to_host_into {into:9.0} ns (x{:.2}, x{:.2}), to_host {to_host:9.0} ns (x{:.2}), host_view {view:5.0} ns",
+                 copy_to {into:9.0} ns (x{:.2}, x{:.2}), to_host {to_host:9.0} ns (x{:.2}), host_view {view:5.0} ns",
                 size >> 10,
                 into / copy,
                 into / referenced,

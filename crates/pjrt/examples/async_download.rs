@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let run = square.execute_with([Input::Borrow(&x)], &ExecuteOptions::default())?;
     // The download begins when the run has computed the output.
-    let download = run.outputs[0].to_host_async::<f32>()?;
+    let download = run.outputs[0].download().start::<f32>()?;
     // The callback runs on a thread of the plugin. If the run has already ended, the callback runs at once on this
     // thread.
     let (sender, ended) = std::sync::mpsc::channel();

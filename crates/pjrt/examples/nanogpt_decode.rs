@@ -199,7 +199,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for at in 4..CONTEXT {
         // The token stays on the device as the input of the next step. Start its copy to the host here, and wait for
         // the copy after the next step has started.
-        let token = state.next.to_host_async::<i32>()?;
+        let token = state.next.download().start::<i32>()?;
         state = model.run(&decode, state.keys, state.values, &state.next, at)?;
         text.extend(token.wait()?);
     }

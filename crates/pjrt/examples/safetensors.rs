@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use memmap2::Mmap;
-use pjrt::{Buffer, Client, ClientOptions, ElementType, Placement, Shape};
+use pjrt::{Buffer, Client, ClientOptions, ElementType, Shape, Upload};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 /// The bytes of one tensor in a mapped file. The `Arc` keeps the file mapped while a buffer uses the bytes.
@@ -60,8 +60,8 @@ fn load(client: &Client, file: Mmap) -> Result<(BTreeMap<String, Buffer>, usize)
         let start = tensor.data().as_ptr().addr() - file.as_ptr().addr();
         let weight = Weight { file: Arc::clone(&file), range: start..start + tensor.data().len() };
         let shape = Shape::new(element_type, dims);
-        let buffer = client.buffer_from_owned_bytes(weight, &shape, Placement::Default)?;
-        if buffer.is_in_place(tensor.data().as_ptr())? {
+        let buffer = client.upload(Upload::owned::<u8, _>(weight).shape(&shape))?;
+        if buffer.unsafe_pointer()? == tensor.data().as_ptr().addr() {
             in_place += tensor.data().len();
         }
         weights.insert(name.to_owned(), buffer);

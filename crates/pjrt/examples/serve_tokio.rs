@@ -31,7 +31,7 @@ impl Server {
         let run = self.model.execute_with([Input::Donate(x)], &ExecuteOptions::new())?;
         permit.release_after(&run.done);
         // The download owns the memory that it writes to, so the task may be cancelled while it waits here.
-        run.outputs[0].to_host_async::<f32>()?.await
+        run.outputs[0].download().start::<f32>()?.await
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The example runs on the embedded CPU device, or on the plugin that the environment variable `PJRT_PLUGIN` names.
 
-use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ExecuteOptions, Input, Program};
+use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ExecuteOptions, Input, Program, Upload};
 
 // Each device holds a quarter of `x`. The sum needs all elements of `x`, so the devices must communicate.
 const SUM: &str = r#"
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut inputs = Vec::new();
     for (device, shard) in devices.iter().zip([[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]) {
-        let buffer = client.buffer_from_host_to(&shard, &[2], device)?;
+        let buffer = client.upload(Upload::of(&shard).dims(&[2]).to(device))?;
         inputs.push(vec![Input::Donate(buffer)]);
     }
     let run = sum.execute_sharded(inputs, &ExecuteOptions::default())?;

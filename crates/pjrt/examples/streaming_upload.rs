@@ -8,7 +8,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 
-use pjrt::{ClientOptions, ElementType, InFlightLimiter, Shape};
+use pjrt::{AsyncHostToDeviceTransferManager, ClientOptions, ElementType, InFlightLimiter, Shape};
 
 const ELEMENTS: i64 = 4 << 20;
 const PIECE: usize = 1 << 20;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = plugin_registry::open(&name)?.client(&ClientOptions::new())?;
     let memory = client.default_device()?.default_memory()?;
     let shape = Shape::new(ElementType::U32, [ELEMENTS]);
-    let manager = client.create_buffers_for_async_host_to_device(&[shape], &memory)?;
+    let manager = AsyncHostToDeviceTransferManager::new(&memory, &[shape])?;
     // The buffer can be used at once. Programs that read the buffer wait for the last chunk.
     let buffer = manager.retrieve_buffer(0)?;
 

@@ -449,58 +449,6 @@ impl Buffer {
         self.0.raw.query::<slot::PJRT_Buffer_IsDeleted>()
     }
 
-    /// Copies the buffer to another device of the client.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the device belongs to another client. The plugin may also reject a device that already holds
-    /// the buffer.
-    #[doc(alias = "PJRT_Buffer_CopyToDevice")]
-    pub fn copy_to_device(&self, device: &Device) -> Result<Self, Error> {
-        if !Arc::ptr_eq(self.0.raw.owner(), device.handle().owner()) {
-            return Err(Error::invalid("the device belongs to another client than the buffer"));
-        }
-        let mut args = PJRT_Buffer_CopyToDevice_Args::new();
-        args.buffer = self.live()?.as_ptr();
-        args.dst_device = device.handle().as_ptr();
-        let call = || {
-            args.dst_buffer = ptr::null_mut();
-            // SAFETY: C2 (calls): the buffer and device are live and belong to one client.
-            unsafe { self.0.raw.api().call::<slot::PJRT_Buffer_CopyToDevice>(&mut args) }
-        };
-        self.0.raw.owner().allocating(|| vec![device.clone()], call)?;
-        let raw = read::object(args.dst_buffer)
-            .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToDevice::NAME, broken))?;
-        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
-        Ok(unsafe { Self::new(raw, self.0.raw.owner().clone(), Some(device.raw())) })
-    }
-
-    /// Copies the buffer to another memory of the client.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the memory belongs to another client. The plugin may also reject a memory that already holds
-    /// the buffer.
-    #[doc(alias = "PJRT_Buffer_CopyToMemory")]
-    pub fn copy_to_memory(&self, memory: &Memory) -> Result<Self, Error> {
-        if !Arc::ptr_eq(self.0.raw.owner(), memory.handle().owner()) {
-            return Err(Error::invalid("the memory belongs to another client than the buffer"));
-        }
-        let mut args = PJRT_Buffer_CopyToMemory_Args::new();
-        args.buffer = self.live()?.as_ptr();
-        args.dst_memory = memory.handle().as_ptr();
-        let call = || {
-            args.dst_buffer = ptr::null_mut();
-            // SAFETY: C2 (calls): the buffer and memory are live and belong to one client.
-            unsafe { self.0.raw.api().call::<slot::PJRT_Buffer_CopyToMemory>(&mut args) }
-        };
-        self.0.raw.owner().allocating(|| memory.devices().unwrap_or_default(), call)?;
-        let raw = read::object(args.dst_buffer)
-            .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToMemory::NAME, broken))?;
-        // SAFETY: C3 (objects): the plugin created the buffer for this caller.
-        Ok(unsafe { Self::new(raw, self.0.raw.owner().clone(), None) })
-    }
-
     /// Returns whether the buffer is in host memory, as on CPU devices.
     #[doc(alias = "PJRT_Buffer_IsOnCpu")]
     pub fn is_on_cpu(&self) -> Result<bool, Error> {

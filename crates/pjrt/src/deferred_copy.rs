@@ -6,10 +6,11 @@ use std::fmt;
 use pjrt_sys::*;
 use pjrt_types::ErrorCode;
 
-use crate::buffer::Buffer;
-use crate::download::HostRead;
 use crate::error::Error;
 use crate::event::Event;
+use crate::host_read::HostRead;
+use crate::layout::HostOrder;
+use crate::raw_download::RawDownload;
 use crate::read;
 use crate::send_ptr::SendPtr;
 
@@ -22,7 +23,7 @@ type Start = unsafe extern "C" fn(*mut PJRT_Buffer_CopyRawToHostFuture_Callback_
 /// # use pjrt::ClientOptions;
 /// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
 /// let x = client.buffer_from_host(&[1u8, 2, 3, 4], &[4])?;
-/// let copy = x.copy_raw_to_host_future(1, 2)?;
+/// let copy = x.download().raw(1, 2).defer()?;
 /// // The memory may become available later, for example when an earlier copy has ended.
 /// assert_eq!(copy.start(vec![0; 2])?.wait()?, [2, 3]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -37,19 +38,18 @@ pub struct DeferredCopy {
     len: usize,
 }
 
-impl Buffer {
-    /// Prepares a copy of `len` bytes of the buffer's device memory to the host, starting at byte `offset`. The bytes
-    /// have the layout of the device's memory.
+impl RawDownload<'_> {
+    /// Prepares the copy, whose destination the caller provides later.
     ///
     /// # Errors
     ///
-    /// The errors of [`Buffer::copy_raw_to_host`] apply. Returns an error of kind
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.84.
+    /// The errors of [`Self::start`] apply. Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if
+    /// the plugin is older than API 0.84.
     #[doc(alias = "PJRT_Buffer_CopyRawToHostFuture")]
-    pub fn copy_raw_to_host_future(&self, offset: usize, len: usize) -> Result<DeferredCopy, Error> {
+    pub fn defer(self) -> Result<DeferredCopy, Error> {
         type Function = slot::PJRT_Buffer_CopyRawToHostFuture;
-        let (raw_offset, transfer_size) = self.raw_range(offset, len)?;
-        let live = self.live()?;
+        let (raw_offset, transfer_size) = self.range()?;
+        let live = self.buffer.live()?;
         let mut args = PJRT_Buffer_CopyRawToHostFuture_Args::new();
         args.buffer = live.as_ptr();
         args.offset = raw_offset;
@@ -59,7 +59,7 @@ impl Buffer {
         let malformed = |broken| Error::malformed(Function::NAME, broken);
         let callback = args.future_ready_callback.ok_or(read::Malformed("null for a callback")).map_err(malformed)?;
         let callback = Some(SendPtr((callback, args.callback_data)));
-        let mut copy = DeferredCopy { callback, event: None, len };
+        let mut copy = DeferredCopy { callback, event: None, len: self.len };
         let event = read::object(args.event).map_err(malformed)?;
         // SAFETY: C3 (objects): the plugin created the event for this caller.
         copy.event = Some(unsafe { Event::new(event, live.owner().clone()) });
@@ -87,7 +87,7 @@ impl DeferredCopy {
         let Some(event) = self.event.take() else { unreachable!("only functions that take `self` start the copy") };
         // Moving the `Vec` into the future afterwards does not change the address of its memory.
         self.call(ErrorCode::OK, "", destination.as_mut_ptr().cast::<c_void>());
-        Ok(HostRead::of(&event, destination, None))
+        Ok(HostRead::of(&event, destination, HostOrder::default()))
     }
 
     /// Ends the copy with an error of the given code and message. The plugin then copies nothing.

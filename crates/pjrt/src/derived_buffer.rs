@@ -6,61 +6,46 @@ use pjrt_sys::*;
 use pjrt_types::{ErrorCode, Layout, NamedValue, Shape};
 
 use crate::buffer::Buffer;
-use crate::client::Client;
 use crate::element;
 use crate::error::Error;
 use crate::layout::MemoryLayout;
-use crate::memory::Memory;
 use crate::named_value;
+use crate::new_buffer::NewBuffer;
 use crate::read;
 
 /// First API minor version whose `PJRT_Client_CreateErrorBuffer_Args` has the field `device_layout`. Older versions
 /// have the field `shape_layout` instead.
 const DEVICE_LAYOUT: i32 = 117;
 
-impl Client {
+impl NewBuffer<'_> {
     /// Creates a buffer that holds an error instead of contents. Operations on the buffer fail with this error.
     ///
     /// # Errors
     ///
-    /// Returns an error if the code is `OK`, if the memory belongs to another client, or if the shape is not valid for
-    /// a buffer.
+    /// Returns an error if the code is `OK`. The errors of [`Self::uninitialized`] also apply.
     #[doc(alias = "PJRT_Client_CreateErrorBuffer")]
-    pub fn create_error_buffer(
-        &self,
-        code: ErrorCode,
-        message: &str,
-        shape: &Shape,
-        memory: &Memory,
-    ) -> Result<Buffer, Error> {
-        self.create_error_buffer_with(code, message, &[], shape, None, memory)
+    pub fn error(self, code: ErrorCode, message: &str) -> Result<Buffer, Error> {
+        self.error_with_payload(code, message, &[])
     }
 
-    /// Creates a buffer like [`Client::create_error_buffer`], and also sets the payload of the error and the layout. If
-    /// `layout` is `None`, the plugin uses its default layout. Plugins older than API 0.103 ignore `payload`.
+    /// Creates a buffer like [`Self::error`], with a payload of the error. Plugins older than API 0.103 ignore the
+    /// payload.
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::create_error_buffer`] apply. Also returns an error if the layout does not fit the shape.
-    pub fn create_error_buffer_with(
-        &self,
-        code: ErrorCode,
-        message: &str,
-        payload: &[NamedValue],
-        shape: &Shape,
-        layout: Option<&Layout>,
-        memory: &Memory,
-    ) -> Result<Buffer, Error> {
+    /// The errors of [`Self::error`] apply.
+    pub fn error_with_payload(self, code: ErrorCode, message: &str, payload: &[NamedValue]) -> Result<Buffer, Error> {
         type Function = slot::PJRT_Client_CreateErrorBuffer;
         if code == ErrorCode::OK {
             return Err(Error::invalid("the error for the buffer has the code OK; pass the code of an error"));
         }
-        self.check_new_buffer(shape, memory)?;
+        self.check()?;
+        let (client, Self { memory, shape, layout }) = (self.client(), self);
         let layout = layout.map(|layout| MemoryLayout::new(layout, shape)).transpose()?;
         let mut layout = layout.as_ref().map(MemoryLayout::raw);
         let payload = named_value::raw(payload);
         let mut args = PJRT_Client_CreateErrorBuffer_Args::new();
-        args.client = self.inner().raw().as_ptr();
+        args.client = client.inner().raw().as_ptr();
         args.error_code = PJRT_Error_Code(code.as_raw());
         args.error_message = message.as_ptr().cast::<c_char>();
         args.error_message_size = message.len();
@@ -71,16 +56,16 @@ impl Client {
         args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.memory = memory.handle().as_ptr();
         if let Some(layout) = &mut layout {
-            let is_newer = self.api().version().minor >= DEVICE_LAYOUT;
+            let is_newer = client.api().version().minor >= DEVICE_LAYOUT;
             let field = if is_newer { &mut args.device_layout } else { &mut args.shape_layout };
             *field = layout;
         }
         // SAFETY: C2 (calls): the client and memory are live and belong to one client. The message, payload, dimensions
         // and layout live through the call.
-        unsafe { self.api().call::<Function>(&mut args) }?;
+        unsafe { client.api().call::<Function>(&mut args) }?;
         let raw = read::object(args.buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         // SAFETY: C3 (objects): the plugin created the buffer for this caller.
-        Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })
+        Ok(unsafe { Buffer::new(raw, client.inner().clone(), None) })
     }
 }
 

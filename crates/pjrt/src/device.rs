@@ -20,12 +20,12 @@ use crate::topology::Parent;
 /// A device of a client.
 ///
 /// ```
-/// use pjrt::ClientOptions;
+/// use pjrt::{ClientOptions, Upload};
 ///
 /// let options = ClientOptions::new().with("device_count", 2i64);
 /// let client = plugin_registry::open("cpu")?.client(&options)?;
 /// for device in client.addressable_devices()? {
-///     let x = client.buffer_from_host_to(&[1.0f32], &[1], &device)?;
+///     let x = client.upload(Upload::of(&[1.0f32]).to(&device))?;
 ///     assert_eq!(x.device()?, device);
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())

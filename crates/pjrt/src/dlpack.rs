@@ -5,15 +5,14 @@ use std::sync::Arc;
 use dlpark::ffi::{DLDataType, DLDevice, DLDeviceType};
 use dlpark::metadata::Dynamic;
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
-use pjrt_types::{ElementType, HostBufferSemantics, Shape};
+use pjrt_types::{ElementType, Shape};
 
 use crate::buffer::Buffer;
-use crate::client::Client;
 use crate::element;
 use crate::error::Error;
 use crate::external_reference::Reference;
 use crate::references::Holder;
-use crate::upload::{HostData, Placement};
+use crate::upload::Upload;
 
 /// Element types of at least 8 bits that PJRT and DLPack both support.
 const TYPES: [(ElementType, DLDataType); 23] = [
@@ -118,40 +117,43 @@ impl Buffer {
 }
 
 /// Imports from DLPack, with the feature `dlpack`.
-impl Client {
-    /// Creates a buffer from a DLPack tensor in host memory. The elements are not copied if the device can use host
-    /// memory in place and the tensor is aligned as the device requires. The tensor is dropped when the plugin no
-    /// longer uses it. A thread of the plugin may drop the tensor, and the drop may happen as late as the destruction
-    /// of the buffer.
+impl Upload<'_> {
+    /// A DLPack tensor in host memory. The elements are not copied if the device can use host memory in place and the
+    /// tensor is aligned as the device requires. The tensor is dropped when the plugin no longer uses it. A thread of
+    /// the plugin may drop the tensor, and the drop may happen as late as the destruction of the buffer.
     ///
     /// # Errors
     ///
     /// Returns an error if the tensor is invalid or not in host memory, if PJRT does not support the element type, if
-    /// the element type has fewer than 8 bits or several lanes, or if the address is not aligned for the elements. The
-    /// errors of [`Client::buffer_from_host_to`] also apply.
+    /// the element type has fewer than 8 bits or several lanes, or if the address is not aligned for the elements.
     ///
     /// # Safety
     ///
     /// [Contract](crate::contracts) P5: the tensor's elements are readable until the tensor is dropped, and no code
     /// writes them before then. Other references can write to a NumPy array or a PyTorch tensor. Pass a copy, or make
     /// sure that no code writes to the original.
-    pub unsafe fn buffer_from_dlpack<'a, M: ManagedTensorBase + 'static>(
-        &self,
-        tensor: Managed<M>,
-        placement: impl Into<Placement<'a>>,
-    ) -> Result<Buffer, Error> {
+    pub unsafe fn dlpack<M: ManagedTensorBase + 'static>(tensor: Managed<M>) -> Result<Self, Error> {
         let (data, shape, byte_strides) = layout(&tensor)?;
-        let host = HostData { data, shape: &shape, byte_strides: &byte_strides };
-        // SAFETY: P5 (imported tensors): the elements are readable and unchanged until the tensor is dropped. The
-        // tensor is dropped only after the event is ready.
-        let sent = unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement.into()) };
-        let (buffer, done) = sent?;
-        if let Some(done) = done {
-            // The plugin may use the memory as long as the buffer lives, so `Client::synchronize` must not wait for the
-            // end of this use.
-            done.lend(tensor, |tensor, _| drop(tensor));
+        let size = element::host_size(&shape)?;
+        if byte_strides.is_empty() {
+            // SAFETY: P5 (imported tensors): the elements are readable and unchanged until the tensor is dropped.
+            let upload = unsafe { Self::foreign(data, size, shape.element_type, tensor) };
+            return Ok(upload.fixed(shape, None));
         }
-        buffer
+        // Elements with negative strides are at lower addresses than the first element.
+        let (mut low, mut high) = (0, 0);
+        for (extent, stride) in shape.dimensions.iter().zip(&byte_strides) {
+            let reach = i128::from(extent - 1) * i128::from(*stride);
+            low -= reach.min(0);
+            high += reach.max(0);
+        }
+        let far = |_| Error::invalid(format!("the strides of the DLPack tensor, {shape}, exceed the address space"));
+        let offset = usize::try_from(low).map_err(far)?;
+        let len = usize::try_from(low + high).map_err(far)?.saturating_add(shape.element_type.host_size());
+        let start = data.wrapping_sub(offset);
+        // SAFETY: P5 (imported tensors): the elements are readable and unchanged until the tensor is dropped.
+        let upload = unsafe { Self::foreign(start, len, shape.element_type, tensor) };
+        Ok(upload.fixed(shape, Some((offset, byte_strides))))
     }
 }
 

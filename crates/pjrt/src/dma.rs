@@ -28,13 +28,14 @@ struct Registration<D: AsRef<[u8]> + Send + Sync + 'static> {
 
 impl Client {
     /// Registers host memory with this client's devices. To upload from this memory, pass a clone of the mapping to
-    /// [`Client::buffer_from_owned`].
+    /// [`Upload::owned`](crate::Upload::owned).
     ///
     /// ```
+    /// # use pjrt::Upload;
     /// # fn upload(client: &pjrt::Client) -> Result<(), pjrt::Error> {
     /// let mapping = client.dma_map(vec![0u8; 1 << 16])?;
-    /// let first = client.buffer_from_owned(mapping.clone(), &[1 << 16], pjrt::Placement::Default)?;
-    /// let second = client.buffer_from_owned(mapping, &[256, 256], pjrt::Placement::Default)?;
+    /// let first = client.upload(Upload::owned::<u8, _>(mapping.clone()))?;
+    /// let second = client.upload(Upload::owned::<u8, _>(mapping).dims(&[256, 256]))?;
     /// # Ok(())
     /// # }
     /// ```

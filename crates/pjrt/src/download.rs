@@ -1,12 +1,6 @@
 //! `PJRT_Buffer_ToHostBuffer`: copies from a device to the host.
 
 use std::ffi::c_void;
-use std::fmt;
-use std::future::Future;
-use std::mem::ManuallyDrop;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, ready};
 
 use bytemuck::{AnyBitPattern, Zeroable};
 use pjrt_sys::*;
@@ -14,17 +8,50 @@ use pjrt_types::{Element, Layout, Shape};
 use smallvec::{SmallVec, smallvec};
 
 use crate::buffer::Buffer;
-use crate::byte_range::byte_range;
 use crate::element;
 use crate::error::{Error, ErrorKind};
-use crate::event::{Completion, Event};
+use crate::event::Event;
 use crate::host_array::HostArray;
-use crate::layout::Reorder;
+use crate::host_read::{HostRead, HostReadInto, checked};
+use crate::layout::{HostOrder, MemoryLayout, Reorder};
+use crate::loan::Loan;
+use crate::raw_download::RawDownload;
 use crate::read;
 
+/// First API minor version whose plugins receive the caller's layout. XLA of API 0.81 ignores the requested order, and
+/// XLA of API 0.106 uses it. For plugins of older API versions, this crate reorders the copied elements on the host.
+const HONOURS_LAYOUT: i32 = 106;
+
+/// A copy of a buffer's contents to the host that has not started. [`Buffer::download`] creates it.
+///
+/// The functions without `start` in their name wait for the copy. They read the contents in place if the host can do so,
+/// instead of calling `PJRT_Buffer_ToHostBuffer`. The functions with `start` return a future. Dropping the future does
+/// not stop the copy, which owns its destination memory.
+///
+/// ```
+/// use pjrt::Layout;
+/// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
+///
+/// let x = client.buffer_from_host(&[1i32, 2, 3, 4, 5, 6], &[2, 3])?;
+/// assert_eq!(x.download().array()?.shape().to_string(), "s32[2,3]");
+/// // In column-major order, for example for a Fortran library.
+/// let columns = Layout::new(vec![0, 1]);
+/// assert_eq!(x.download().layout(&columns).elements::<i32>()?, [1, 4, 2, 5, 3, 6]);
+/// // Without blocking. In an async function, write `.await?`.
+/// assert_eq!(x.download().start::<i32>()?.wait()?, [1, 2, 3, 4, 5, 6]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a download starts when one of its functions is called"]
+pub struct Download<'a> {
+    buffer: &'a Buffer,
+    layout: Option<&'a Layout>,
+}
+
 impl Buffer {
-    /// Waits for the contents and copies them to the host in row-major order. If the host can read the elements in
-    /// place, this crate copies the contents itself instead of calling `PJRT_Buffer_ToHostBuffer`.
+    /// Waits for the contents and copies them to the host in row-major order. [`Buffer::download`] has the other forms
+    /// of copies. If the host can read the elements in place, this crate copies the contents itself instead of calling
+    /// `PJRT_Buffer_ToHostBuffer`.
     ///
     /// The vector has as many elements as the [shape](Buffer::shape). If the buffer has [dynamic
     /// dimensions](Buffer::dynamic_dimension_indices), the vector begins with the elements of an array of the [actual
@@ -34,146 +61,17 @@ impl Buffer {
     ///
     /// Returns an error if the buffer does not have the element type of `T`, or if the operation that computes the
     /// contents failed.
-    #[doc(alias = "PJRT_Buffer_ToHostBuffer")]
     pub fn to_host<T: Element>(&self) -> Result<Vec<T>, Error> {
-        let shape = self.typed_shape::<T>()?;
-        let len = element::count(shape)?;
-        checked(self.fetch::<T::Bits>(len, 1)?)
+        self.download().elements()
     }
 
-    /// Waits for the contents and copies them into `data` in row-major order. `T` cannot be `bool`, because not every
-    /// byte is a valid `bool`.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Buffer::to_host`] apply. Also returns an error if the length of `data` differs from the buffer's
-    /// number of elements.
-    ///
-    /// # Aborts
-    ///
-    /// If the plugin has started the copy but fails to wait for its end, the process aborts, because the plugin may
-    /// still write to `data`. [`Buffer::to_host`] and [`Buffer::to_host_async`] return an error in this case.
-    pub fn to_host_into<T: Element + AnyBitPattern>(&self, data: &mut [T]) -> Result<(), Error> {
-        let shape = self.typed_shape::<T>()?;
-        let len = element::count(shape)?;
-        if len != data.len() {
-            return Err(Error::invalid(format!("{shape} has {len} elements, but the destination {}", data.len())));
-        }
-        if let Some(contents) = self.direct_read(size_of_val(data))? {
-            contents.copy_to(data);
-            return Ok(());
-        }
-        let api = self.handle().api();
-        if !(api.supports::<slot::PJRT_Event_Await>() && api.supports::<slot::PJRT_Event_IsReady>()) {
-            // A plugin without these functions may be unable to report the end of the copy, so copy to memory that can
-            // be leaked.
-            data.copy_from_slice(&self.fetch::<T>(len, 1)?);
-            return Ok(());
-        }
-        // SAFETY: any bytes are valid elements, and this function does not return before the event is ready.
-        let (event, reorder) = unsafe { self.start(data.as_mut_ptr().cast::<u8>(), size_of_val(data)) }?;
-        match event.outcome() {
-            Ok(result) => {
-                result?;
-                if let Some(reorder) = reorder {
-                    data.copy_from_slice(&reorder.apply(data, 1));
-                }
-                Ok(())
-            }
-            Err(error) => {
-                // The plugin may still write to the borrowed memory. Ending the process is safer than continuing.
-                tracing::error!(%error, "a transfer into borrowed memory can neither be awaited nor stopped");
-                std::process::abort()
-            }
-        }
+    /// Returns a download of the contents, which the functions of [`Download`] start.
+    #[doc(alias = "PJRT_Buffer_ToHostBuffer")]
+    pub fn download(&self) -> Download<'_> {
+        Download { buffer: self, layout: None }
     }
 
-    /// Waits for the contents and copies them to the host as bytes, in row-major order and native byte order. An
-    /// element that is smaller than a byte occupies one byte. The unused high bits of this byte are copies of the sign
-    /// bit of a signed integer, and zero for other types. For example, -2 in `s4` is 0xfe.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Buffer::to_host`] apply, except that any element type is allowed.
-    pub fn to_host_bytes(&self) -> Result<Vec<u8>, Error> {
-        let shape = self.shape()?;
-        let size = element::host_size(shape)?;
-        let mut bytes = self.fetch::<u8>(size, shape.element_type.host_size())?;
-        element::extend(shape.element_type, &mut bytes);
-        Ok(bytes)
-    }
-
-    /// Waits for the contents and copies them to a host array with the buffer's shape.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Buffer::to_host_bytes`] apply.
-    pub fn to_host_array(&self) -> Result<HostArray, Error> {
-        let bytes = self.to_host_bytes()?;
-        HostArray::new(self.shape()?.clone(), bytes)
-    }
-
-    /// Starts copying the contents to the host. Dropping the returned future does not stop the copy. The copy owns its
-    /// destination memory.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Buffer::to_host`] apply. The future returns errors of the copy itself.
-    pub fn to_host_async<T: Element>(&self) -> Result<HostRead<T>, Error>
-    where
-        T::Bits: Send,
-    {
-        let len = element::count(self.typed_shape::<T>()?)?;
-        let mut memory = zeroed::<T::Bits>(len);
-        let (data, size) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice()));
-        // SAFETY: `HostRead` keeps the memory until the event is ready. Moving the vector does not change the address
-        // of its memory.
-        let (event, reorder) = unsafe { self.start(data, size) }?;
-        Ok(HostRead::of(&event, memory, reorder))
-    }
-
-    /// Starts copying `len` bytes of the buffer's memory on the device to the host, beginning at byte `offset`. The
-    /// bytes have the layout of the device's memory. Dropping the returned future does not stop the copy. The copy owns
-    /// its destination memory.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the range is not within the buffer's [`on_device_size`](Buffer::on_device_size), or if the
-    /// buffer has been deleted. The future returns errors of the copy itself.
-    #[doc(alias = "PJRT_Buffer_CopyRawToHost")]
-    pub fn copy_raw_to_host(&self, offset: usize, len: usize) -> Result<HostRead<u8>, Error> {
-        type Function = slot::PJRT_Buffer_CopyRawToHost;
-        let (offset, transfer_size) = self.raw_range(offset, len)?;
-        let raw = self.live()?;
-        let mut memory = zeroed::<u8>(len);
-        let mut args = PJRT_Buffer_CopyRawToHost_Args::new();
-        args.buffer = raw.as_ptr();
-        args.dst = memory.as_mut_ptr().cast::<c_void>();
-        args.offset = offset;
-        args.transfer_size = transfer_size;
-        // SAFETY: C2 (calls), C5 (host memory): the buffer is live. `HostRead` keeps the memory until the event is
-        // ready. Moving the vector does not change the address of its memory.
-        unsafe { raw.api().call::<Function>(&mut args) }?;
-        match read::object(args.event) {
-            Ok(event) => {
-                // SAFETY: C3 (objects): the plugin created the event for this caller.
-                let event = unsafe { Event::new(event, raw.owner().clone()) };
-                Ok(HostRead::of(&event, memory, None))
-            }
-            Err(broken) => {
-                // It is unknown when the copy ends, so leak the memory.
-                std::mem::forget(memory);
-                Err(Error::malformed(Function::NAME, broken))
-            }
-        }
-    }
-
-    /// Converts the byte range of a raw copy for the C API. Returns an error if the range is not within the buffer.
-    pub(crate) fn raw_range(&self, offset: usize, len: usize) -> Result<(i64, i64), Error> {
-        byte_range(offset, len, self.on_device_size()?, "the buffer")
-    }
-
-    pub(crate) fn typed_shape<T: Element>(&self) -> Result<&Shape, Error> {
+    fn typed_shape<T: Element>(&self) -> Result<&Shape, Error> {
         let wanted = element::type_of::<T>();
         let shape = self.shape()?;
         if shape.element_type != wanted {
@@ -182,78 +80,10 @@ impl Buffer {
         Ok(shape)
     }
 
-    /// Waits for the contents and returns a copy of them in row-major order, as `len` items of type `B`. Each element
-    /// of the buffer consists of `unit` items.
-    fn fetch<B: AnyBitPattern>(&self, len: usize, unit: usize) -> Result<Vec<B>, Error> {
-        if let Some(contents) = self.direct_read(len.saturating_mul(size_of::<B>()))? {
-            return Ok(contents.to_vec(len));
-        }
-        let mut memory = zeroed::<B>(len);
-        // SAFETY: the memory stays valid until the event is ready, or is leaked.
-        let started = unsafe { self.start(memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice())) };
-        let (event, reorder) = started?;
-        match event.outcome() {
-            Ok(result) => result.map(|()| row_major(memory, unit, reorder.as_ref())),
-            Err(error) => {
-                // It is unknown when the copy ends, so leak the memory.
-                std::mem::forget(memory);
-                Err(error)
-            }
-        }
-    }
-
-    /// Starts copying the contents to `dst`. If a `Reorder` is returned, the caller must apply it after the copy to get
-    /// the elements in row-major order.
-    ///
     /// # Safety
     ///
-    /// `dst` is valid for writes of `size` bytes until the event is ready.
-    pub(crate) unsafe fn start(&self, dst: *mut u8, size: usize) -> Result<(Event, Option<Reorder>), Error> {
-        let shape = self.shape()?;
-        element::check_data(shape.element_type, self.handle().api().version())?;
-        let non_default = self.non_default_layout();
-        // XLA of API 0.81 ignores the requested dimension order and uses the order of the buffer's layout. Request this
-        // order, so that all plugins return the same order.
-        let (order, reorder) = match non_default {
-            None => (Order::row_major(shape.dimensions.len()), None),
-            Some(own) => {
-                if !own.tiles.is_empty() {
-                    return Err(Error::unsupported(format!(
-                        "the buffer of {shape} has the tiled layout {own}, which cannot be read back unless it is \
-                         row-major; compile the program with row-major results"
-                    )));
-                }
-                let broken = || {
-                    let message = format!("the layout {own} does not fit {shape}");
-                    Error::malformed_text(slot::PJRT_Buffer_GetMemoryLayout::NAME, message)
-                };
-                (Order::of(own), Some(Reorder::new(own, shape).ok_or_else(broken)?))
-            }
-        };
-        let mut layout = order.layout();
-        // SAFETY: this function's contract: `dst` is valid until the event is ready.
-        let event = match unsafe { self.start_with_layout(dst, size, &raw mut layout) } {
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
-                // A plugin that does not support layouts uses the order of the buffer's layout. If the rank exceeds 1,
-                // the buffer's order is known only if the plugin reports it.
-                let rank = shape.dimensions.len();
-                let is_plain = |own: Layout| own.tiles.is_empty() && own.minor_to_major.len() == rank;
-                let is_own = || non_default.is_some() || self.memory_layout().ok().flatten().is_some_and(is_plain);
-                if rank > 1 && !is_own() {
-                    return Err(error);
-                }
-                // SAFETY: this function's contract: `dst` is valid until the event is ready.
-                unsafe { self.start_with_layout(dst, size, std::ptr::null_mut()) }
-            }
-            other => other,
-        };
-        Ok((event?, reorder))
-    }
-
-    /// # Safety
-    ///
-    /// The requirements of [`Buffer::start`] apply. `layout` is null or points to a valid layout.
-    pub(crate) unsafe fn start_with_layout(
+    /// The requirements of [`Download::write_to`] apply. `layout` is null or points to a valid layout.
+    unsafe fn start_with_layout(
         &self,
         dst: *mut u8,
         size: usize,
@@ -284,6 +114,285 @@ impl Buffer {
         let event = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         // SAFETY: C3 (objects): the plugin created the event for this caller.
         Ok(unsafe { Event::new(event, raw.owner().clone()) })
+    }
+}
+
+impl<'a> Download<'a> {
+    /// Sets the order of the elements on the host. The default is row-major order. Layouts with tiles are not
+    /// supported.
+    pub fn layout(mut self, layout: &'a Layout) -> Self {
+        self.layout = Some(layout);
+        self
+    }
+
+    /// Waits for the contents and returns their elements.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the buffer does not have the element type of `T`, if the layout is tiled or does not fit the
+    /// shape, or if the operation that computes the contents failed.
+    pub fn elements<T: Element>(self) -> Result<Vec<T>, Error> {
+        let len = element::count(self.buffer.typed_shape::<T>()?)?;
+        checked(self.fetch::<T::Bits>(len, 1)?)
+    }
+
+    /// Waits for the contents and returns them as bytes, in native byte order. An element that is smaller than a byte
+    /// occupies one byte. The unused high bits of this byte are copies of the sign bit of a signed integer, and zero for
+    /// other types. For example, -2 in `s4` is 0xfe.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::elements`] apply, except that any element type is allowed.
+    pub fn bytes(self) -> Result<Vec<u8>, Error> {
+        let shape = self.buffer.shape()?;
+        let size = element::host_size(shape)?;
+        let mut bytes = self.fetch::<u8>(size, shape.element_type.host_size())?;
+        element::extend(shape.element_type, &mut bytes);
+        Ok(bytes)
+    }
+
+    /// Waits for the contents and returns them as a row-major array with the buffer's shape.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::bytes`] apply. Also returns an error if a layout is set.
+    pub fn array(self) -> Result<HostArray, Error> {
+        if let Some(layout) = self.layout {
+            return Err(Error::invalid(format!(
+                "a HostArray is row-major, but the download has the layout {layout}; download bytes instead"
+            )));
+        }
+        let bytes = self.bytes()?;
+        HostArray::new(self.buffer.shape()?.clone(), bytes)
+    }
+
+    /// Waits for the contents and copies their elements to `data`. `T` cannot be `bool`, because not every byte is a
+    /// valid `bool`.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::elements`] apply. Also returns an error if the length of `data` differs from the buffer's
+    /// number of elements.
+    ///
+    /// # Aborts
+    ///
+    /// If the plugin has started the copy but fails to wait for its end, the process aborts, because the plugin may
+    /// still write to `data`. The other functions return an error in this case.
+    pub fn copy_to<T: Element + AnyBitPattern>(self, data: &mut [T]) -> Result<(), Error> {
+        let shape = self.buffer.typed_shape::<T>()?;
+        let len = element::count(shape)?;
+        if len != data.len() {
+            return Err(Error::invalid(format!("{shape} has {len} elements, but the destination {}", data.len())));
+        }
+        if self.layout.is_none()
+            && let Some(contents) = self.buffer.direct_read(size_of_val(data))?
+        {
+            contents.copy_to(data);
+            return Ok(());
+        }
+        let api = self.buffer.handle().api();
+        if !(api.supports::<slot::PJRT_Event_Await>() && api.supports::<slot::PJRT_Event_IsReady>()) {
+            // A plugin without these functions may be unable to report the end of the copy, so copy to memory that can
+            // be leaked.
+            data.copy_from_slice(&self.fetch::<T>(len, 1)?);
+            return Ok(());
+        }
+        // SAFETY: any bytes are valid elements, and this function does not return before the event is ready.
+        let (event, order) = unsafe { self.write_to(data.as_mut_ptr().cast::<u8>(), size_of_val(data)) }?;
+        match event.outcome() {
+            Ok(result) => {
+                result?;
+                order.apply_to(data, 1);
+                Ok(())
+            }
+            Err(error) => {
+                // The plugin may still write to the borrowed memory. Ending the process is safer than continuing.
+                tracing::error!(%error, "a transfer into borrowed memory can neither be awaited nor stopped");
+                std::process::abort()
+            }
+        }
+    }
+
+    /// Starts copying the elements.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::elements`] apply. The future returns errors of the copy itself.
+    pub fn start<T: Element>(self) -> Result<HostRead<T>, Error>
+    where
+        T::Bits: Send,
+    {
+        let len = element::count(self.buffer.typed_shape::<T>()?)?;
+        let mut memory = zeroed::<T::Bits>(len);
+        let (data, size) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice()));
+        // SAFETY: `HostRead` keeps the memory until the event is ready. Moving the vector does not change the address
+        // of its memory.
+        let (event, order) = unsafe { self.write_to(data, size) }?;
+        Ok(HostRead::of(&event, memory, order))
+    }
+
+    /// Starts copying the contents as bytes, in the format of [`Self::bytes`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::bytes`] apply. The future returns errors of the copy itself.
+    pub fn start_bytes(self) -> Result<HostReadInto<Vec<u8>>, Error> {
+        let size = element::host_size(self.buffer.shape()?)?;
+        self.start_into(zeroed(size))
+    }
+
+    /// Starts copying the contents to `memory`, in the format of [`Self::bytes`]. The future returns the memory. If the
+    /// future is dropped, the copy continues, and the memory is dropped when the copy has ended.
+    ///
+    /// ```
+    /// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
+    /// let x = client.buffer_from_host(&[1u8, 2, 3], &[3])?;
+    /// let memory = vec![0u8; 3];
+    /// // In an async function, write `.await?`.
+    /// let memory = x.download().start_into(memory)?.wait()?;
+    /// assert_eq!(memory, [1, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::bytes`] apply. Also returns an error if the size of `memory` is not the buffer's
+    /// [`host_size`](Shape::host_size). The future returns errors of the copy itself. After an error, the memory is not
+    /// returned to the caller.
+    pub fn start_into<D: AsMut<[u8]> + Send + 'static>(self, memory: D) -> Result<HostReadInto<D>, Error> {
+        let shape = self.buffer.shape()?;
+        let mut loan = Loan::new(memory);
+        let bytes = loan.data_mut().as_mut();
+        let (start, len) = (bytes.as_mut_ptr(), bytes.len());
+        if shape.host_size() != Some(len) {
+            loan.give_back();
+            let size =
+                shape.host_size().map_or("more than the address space".to_owned(), |size| format!("{size} bytes"));
+            return Err(Error::invalid(format!("{shape} has {size} on the host, but the destination {len}")));
+        }
+        // SAFETY: `HostReadInto` keeps the memory allocated until the event is ready, or leaks it.
+        match unsafe { self.write_to(start, len) } {
+            Ok((event, order)) => Ok(HostReadInto::of(&event, loan, order, shape.element_type)),
+            Err(error) => {
+                // By contract C5 the plugin does not write to the memory after a failed call. The error `Malformed`
+                // means that the call succeeded but returned no event, so the plugin may still write to the memory.
+                if error.kind() != ErrorKind::Malformed {
+                    loan.give_back();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Selects `len` bytes of the buffer's memory on the device, beginning at byte `offset`. They have the layout of the
+    /// device's memory, so [`Self::layout`] has no effect.
+    pub fn raw(self, offset: usize, len: usize) -> RawDownload<'a> {
+        RawDownload::new(self.buffer, offset, len)
+    }
+
+    /// Waits for the contents and returns a copy of them, as `len` items of type `B`. Each element of the buffer
+    /// consists of `unit` items.
+    fn fetch<B: AnyBitPattern>(self, len: usize, unit: usize) -> Result<Vec<B>, Error> {
+        if self.layout.is_none()
+            && let Some(contents) = self.buffer.direct_read(len.saturating_mul(size_of::<B>()))?
+        {
+            return Ok(contents.to_vec(len));
+        }
+        let mut memory = zeroed::<B>(len);
+        // SAFETY: the memory stays valid until the event is ready, or is leaked.
+        let started = unsafe { self.write_to(memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice())) };
+        let (event, order) = started?;
+        match event.outcome() {
+            Ok(result) => result.map(|()| order.apply(memory, unit)),
+            Err(error) => {
+                // It is unknown when the copy ends, so leak the memory.
+                std::mem::forget(memory);
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts copying the contents to `dst`. After the copy, the caller must apply the `HostOrder` to get the elements
+    /// in the order of the download.
+    ///
+    /// # Safety
+    ///
+    /// `dst` is valid for writes of `size` bytes until the event is ready.
+    unsafe fn write_to(self, dst: *mut u8, size: usize) -> Result<(Event, HostOrder), Error> {
+        let Some(layout) = self.layout else {
+            // SAFETY: this function's contract: `dst` is valid until the event is ready.
+            let (event, copied) = unsafe { self.write_row_major(dst, size) }?;
+            return Ok((event, HostOrder::new(copied, None)));
+        };
+        let shape = self.buffer.shape()?;
+        element::check_data(shape.element_type, self.buffer.handle().api().version())?;
+        if !layout.tiles.is_empty() {
+            return Err(Error::unsupported(format!("arrays on the host have no tiles, unlike the layout {layout}")));
+        }
+        let raw = MemoryLayout::new(layout, shape)?;
+        if self.buffer.handle().api().version().minor >= HONOURS_LAYOUT {
+            let mut raw = raw.raw();
+            // SAFETY: this function's contract: `dst` is valid until the event is ready.
+            match unsafe { self.buffer.start_with_layout(dst, size, &raw mut raw) } {
+                Ok(event) => return Ok((event, HostOrder::default())),
+                Err(error) if error.kind() == ErrorKind::Unsupported => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let wanted = Reorder::new(layout, shape)
+            .ok_or_else(|| Error::invalid(format!("{layout} is not a layout of {shape}: name each dimension once")))?;
+        // SAFETY: this function's contract: `dst` is valid until the event is ready.
+        let (event, copied) = unsafe { self.write_row_major(dst, size) }?;
+        Ok((event, HostOrder::new(copied, Some(wanted))))
+    }
+
+    /// Starts copying the contents to `dst`. If a `Reorder` is returned, the caller must apply it after the copy to get
+    /// the elements in row-major order.
+    ///
+    /// # Safety
+    ///
+    /// `dst` is valid for writes of `size` bytes until the event is ready.
+    unsafe fn write_row_major(self, dst: *mut u8, size: usize) -> Result<(Event, Option<Reorder>), Error> {
+        let shape = self.buffer.shape()?;
+        element::check_data(shape.element_type, self.buffer.handle().api().version())?;
+        let non_default = self.buffer.non_default_layout();
+        // XLA of API 0.81 ignores the requested dimension order and uses the order of the buffer's layout. Request this
+        // order, so that all plugins return the same order.
+        let (order, reorder) = match non_default {
+            None => (Order::row_major(shape.dimensions.len()), None),
+            Some(own) => {
+                if !own.tiles.is_empty() {
+                    return Err(Error::unsupported(format!(
+                        "the buffer of {shape} has the tiled layout {own}, which cannot be read back unless it is \
+                         row-major; compile the program with row-major results"
+                    )));
+                }
+                let broken = || {
+                    let message = format!("the layout {own} does not fit {shape}");
+                    Error::malformed_text(slot::PJRT_Buffer_GetMemoryLayout::NAME, message)
+                };
+                (Order::of(own), Some(Reorder::new(own, shape).ok_or_else(broken)?))
+            }
+        };
+        let mut layout = order.layout();
+        // SAFETY: this function's contract: `dst` is valid until the event is ready.
+        let event = match unsafe { self.buffer.start_with_layout(dst, size, &raw mut layout) } {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                // A plugin that does not support layouts uses the order of the buffer's layout. If the rank exceeds 1,
+                // the buffer's order is known only if the plugin reports it.
+                let rank = shape.dimensions.len();
+                let is_plain = |own: Layout| own.tiles.is_empty() && own.minor_to_major.len() == rank;
+                let is_own =
+                    || non_default.is_some() || self.buffer.memory_layout().ok().flatten().is_some_and(is_plain);
+                if rank > 1 && !is_own() {
+                    return Err(error);
+                }
+                // SAFETY: this function's contract: `dst` is valid until the event is ready.
+                unsafe { self.buffer.start_with_layout(dst, size, std::ptr::null_mut()) }
+            }
+            other => other,
+        };
+        Ok((event?, reorder))
     }
 }
 
@@ -321,126 +430,9 @@ pub(crate) fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
     bytemuck::allocation::zeroed_vec(len)
 }
 
-/// Returns the contents of `memory` in row-major order. `reorder` is `None` if the contents are already in row-major
-/// order. Each element consists of `unit` items of `memory`.
-fn row_major<B: Copy>(memory: Vec<B>, unit: usize, reorder: Option<&Reorder>) -> Vec<B> {
-    match reorder {
-        Some(reorder) => reorder.apply(&memory, unit),
-        None => memory,
-    }
-}
-
-/// Converts bit patterns to elements, or returns an error if a bit pattern is not valid.
-pub(crate) fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
-    if !bits.iter().all(T::is_valid_bit_pattern) {
-        let message = format!("the plugin returned bytes that are not a valid {}", T::TYPE);
-        return Err(Error::malformed_text(slot::PJRT_Buffer_ToHostBuffer::NAME, message));
-    }
-    const {
-        assert!(size_of::<T>() == size_of::<T::Bits>());
-        assert!(align_of::<T>() == align_of::<T::Bits>());
-    }
-    let mut bits = ManuallyDrop::new(bits);
-    // SAFETY: the elements were checked. `T` and `T::Bits` have the same layout, as `CheckedBitPattern` requires and
-    // the assertions confirm. The pointer, length and capacity are those of a vector that is not used again.
-    Ok(unsafe { Vec::from_raw_parts(bits.as_mut_ptr().cast::<T>(), bits.len(), bits.capacity()) })
-}
-
-/// A pending copy to the host, and a future that returns the copied elements.
-///
-/// A `HostRead` may be dropped or leaked at any time, because the pending copy owns the memory that the plugin writes
-/// to.
-///
-/// ```
-/// # use pjrt::ClientOptions;
-/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
-/// let x = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
-/// let read = x.to_host_async::<f32>()?;
-/// // The copy runs meanwhile. In an async function, write `read.await?`.
-/// assert_eq!(read.wait()?, [1.0, 2.0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[must_use = "the elements come from the future"]
-pub struct HostRead<T: Element> {
-    state: Arc<ReadState<T::Bits>>,
-}
-
-struct ReadState<B> {
-    completion: Completion,
-    /// The copied contents. `None` until the copy has ended, and after the contents were returned.
-    memory: Mutex<Option<Vec<B>>>,
-    /// The conversion of the copied contents to row-major order. `None` if they are row-major.
-    reorder: Option<Reorder>,
-}
-
-impl<T: Element> HostRead<T>
-where
-    T::Bits: Send,
-{
-    /// Creates the future of a copy that writes to `memory` until `event` is ready.
-    pub(crate) fn of(event: &Event, memory: Vec<T::Bits>, reorder: Option<Reorder>) -> Self {
-        let state = Arc::new(ReadState { completion: Completion::default(), memory: Mutex::default(), reorder });
-        let theirs = state.clone();
-        event.hold(memory, move |memory, result| {
-            *theirs.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
-            theirs.completion.complete(result);
-        });
-        Self { state }
-    }
-
-    /// Returns whether the copy has ended, with or without an error.
-    pub fn is_ready(&self) -> bool {
-        self.state.completion.is_complete()
-    }
-
-    /// Blocks until the copy has ended, and returns the elements.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of the copy, or of the operation that computes the contents.
-    pub fn wait(self) -> Result<Vec<T>, Error> {
-        self.state.completion.wait()?;
-        self.take()
-    }
-
-    fn take(&self) -> Result<Vec<T>, Error> {
-        let memory = self.state.memory.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let memory = memory.ok_or_else(|| Error::invalid("this future has already returned the elements"))?;
-        checked(row_major(memory, 1, self.state.reorder.as_ref()))
-    }
-}
-
-impl<T: Element> fmt::Debug for HostRead<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HostRead").finish_non_exhaustive()
-    }
-}
-
-impl<T: Element> Future for HostRead<T>
-where
-    T::Bits: Send,
-{
-    type Output = Result<Vec<T>, Error>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        ready!(self.state.completion.poll(cx))?;
-        Poll::Ready(self.take())
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
-
     use super::*;
-
-    #[test]
-    fn rejects_invalid_bool_bytes() {
-        assert_eq!(checked::<bool>(vec![0, 1]).unwrap(), [false, true]);
-        let error = checked::<bool>(vec![0, 2]).unwrap_err();
-        assert_message!("download::bool_bytes", "2", error);
-        assert_eq!(checked::<f64>(vec![1.5]).unwrap(), [1.5]);
-    }
 
     #[test]
     fn row_major_order_of_any_rank() {

@@ -97,18 +97,18 @@ impl Reorder {
         Some(Self { dimensions: dimensions.into_iter().collect::<Option<_>>()? })
     }
 
-    /// Converts row-major elements to the layout's order.
-    pub(crate) fn undo<B: Copy>(&self, data: &[B]) -> Vec<B> {
-        let places: Vec<usize> = self.apply(&(0..data.len()).collect::<Vec<_>>(), 1);
+    /// Converts row-major elements to the layout's order. Each element consists of `unit` consecutive values of `data`.
+    fn undo<B: Copy>(&self, data: &[B], unit: usize) -> Vec<B> {
+        let indices: Vec<usize> = (0..data.len() / unit).collect();
         let mut out = data.to_vec();
-        for (place, element) in places.into_iter().zip(data) {
-            out[place] = *element;
+        for (place, element) in self.apply(&indices, 1).into_iter().zip(data.chunks_exact(unit)) {
+            out[place * unit..][..unit].copy_from_slice(element);
         }
         out
     }
 
     /// Converts elements to row-major order. Each element consists of `unit` consecutive values of `data`.
-    pub(crate) fn apply<B: Copy>(&self, data: &[B], unit: usize) -> Vec<B> {
+    fn apply<B: Copy>(&self, data: &[B], unit: usize) -> Vec<B> {
         let mut out = Vec::with_capacity(data.len());
         let mut index = vec![0usize; self.dimensions.len()];
         let mut from = 0usize;
@@ -126,6 +126,40 @@ impl Reorder {
             }
         }
         out
+    }
+}
+
+/// The conversion of elements that were copied to the host. The default converts nothing.
+#[derive(Debug, Default)]
+pub(crate) struct HostOrder {
+    /// The order of the copied elements. `None` if they are row-major.
+    copied: Option<Reorder>,
+    /// The order in which the caller receives the elements. `None` if it is row-major.
+    wanted: Option<Reorder>,
+}
+
+impl HostOrder {
+    pub(crate) fn new(copied: Option<Reorder>, wanted: Option<Reorder>) -> Self {
+        Self { copied, wanted }
+    }
+
+    /// Converts the copied elements. Each element consists of `unit` consecutive values of `data`.
+    pub(crate) fn apply<B: Copy>(&self, mut data: Vec<B>, unit: usize) -> Vec<B> {
+        if let Some(copied) = &self.copied {
+            data = copied.apply(&data, unit);
+        }
+        if let Some(wanted) = &self.wanted {
+            data = wanted.undo(&data, unit);
+        }
+        data
+    }
+
+    /// Converts the copied elements in place, like [`Self::apply`].
+    pub(crate) fn apply_to<B: Copy>(&self, data: &mut [B], unit: usize) {
+        if self.copied.is_some() || self.wanted.is_some() {
+            let converted = self.apply(data.to_vec(), unit);
+            data.copy_from_slice(&converted);
+        }
     }
 }
 
@@ -172,7 +206,7 @@ mod tests {
             let layout = order(&layout.map(|d| i64::try_from(d).unwrap()));
             let reorder = Reorder::new(&layout, &shape).unwrap();
             assert_eq!(reorder.apply(&data, 1), expected, "{layout}");
-            assert_eq!(reorder.undo(&expected), data, "{layout}");
+            assert_eq!(reorder.undo(&expected, 1), data, "{layout}");
             let pairs: Vec<usize> = data.iter().flat_map(|i| [*i, *i + 100]).collect();
             let expected: Vec<usize> = expected.iter().flat_map(|i| [*i, *i + 100]).collect();
             assert_eq!(reorder.apply(&pairs, 2), expected, "{layout}");

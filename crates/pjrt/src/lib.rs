@@ -57,6 +57,7 @@ mod buffer;
 mod byte_range;
 mod cache;
 mod client;
+mod copy;
 mod copy_to_device_stream;
 mod deferred_copy;
 mod derived_buffer;
@@ -68,7 +69,6 @@ mod direct_read;
 mod dlpack;
 mod dma;
 mod download;
-mod download_layout;
 mod element;
 mod envelope;
 mod error;
@@ -85,7 +85,8 @@ mod handle;
 #[cfg(feature = "hazards")]
 mod hazards;
 mod host_array;
-mod host_memory;
+mod host_buffer;
+mod host_read;
 mod in_flight;
 mod in_flight_limiter;
 mod key_value;
@@ -102,6 +103,7 @@ mod messages;
 mod named_value;
 #[cfg(feature = "ndarray")]
 mod ndarrays;
+mod new_buffer;
 mod options;
 mod out_of_memory;
 mod outputs;
@@ -109,10 +111,12 @@ mod parameter;
 #[cfg(feature = "stablehlo")]
 mod parameter_shapes;
 mod pending_buffer;
+mod placement;
 mod plugin;
 mod process_info;
 mod program;
 mod query;
+mod raw_download;
 mod read;
 mod references;
 mod run_callbacks;
@@ -125,7 +129,6 @@ pub mod stablehlo;
 mod topology;
 mod transfer_manager;
 mod upload;
-mod upload_options;
 
 pub use buffer::Buffer;
 pub use cache::{CacheStatistics, ExecutableCache};
@@ -135,7 +138,7 @@ pub use deferred_copy::DeferredCopy;
 pub use device::{AsyncTrackingEvent, Device, DeviceDescription};
 pub use device_memory::DeviceMemory;
 pub use dma::DmaMapping;
-pub use download::HostRead;
+pub use download::Download;
 pub use error::{Error, ErrorKind};
 pub use event::Event;
 pub use executable::Executable;
@@ -146,7 +149,7 @@ pub use exit::set_exit_wait;
 pub use external_reference::{ExternalReference, HostView};
 pub use function::Function;
 pub use host_array::HostArray;
-pub use host_memory::HostReadInto;
+pub use host_read::{HostRead, HostReadInto};
 pub use in_flight_limiter::{Acquire, InFlightLimiter, InFlightPermit};
 pub use key_value::KeyValueStore;
 pub use load_error::{LoadError, LoadErrorKind};
@@ -154,6 +157,7 @@ pub use load_options::LoadOptions;
 pub use loaded_executable::LoadedExecutable;
 pub use loader_error::LoaderError;
 pub use memory::Memory;
+pub use new_buffer::NewBuffer;
 pub use options::ClientOptions;
 pub use outputs::{Outputs, OutputsIntoIter};
 pub use parameter::Parameter;
@@ -164,15 +168,16 @@ pub use pjrt_types::{
     ApiVersion, CompileOptions, CompiledMemoryStats, DeviceAssignment, Element, ElementType, ErrorCode,
     HostBufferSemantics, Layout, MemoryStats, NamedValue, OptionOverride, Program, Shape, UnknownFields, Value,
 };
+pub use placement::Placement;
 pub use plugin::Plugin;
 pub use process_info::{ProcessInfo, ProcessState};
+pub use raw_download::RawDownload;
 pub use run_callbacks::{ProgramOutput, SentChunk};
 pub use serialized::{SerializedExecutable, SerializedTopology};
 pub use settable_event::SettableEvent;
 pub use topology::TopologyDescription;
 pub use transfer_manager::AsyncHostToDeviceTransferManager;
-pub use upload::Placement;
-pub use upload_options::UploadOptions;
+pub use upload::Upload;
 
 /// Raw pointers to a plugin's function table and objects, for code that calls PJRT functions that have no safe wrapper.
 ///

@@ -7,7 +7,7 @@ use crate::send_ptr::SendPtr;
 
 /// Host data that a plugin may use until [`Loan::take`] or [`Loan::give_back`] ends the loan. Dropping a loan without
 /// ending it leaks the data, because the plugin may still use the data.
-pub(crate) struct Loan<D>(SendPtr<NonNull<D>>);
+pub(crate) struct Loan<D: ?Sized>(SendPtr<NonNull<D>>);
 
 impl<D: Send + 'static> Loan<D> {
     pub(crate) fn new(data: D) -> Self {
@@ -34,13 +34,25 @@ impl<D: Send + 'static> Loan<D> {
 
     /// Ends the loan and returns the data. The plugin must no longer use the data.
     pub(crate) fn take(self) -> D {
+        *self.into_box()
+    }
+
+    /// Forgets the type of the data.
+    pub(crate) fn erase(self) -> Loan<dyn Send> {
+        let erased: NonNull<dyn Send> = self.0.0;
+        Loan(SendPtr(erased))
+    }
+}
+
+impl<D: Send + ?Sized + 'static> Loan<D> {
+    fn into_box(self) -> Box<D> {
         // SAFETY: the pointer came from the box in `new`. This call consumes the loan, so the box is freed only once.
-        *unsafe { Box::from_raw(self.0.0.as_ptr()) }
+        unsafe { Box::from_raw(self.0.0.as_ptr()) }
     }
 
     /// Ends the loan and drops the data. The plugin must no longer use the data.
     pub(crate) fn give_back(self) {
-        drop(self.take());
+        drop(self.into_box());
     }
 
     /// Drops the data when the operation of `event` has ended. `Client::synchronize` waits until the data is dropped.

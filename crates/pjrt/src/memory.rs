@@ -15,12 +15,12 @@ use crate::read;
 /// A memory of a client, such as the memory on a device, or host memory that a device can access.
 ///
 /// ```
-/// # use pjrt::ClientOptions;
+/// # use pjrt::{ClientOptions, Upload};
 /// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
 /// let device = client.default_device()?;
 /// let memories = device.memories()?;
 /// let pinned = memories.iter().find(|memory| memory.kind().is_ok_and(|kind| kind == "pinned_host"));
-/// let x = client.buffer_from_host_to(&[1.0f32], &[1], pinned.ok_or("the device has no pinned memory")?)?;
+/// let x = client.upload(Upload::of(&[1.0f32]).dims(&[1]).to(pinned.ok_or("the device has no pinned memory")?))?;
 /// assert_eq!(x.memory()?.kind()?, "pinned_host");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -2,49 +2,40 @@
 
 use bytemuck::AnyBitPattern;
 use ndarray::{ArrayRef, ArrayViewD, Dimension, IxDyn};
-use pjrt_types::Element;
+use pjrt_types::{Element, Shape};
 
-use crate::buffer::Buffer;
-use crate::client::Client;
-use crate::error::Error;
+use crate::element;
 use crate::external_reference::HostView;
-use crate::upload::Placement;
+use crate::upload::Upload;
 
-/// Uploads of arrays of the crate `ndarray`. Requires the feature `ndarray`.
-impl Client {
-    /// Copies an `ndarray` array or view, with any strides, to a device or memory.
+impl<'a> Upload<'a> {
+    /// A copy of an `ndarray` array or view, with any strides. Requires the feature `ndarray`.
     ///
     /// ```
     /// use ndarray::{Array2, s};
-    /// use pjrt::Placement;
+    /// use pjrt::Upload;
     /// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
     ///
     /// let array = Array2::from_shape_fn((3, 4), |(i, j)| (4 * i + j) as f32);
-    /// let columns = client.buffer_from_array(&array.slice(s![.., ..;-2]), Placement::Default)?;
+    /// let columns = client.upload(Upload::array(&array.slice(s![.., ..;-2])))?;
     /// assert_eq!(columns.to_host::<f32>()?, [3.0, 1.0, 7.0, 5.0, 11.0, 9.0]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Client::buffer_from_host_to`] apply.
-    pub fn buffer_from_array<'a, T: Element, D: Dimension>(
-        &self,
-        array: &ArrayRef<T, D>,
-        placement: impl Into<Placement<'a>>,
-    ) -> Result<Buffer, Error> {
+    pub fn array<T: Element, D: Dimension>(array: &'a ArrayRef<T, D>) -> Self {
         let dims: Vec<i64> = array.shape().iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect();
+        let shape = Shape::new(element::type_of::<T>(), dims);
         if let Some(elements) = array.as_slice() {
-            return self.buffer_from_host_to(elements, &dims, placement);
+            return Self::of(elements).fixed(shape, None);
         }
         if let Some(elements) = array.as_slice_memory_order() {
             // If a stride is negative, the first element does not have the lowest address.
-            let offset = (array.as_ptr().addr() - elements.as_ptr().addr()) / size_of::<T>().max(1);
-            let strides: Vec<i64> = array.strides().iter().filter_map(|stride| i64::try_from(*stride).ok()).collect();
-            return self.buffer_from_strided(elements, offset, &dims, &strides, placement);
+            let offset = array.as_ptr().addr() - elements.as_ptr().addr();
+            // An `ndarray` has at most `isize::MAX` bytes, so its strides in bytes are numbers of this type.
+            let in_bytes = |stride: &isize| i64::try_from(*stride * size_of::<T>().cast_signed()).ok();
+            let byte_strides = array.strides().iter().filter_map(in_bytes).collect();
+            return Self::of(elements).fixed(shape, Some((offset, byte_strides)));
         }
-        let elements: Vec<T> = array.iter().copied().collect();
-        self.buffer_from_host_to(&elements, &dims, placement)
+        Self::owned::<T, Vec<T>>(array.iter().copied().collect()).fixed(shape, None)
     }
 }
 

@@ -91,7 +91,7 @@ impl ClientOptions {
     ///
     /// The following operations call the hook: uploads, [`Client::compile`](crate::Client::compile), loading
     /// executables, copies to other devices and memories,
-    /// [`create_uninitialized_buffer`](crate::Client::create_uninitialized_buffer), creating a transfer manager, and
+    /// [`NewBuffer::uninitialized`](crate::NewBuffer::uninitialized), creating a transfer manager, and
     /// runs. Three kinds of runs do not call the hook, because they cannot be repeated safely: runs on several devices,
     /// runs with callbacks, and runs whose donated inputs the plugin has consumed. The hook is only called if the call
     /// itself fails. An operation that fails later reports the error through its event and its outputs.

@@ -14,7 +14,7 @@ use crate::device_memory::DeviceMemory;
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::loaded_executable::LoadedExecutable;
-use crate::upload::Placement;
+use crate::placement::Placement;
 
 thread_local! {
     /// Whether this thread is running a hook.

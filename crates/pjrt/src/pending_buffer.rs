@@ -10,37 +10,31 @@ use pjrt_types::{ErrorCode, Layout, Shape};
 
 use crate::alias_chain::AliasChain;
 use crate::buffer::Buffer;
-use crate::client::{Client, ClientInner};
-use crate::element;
+use crate::client::ClientInner;
 use crate::error::{Error, ErrorKind};
 use crate::handle::Owner;
 use crate::layout::MemoryLayout;
 use crate::memory::Memory;
+use crate::new_buffer::NewBuffer;
 use crate::read;
 use crate::send_ptr::SendPtr;
 
-impl Client {
+impl NewBuffer<'_> {
     /// Allocates a buffer with unspecified contents, for example as an input that a program overwrites.
-    ///
-    /// If `layout` is `None`, the plugin uses its default layout.
     ///
     /// # Errors
     ///
     /// Returns an error if the plugin's API version lacks the element type, if the shape has negative extents or
-    /// exceeds the address space, if the layout does not match the shape, or if the memory belongs to another client.
+    /// exceeds the address space, or if the layout does not match the shape.
     #[doc(alias = "PJRT_Client_CreateUninitializedBuffer")]
-    pub fn create_uninitialized_buffer(
-        &self,
-        shape: &Shape,
-        layout: Option<&Layout>,
-        memory: &Memory,
-    ) -> Result<Buffer, Error> {
+    pub fn uninitialized(self) -> Result<Buffer, Error> {
         type Function = slot::PJRT_Client_CreateUninitializedBuffer;
-        self.check_new_buffer(shape, memory)?;
+        self.check()?;
+        let (client, Self { memory, shape, layout }) = (self.client(), self);
         let layout = layout.map(|layout| MemoryLayout::new(layout, shape)).transpose()?;
         let mut layout = layout.as_ref().map(MemoryLayout::raw);
         let mut args = PJRT_Client_CreateUninitializedBuffer_Args::new();
-        args.client = self.inner().raw().as_ptr();
+        args.client = client.inner().raw().as_ptr();
         args.shape_dims = shape.dimensions.as_ptr();
         args.shape_num_dims = shape.dimensions.len();
         args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
@@ -50,12 +44,12 @@ impl Client {
             args.buffer = std::ptr::null_mut();
             // SAFETY: C2 (calls): the client is live, the memory belongs to it, and the shape and layout live through
             // the call.
-            unsafe { self.api().call::<Function>(&mut args) }
+            unsafe { client.api().call::<Function>(&mut args) }
         };
-        self.inner().allocating(|| self.devices_at(memory.into()), call)?;
+        client.inner().allocating(|| client.devices_at(memory.into()), call)?;
         let raw = read::object(args.buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         // SAFETY: C3 (objects): the plugin created the buffer for this caller.
-        Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })
+        Ok(unsafe { Buffer::new(raw, client.inner().clone(), None) })
     }
 
     /// Creates a buffer that later becomes an alias of another buffer. The new buffer can be used at once. Programs and
@@ -65,27 +59,21 @@ impl Client {
     /// the call returns earlier. If you do not know the client, run programs that use the alias buffer on a different
     /// thread than the one that provides the contents.
     ///
-    /// If `layout` is `None`, the buffer is row-major.
-    ///
     /// # Errors
     ///
-    /// The errors of [`Client::create_uninitialized_buffer`] apply.
+    /// The errors of [`Self::uninitialized`] apply.
     #[doc(alias = "PJRT_Client_CreateAliasBuffer")]
-    pub fn create_alias_buffer(
-        &self,
-        shape: &Shape,
-        layout: Option<&Layout>,
-        memory: &Memory,
-    ) -> Result<(Buffer, AliasFulfillment), Error> {
+    pub fn alias(self) -> Result<(Buffer, AliasFulfillment), Error> {
         type Function = slot::PJRT_Client_CreateAliasBuffer;
-        self.check_new_buffer(shape, memory)?;
+        self.check()?;
+        let (client, Self { memory, shape, layout }) = (self.client(), self);
         // XLA's plugins compare the layouts of the two buffers, and an absent layout differs from every layout.
         // Therefore always pass a layout.
         let row_major = Layout::row_major(shape.dimensions.len());
         let layout = MemoryLayout::new(layout.unwrap_or(&row_major), shape)?;
         let mut layout = layout.raw();
         let mut args = PJRT_Client_CreateAliasBuffer_Args::new();
-        args.client = self.inner().raw().as_ptr();
+        args.client = client.inner().raw().as_ptr();
         args.memory = memory.handle().as_ptr();
         args.shape_dims = shape.dimensions.as_ptr();
         args.shape_num_dims = shape.dimensions.len();
@@ -93,29 +81,20 @@ impl Client {
         args.shape_layout = &raw mut layout;
         // SAFETY: C2 (calls): the client is live, the memory belongs to it, and the shape and layout live through the
         // call.
-        unsafe { self.api().call::<Function>(&mut args) }?;
+        unsafe { client.api().call::<Function>(&mut args) }?;
         let malformed = |broken| Error::malformed(Function::NAME, broken);
         let raw = read::object(args.alias_buffer).map_err(malformed)?;
         // SAFETY: C3 (objects): the plugin created the buffer for this caller.
-        let buffer = unsafe { Buffer::new(raw, self.inner().clone(), None) };
+        let buffer = unsafe { Buffer::new(raw, client.inner().clone(), None) };
         let callback = read::object(args.fulfill_alias_buffer_cb).map_err(malformed)?;
         let fulfillment = AliasFulfillment {
-            client: self.inner().clone(),
+            client: client.inner().clone(),
             callback: Some(SendPtr(callback.as_ptr())),
             shape: shape.clone(),
             memory: memory.clone(),
             alias: buffer.make_alias(),
         };
         Ok((buffer, fulfillment))
-    }
-
-    pub(crate) fn check_new_buffer(&self, shape: &Shape, memory: &Memory) -> Result<(), Error> {
-        element::check_data(shape.element_type, self.api().version())?;
-        element::host_size(shape)?;
-        if !Arc::ptr_eq(memory.handle().owner(), self.inner()) {
-            return Err(Error::invalid("the memory belongs to another client"));
-        }
-        Ok(())
     }
 }
 

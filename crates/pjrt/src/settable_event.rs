@@ -14,9 +14,9 @@ use crate::read;
 /// `SettableEvent` is dropped before the event is ready, the event becomes ready with an error of code `CANCELLED`.
 ///
 /// ```
-/// # use pjrt::ClientOptions;
+/// # use pjrt::{ClientOptions, SettableEvent};
 /// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
-/// let upload = client.create_event()?;
+/// let upload = SettableEvent::new(&client)?;
 /// upload.event().on_ready(|result| assert!(result.is_ok()))?;
 /// let event = upload.set()?;
 /// assert!(event.is_ready()?);
@@ -28,21 +28,19 @@ pub struct SettableEvent {
     event: Option<Event>,
 }
 
-impl Client {
-    /// Creates an event that the caller makes ready.
+impl SettableEvent {
+    /// Creates an event of `client` that the caller makes ready.
     #[doc(alias = "PJRT_Event_Create")]
-    pub fn create_event(&self) -> Result<SettableEvent, Error> {
+    pub fn new(client: &Client) -> Result<Self, Error> {
         type Function = slot::PJRT_Event_Create;
         let mut args = PJRT_Event_Create_Args::new();
         // SAFETY: C2 (calls): the function takes no input.
-        unsafe { self.api().call::<Function>(&mut args) }?;
+        unsafe { client.api().call::<Function>(&mut args) }?;
         let raw = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         // SAFETY: C3 (objects): the plugin created the event for this caller.
-        Ok(SettableEvent { event: Some(unsafe { Event::new(raw, self.inner().clone()) }) })
+        Ok(Self { event: Some(unsafe { Event::new(raw, client.inner().clone()) }) })
     }
-}
 
-impl SettableEvent {
     /// Returns the event, for example to register callbacks.
     pub fn event(&self) -> &Event {
         self.event.as_ref().unwrap_or_else(|| unreachable!("only functions that take `self` end the event"))
@@ -93,7 +91,7 @@ fn set(event: &Event, code: ErrorCode, message: &str) -> Result<(), Error> {
     args.error_code = PJRT_Error_Code(code.as_raw());
     args.error_message = message.as_ptr().cast::<c_char>();
     args.error_message_size = message.len();
-    // SAFETY: C2 (calls): the event is live, was created by `create_event` and is set only once. The message lives
+    // SAFETY: C2 (calls): the event is live, was created by `SettableEvent::new` and is set only once. The message lives
     // through the call.
     unsafe { event.handle().api().call::<slot::PJRT_Event_Set>(&mut args) }
 }

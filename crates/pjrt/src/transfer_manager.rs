@@ -32,10 +32,10 @@ type RawManager = PJRT_AsyncHostToDeviceTransferManager;
 /// last chunk gets an error of code `CANCELLED`.
 ///
 /// ```
-/// # use pjrt::{ClientOptions, ElementType, Shape};
+/// # use pjrt::{AsyncHostToDeviceTransferManager, ClientOptions, ElementType, Shape};
 /// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
 /// let memory = client.default_device()?.default_memory()?;
-/// let manager = client.create_buffers_for_async_host_to_device(&[Shape::new(ElementType::U8, [4])], &memory)?;
+/// let manager = AsyncHostToDeviceTransferManager::new(&memory, &[Shape::new(ElementType::U8, [4])])?;
 /// let weights = manager.retrieve_buffer(0)?;
 /// manager.transfer_data(0, 0, vec![1u8, 2])?.wait()?;
 /// manager.transfer_last_data(0, 2, vec![3u8, 4])?.wait()?;
@@ -82,20 +82,16 @@ fn lock(buffer: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
     buffer.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Client {
+impl AsyncHostToDeviceTransferManager {
     /// Creates buffers in `memory` with the plugin's default layout. Their contents are transferred later.
     ///
     /// # Errors
     ///
-    /// Returns an error if `shapes` is empty, if the plugin's API version lacks an element type, if a shape has
-    /// negative extents or exceeds the address space, or if the memory belongs to another client.
+    /// Returns an error if `shapes` is empty, if the plugin's API version lacks an element type, or if a shape has
+    /// negative extents or exceeds the address space.
     #[doc(alias = "PJRT_Client_CreateBuffersForAsyncHostToDevice")]
-    pub fn create_buffers_for_async_host_to_device(
-        &self,
-        shapes: &[Shape],
-        memory: &Memory,
-    ) -> Result<AsyncHostToDeviceTransferManager, Error> {
-        AsyncHostToDeviceTransferManager::create(self, shapes, &[], memory)
+    pub fn new(memory: &Memory, shapes: &[Shape]) -> Result<Self, Error> {
+        Self::create(memory, shapes, &[])
     }
 
     /// Creates buffers in `memory` with the given layouts. Their contents are transferred later. The bytes of the
@@ -103,22 +99,17 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::create_buffers_for_async_host_to_device`] apply. Also returns an error if
-    /// `minor_to_major` of a layout is not a permutation of the shape's dimensions.
-    pub fn create_buffers_with_layouts_for_async_host_to_device(
-        &self,
-        buffers: &[(Shape, Layout)],
-        memory: &Memory,
-    ) -> Result<AsyncHostToDeviceTransferManager, Error> {
+    /// The errors of [`Self::new`] apply. Also returns an error if `minor_to_major` of a layout is not a permutation of
+    /// the shape's dimensions.
+    pub fn with_layouts(memory: &Memory, buffers: &[(Shape, Layout)]) -> Result<Self, Error> {
         let (shapes, layouts): (Vec<_>, Vec<_>) = buffers.iter().cloned().unzip();
-        AsyncHostToDeviceTransferManager::create(self, &shapes, &layouts, memory)
+        Self::create(memory, &shapes, &layouts)
     }
-}
 
-impl AsyncHostToDeviceTransferManager {
     /// Creates the manager. `layouts` is empty, or has the same length as `shapes`.
-    fn create(client: &Client, shapes: &[Shape], layouts: &[Layout], memory: &Memory) -> Result<Self, Error> {
+    fn create(memory: &Memory, shapes: &[Shape], layouts: &[Layout]) -> Result<Self, Error> {
         type Function = slot::PJRT_Client_CreateBuffersForAsyncHostToDevice;
+        let client = memory.client();
         if shapes.is_empty() {
             return Err(Error::invalid("no buffers to create; pass at least one shape"));
         }
@@ -128,9 +119,6 @@ impl AsyncHostToDeviceTransferManager {
         for shape in shapes {
             element::check_data(shape.element_type, client.api().version())?;
             element::host_size(shape)?;
-        }
-        if !Arc::ptr_eq(memory.handle().owner(), client.inner()) {
-            return Err(Error::invalid("the memory belongs to another client"));
         }
         let mut specs: Vec<_> = shapes.iter().map(spec).collect();
         let layouts: Vec<_> = layouts

@@ -1,333 +1,367 @@
-//! `PJRT_Client_BufferFromHostBuffer`: transfers from the host to a device.
+//! Uploads: transfers of arrays from the host to a device.
 
-use std::ffi::c_void;
-use std::ptr;
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::fmt;
 
-use pjrt_sys::*;
-use pjrt_types::{Element, HostBufferSemantics, Layout, Shape};
+use bytemuck::AnyBitPattern;
+use pjrt_types::{Element, ElementType, HostBufferSemantics, Layout, Shape};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
-use crate::device::Device;
 use crate::element;
 use crate::error::Error;
-use crate::event::Event;
-use crate::layout::{self, MemoryLayout};
+use crate::host_buffer::HostData;
 use crate::loan::Loan;
-use crate::memory::Memory;
-use crate::read;
+use crate::placement::Placement;
 
-/// The destination of a transfer: a device or a memory of the client. A plugin written with the crate `device-plugin`
-/// receives it as `device_plugin::Placement`, which identifies devices and memories by index.
+/// An array on the host, and how to transfer it to a device. [`Client::upload`] transfers it.
+///
+/// Without further options, the array has one dimension and is row-major. It goes to the default memory of the client's
+/// first addressable device and gets the plugin's default layout.
 ///
 /// ```
-/// # use pjrt::{ClientOptions, Placement};
-/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// use pjrt::{ElementType, Layout, Shape, Upload};
+/// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
+///
 /// let device = client.default_device()?;
-/// let x = client.buffer_from_host_to(&[1.0f32], &[1], Placement::Device(&device))?;
-/// let y = client.buffer_from_host_to(&[1.0f32], &[1], &device.default_memory()?)?; // by `From`
-/// assert_eq!(x.memory()?, y.memory()?);
+/// let x = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+/// // A copy of borrowed elements, in column-major order on the device.
+/// let columns = Layout::new(vec![0, 1]);
+/// let a = client.upload(Upload::of(&x).dims(&[2, 3]).layout(&columns).to(&device))?;
+/// // The first two columns: rows are three elements apart.
+/// let b = client.upload(Upload::of(&x).dims(&[2, 2]).strides(0, &[3, 1]))?;
+/// assert_eq!(b.to_host::<f32>()?, [1.0, 2.0, 4.0, 5.0]);
+/// // Bytes of any element type.
+/// let c = client.upload(Upload::of(&[0x38u8; 4]).shape(&Shape::new(ElementType::F8E4M3FN, [4])))?;
+/// // Memory that the device may use in place.
+/// let d = client.upload(Upload::owned::<f32, _>(vec![0.0; 1024]))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
-#[non_exhaustive]
-pub enum Placement<'a> {
-    /// The default memory of the client's first addressable device.
-    #[default]
-    Default,
-    /// The default memory of a device.
-    Device(&'a Device),
-    /// A memory of the client.
-    Memory(&'a Memory),
+#[must_use = "pass it to `Client::upload`"]
+pub struct Upload<'a> {
+    start: *const u8,
+    /// Size of the data in bytes.
+    len: usize,
+    element_type: ElementType,
+    access: Access,
+    /// Owner of the data, if the upload owns it.
+    owner: Unsent,
+    form: Form<'a>,
+    /// Whether the shape and the strides are those of an array, which other options cannot replace.
+    is_fixed: bool,
+    has_conflict: bool,
+    strides: Option<Strides<'a>>,
+    layout: Option<&'a Layout>,
+    placement: Placement<'a>,
+    semantics: Option<HostBufferSemantics>,
 }
 
-impl<'a> From<&'a Device> for Placement<'a> {
-    fn from(device: &'a Device) -> Self {
-        Self::Device(device)
+/// Whose the data is, and who may write it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// The caller's. It lives through the call.
+    Borrowed,
+    /// The upload's. Nobody writes it.
+    Owned,
+    /// The upload's. The plugin may write it.
+    OwnedMut,
+}
+
+/// What the caller has said about the shape.
+enum Form<'a> {
+    /// Nothing, so all elements are one dimension.
+    Flat,
+    /// The extents.
+    Dims(&'a [i64]),
+    /// The element type and the extents.
+    Shape(Cow<'a, Shape>),
+}
+
+/// The offset of the first element, and the stride of each dimension.
+enum Strides<'a> {
+    Elements(usize, &'a [i64]),
+    Bytes(usize, Cow<'a, [i64]>),
+}
+
+/// The place of an array's elements in the data.
+struct Place<'a> {
+    shape: Cow<'a, Shape>,
+    /// Offset of the first element in bytes.
+    offset: usize,
+    /// Strides in bytes. Empty if the array is row-major.
+    byte_strides: Cow<'a, [i64]>,
+}
+
+/// Data that an upload owns and that the plugin has not received.
+struct Unsent(Option<Loan<dyn Send>>);
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        if let Some(loan) = self.0.take() {
+            loan.give_back();
+        }
     }
 }
 
-impl<'a> From<&'a Memory> for Placement<'a> {
-    fn from(memory: &'a Memory) -> Self {
-        Self::Memory(memory)
+impl<'a> Upload<'a> {
+    fn new(start: *const u8, len: usize, element_type: ElementType, access: Access) -> Self {
+        Self {
+            start,
+            len,
+            element_type,
+            access,
+            owner: Unsent(None),
+            form: Form::Flat,
+            is_fixed: false,
+            has_conflict: false,
+            strides: None,
+            layout: None,
+            placement: Placement::Default,
+            semantics: None,
+        }
+    }
+
+    /// A copy of the elements of `data`. The plugin reads them only during the call of [`Client::upload`].
+    pub fn of<T: Element>(data: &'a [T]) -> Self {
+        Self::new(data.as_ptr().cast::<u8>(), size_of_val(data), element::type_of::<T>(), Access::Borrowed)
+    }
+
+    /// The elements of `data`, such as a `Vec<T>`, an `Arc<[T]>`, a memory-mapped file or a
+    /// [`DmaMapping`](crate::DmaMapping). They are not copied if the device can use host memory in place, as CPU devices
+    /// can. `data` is dropped when the plugin no longer uses it. The plugin may use it until the buffer is destroyed,
+    /// and may drop it on a thread of the plugin.
+    ///
+    /// CPU devices use the memory in place if it is aligned to 64 bytes. Otherwise they copy it. The crate `aligned-vec`
+    /// provides aligned vectors. To check whether the device uses the memory in place, compare its address with
+    /// [`Buffer::unsafe_pointer`].
+    ///
+    /// ```
+    /// use aligned_vec::{AVec, avec};
+    /// use pjrt::{ElementType, Shape, Upload};
+    /// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
+    ///
+    /// let weights: AVec<u8> = avec![0x38; 4096];
+    /// let address = weights.as_ptr().addr();
+    /// let shape = Shape::new(ElementType::F8E4M3FN, [64, 64]);
+    /// let buffer = client.upload(Upload::owned::<u8, _>(weights).shape(&shape))?;
+    /// assert_eq!(buffer.unsafe_pointer()?, address);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn owned<T: Element, D: AsRef<[T]> + Send + Sync + 'static>(data: D) -> Self {
+        let loan = Loan::new(data);
+        let elements: &[T] = loan.data().as_ref();
+        let (start, len) = (elements.as_ptr().cast::<u8>(), size_of_val(elements));
+        let mut upload = Self::new(start, len, element::type_of::<T>(), Access::Owned);
+        upload.owner = Unsent(Some(loan.erase()));
+        upload
+    }
+
+    /// The elements of `data`, in memory that the plugin may use as the buffer's memory. If the buffer is donated to a
+    /// program, the program may write to this memory. Otherwise like [`Upload::owned`].
+    pub fn owned_mut<T: Element + AnyBitPattern, D: AsMut<[T]> + Send + 'static>(data: D) -> Self {
+        let mut loan = Loan::new(data);
+        let elements: &mut [T] = loan.data_mut().as_mut();
+        let (start, len) = (elements.as_mut_ptr().cast::<u8>().cast_const(), size_of_val(elements));
+        let mut upload = Self::new(start, len, element::type_of::<T>(), Access::OwnedMut);
+        upload.owner = Unsent(Some(loan.erase()));
+        upload
+    }
+
+    /// An array in the `len` bytes from `start`. The caller sets its shape with [`Upload::fixed`].
+    ///
+    /// # Safety
+    ///
+    /// The elements of that shape are readable, and no code writes them, until `owner` is dropped.
+    #[cfg(feature = "dlpack")]
+    pub(crate) unsafe fn foreign<D: Send + 'static>(start: *const u8, len: usize, ty: ElementType, owner: D) -> Self {
+        let mut upload = Self::new(start, len, ty, Access::Owned);
+        upload.owner = Unsent(Some(Loan::new(owner).erase()));
+        upload
+    }
+
+    /// Sets a shape, and the offset and strides in bytes, that other options cannot replace.
+    #[cfg(any(feature = "dlpack", feature = "ndarray"))]
+    pub(crate) fn fixed(mut self, shape: Shape, strides: Option<(usize, Vec<i64>)>) -> Self {
+        self.form = Form::Shape(Cow::Owned(shape));
+        self.strides = strides.map(|(offset, strides)| Strides::Bytes(offset, Cow::Owned(strides)));
+        self.is_fixed = true;
+        self
+    }
+
+    /// Sets the extents of the dimensions. An empty slice means a scalar.
+    pub fn dims(mut self, dims: &'a [i64]) -> Self {
+        self.form = Form::Dims(dims);
+        self.has_conflict |= self.is_fixed;
+        self
+    }
+
+    /// Sets the element type and the extents. The data then counts as bytes of this element type, in native byte order.
+    /// Each element that is smaller than a byte occupies one byte.
+    pub fn shape(mut self, shape: &'a Shape) -> Self {
+        self.form = Form::Shape(Cow::Borrowed(shape));
+        self.has_conflict |= self.is_fixed;
+        self
+    }
+
+    /// Sets the position of the elements in the data. Element `[i, j, …]` of the array is element `offset + i *
+    /// strides[0] + j * strides[1] + …` of the data. Strides may be zero or negative.
+    pub fn strides(mut self, offset: usize, strides: &'a [i64]) -> Self {
+        self.strides = Some(Strides::Elements(offset, strides));
+        self.has_conflict |= self.is_fixed;
+        self
+    }
+
+    /// Sets the position of the elements in the data like [`Upload::strides`], with an offset and strides that count
+    /// bytes.
+    pub fn byte_strides(mut self, offset: usize, byte_strides: &'a [i64]) -> Self {
+        self.strides = Some(Strides::Bytes(offset, Cow::Borrowed(byte_strides)));
+        self.has_conflict |= self.is_fixed;
+        self
+    }
+
+    /// Sets the layout of the buffer in the device's memory. A layout with tiles or with another order than row-major
+    /// requires API 0.115, because some older plugins ignore the layout.
+    pub fn layout(mut self, layout: &'a Layout) -> Self {
+        self.layout = Some(layout);
+        self
+    }
+
+    /// Sets the device or the memory that gets the array.
+    pub fn to(mut self, placement: impl Into<Placement<'a>>) -> Self {
+        self.placement = placement.into();
+        self
+    }
+
+    /// Sets how long the plugin may use owned data, and whether it may write to the data. With
+    /// `ImmutableOnlyDuringCall` and `ImmutableUntilTransferCompletes`, the data is dropped when the transfer has ended,
+    /// and [`Client::synchronize`] waits until it is dropped.
+    pub fn semantics(mut self, semantics: HostBufferSemantics) -> Self {
+        self.semantics = Some(semantics);
+        self
+    }
+
+    /// Returns the semantics of the transfer, or an error if they do not fit the owner of the data.
+    fn chosen_semantics(&self) -> Result<HostBufferSemantics, Error> {
+        use HostBufferSemantics::{ImmutableOnlyDuringCall, ImmutableZeroCopy, MutableZeroCopy};
+        match (self.access, self.semantics) {
+            (Access::Borrowed, None | Some(ImmutableOnlyDuringCall)) => Ok(ImmutableOnlyDuringCall),
+            (Access::Borrowed, Some(other)) => Err(Error::invalid(format!(
+                "the plugin may use data of {other:?} after the call; give up the data with Upload::owned"
+            ))),
+            (Access::Owned, Some(MutableZeroCopy)) => {
+                Err(Error::invalid("a program may write data of MutableZeroCopy; use Upload::owned_mut"))
+            }
+            (Access::Owned, chosen) => Ok(chosen.unwrap_or(ImmutableZeroCopy)),
+            (Access::OwnedMut, chosen) => Ok(chosen.unwrap_or(MutableZeroCopy)),
+        }
+    }
+
+    /// Returns the place of the elements in the data, or an error if an element is outside the data.
+    fn place(&self) -> Result<Place<'a>, Error> {
+        if self.has_conflict {
+            return Err(Error::invalid(
+                "the array has its own extents and strides; leave out `dims`, `shape`, `strides` and `byte_strides`",
+            ));
+        }
+        let shape = match &self.form {
+            Form::Flat => {
+                let len = i64::try_from(self.len / self.element_type.host_size()).unwrap_or(i64::MAX);
+                Cow::Owned(Shape::new(self.element_type, [len]))
+            }
+            Form::Dims(dims) => Cow::Owned(Shape::new(self.element_type, *dims)),
+            Form::Shape(shape) => shape.clone(),
+        };
+        // A token has elements of size zero.
+        let size = shape.element_type.host_size();
+        let elements = self.len / size.max(1);
+        match &self.strides {
+            None => {
+                if matches!(self.form, Form::Shape(_)) {
+                    check_bytes(self.len, &shape)?;
+                } else {
+                    check_count(elements, &shape)?;
+                }
+                Ok(Place { shape, offset: 0, byte_strides: Cow::Borrowed(&[]) })
+            }
+            Some(Strides::Elements(offset, strides)) => {
+                let byte_strides = check_strides(elements, *offset, &shape, strides)?;
+                Ok(Place { shape, offset: offset.saturating_mul(size), byte_strides: Cow::Owned(byte_strides) })
+            }
+            Some(Strides::Bytes(offset, byte_strides)) => {
+                check_byte_strides(self.len, *offset, &shape, byte_strides)?;
+                Ok(Place { shape, offset: *offset, byte_strides: byte_strides.clone() })
+            }
+        }
     }
 }
 
-/// First minor API version in which XLA's plugins convert uploads to the requested layout. XLA of API 0.106 reports the
-/// requested layout for the buffer, but leaves the elements row-major.
-const HONOURS_DEVICE_LAYOUT: i32 = 115;
-
-/// A pointer to host data, with its shape and strides. Without strides, the data is row-major.
-pub(crate) struct HostData<'a> {
-    pub(crate) data: *const u8,
-    pub(crate) shape: &'a Shape,
-    pub(crate) byte_strides: &'a [i64],
+impl fmt::Debug for Upload<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("Upload");
+        debug.field("bytes", &self.len).field("placement", &self.placement).finish_non_exhaustive()
+    }
 }
 
 impl Client {
     /// Copies a row-major array to the client's first addressable device. If `dims` is empty, the array is a scalar.
+    /// [`Client::upload`] has the other options.
     ///
     /// # Errors
     ///
     /// Returns an error if the number of elements does not match the dimensions.
-    #[doc(alias = "PJRT_Client_BufferFromHostBuffer")]
     pub fn buffer_from_host<T: Element>(&self, data: &[T], dims: &[i64]) -> Result<Buffer, Error> {
-        self.buffer_from_host_to(data, dims, Placement::Default)
+        self.upload(Upload::of(data).dims(dims))
     }
 
-    /// Copies a row-major array to a device or memory.
+    /// Transfers an array to a device. See [`Upload`].
     ///
     /// # Errors
     ///
-    /// The errors of [`Client::buffer_from_host`] apply. Also returns an error if the device or memory belongs to
-    /// another client.
-    pub fn buffer_from_host_to<'a, T: Element>(
-        &self,
-        data: &[T],
-        dims: &[i64],
-        placement: impl Into<Placement<'a>>,
-    ) -> Result<Buffer, Error> {
-        let shape = shape_of::<T>(data.len(), dims)?;
-        self.copy(bytemuck::cast_slice(data).as_ptr(), &shape, &[], placement.into())
-    }
-
-    /// Copies a row-major array of any element type, given as bytes in native byte order. Each element that is smaller
-    /// than a byte occupies one byte.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the number of bytes does not match the shape.
-    pub fn buffer_from_bytes<'a>(
-        &self,
-        bytes: &[u8],
-        shape: &Shape,
-        placement: impl Into<Placement<'a>>,
-    ) -> Result<Buffer, Error> {
-        check_bytes(bytes.len(), shape)?;
-        self.copy(bytes.as_ptr(), shape, &[], placement.into())
-    }
-
-    /// Copies an array whose elements need not be contiguous. Element `[i, j, …]` of the array is `data[offset + i *
-    /// strides[0] + j * strides[1] + …]`. Strides count elements and may be zero or negative.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the number of strides differs from the number of dimensions, or if an element is outside
-    /// `data`.
-    pub fn buffer_from_strided<'a, T: Element>(
-        &self,
-        data: &[T],
-        offset: usize,
-        dims: &[i64],
-        strides: &[i64],
-        placement: impl Into<Placement<'a>>,
-    ) -> Result<Buffer, Error> {
-        let shape = Shape::new(element::type_of::<T>(), dims);
-        let byte_strides = check_strides(data.len(), offset, &shape, strides)?;
-        // Offset the pointer of the whole slice, because elements with negative strides are at lower addresses than
+    /// Returns an error if the size of the data does not match the shape, if the number of strides differs from the
+    /// number of dimensions, if an element is outside the data, if the layout does not match the shape, if the semantics
+    /// do not fit the owner of the data, or if the device or memory belongs to another client. Returns an error of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the layout is tiled or not row-major and the plugin is older
+    /// than API 0.115. After an error, owned data is dropped.
+    #[doc(alias = "PJRT_Client_BufferFromHostBuffer")]
+    pub fn upload(&self, mut upload: Upload<'_>) -> Result<Buffer, Error> {
+        let semantics = upload.chosen_semantics()?;
+        let Place { shape, offset, byte_strides } = upload.place()?;
+        // Offset the pointer of the whole data, because elements with negative strides are at lower addresses than
         // `offset`. Use `wrapping_add`, because the pointer may be out of bounds if the array has no elements.
-        let start = data.as_ptr().wrapping_add(offset).cast::<u8>();
-        self.copy(start, &shape, &byte_strides, placement.into())
-    }
-
-    /// Transfers a row-major array. The elements are not copied if the device can use host memory in place, as CPU
-    /// devices can. `data`, such as a `Vec<T>` or an `Arc<[T]>`, is dropped when the plugin no longer uses it. The
-    /// plugin may use it until the buffer is destroyed, and may drop it on a thread of the plugin.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Client::buffer_from_host_to`] apply.
-    pub fn buffer_from_owned<'a, T: Element, D: AsRef<[T]> + Send + Sync + 'static>(
-        &self,
-        data: D,
-        dims: &[i64],
-        placement: impl Into<Placement<'a>>,
-    ) -> Result<Buffer, Error> {
-        let loan = Loan::new(data);
-        let elements: &[T] = loan.data().as_ref();
-        let start = elements.as_ptr().cast::<u8>();
-        let shape = match shape_of::<T>(elements.len(), dims) {
-            Ok(shape) => shape,
-            Err(error) => {
-                loan.give_back();
-                return Err(error);
-            }
-        };
-        // SAFETY: the elements of `shape` are at `start`, in memory that the data of `loan` owns.
-        unsafe { self.send_loan(loan, start, &shape, placement.into()) }
-    }
-
-    /// Transfers a row-major array that the plugin may use in place as long as the buffer lives.
-    ///
-    /// # Safety
-    ///
-    /// The elements of `shape` are at `start`, in memory that the data of `loan` owns.
-    pub(crate) unsafe fn send_loan<D: Send + Sync + 'static>(
-        &self,
-        loan: Loan<D>,
-        start: *const u8,
-        shape: &Shape,
-        placement: Placement<'_>,
-    ) -> Result<Buffer, Error> {
-        let host = HostData { data: start, shape, byte_strides: &[] };
-        // SAFETY: the data is dropped only when the event is ready, and no thread changes the data before the event is
-        // ready.
-        match unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement) } {
-            // By contract C5 the plugin does not read the data after a failed call.
-            Err(error) => {
-                loan.give_back();
-                Err(error)
-            }
-            Ok((buffer, None)) => {
-                loan.give_back();
-                buffer
-            }
-            Ok((buffer, Some(done))) => {
+        let data = upload.start.wrapping_add(offset);
+        let host = HostData { data, shape: &shape, byte_strides: &byte_strides };
+        // SAFETY: C5 (host memory): all elements are within the data, which is borrowed through the call or owned. The
+        // plugin reads borrowed data only during the call. Owned data is dropped only when the event is ready. Until
+        // then, no other code writes it, and only the plugin uses data that it may write. Every bit pattern of such data
+        // is valid.
+        let (buffer, done) = unsafe { self.send(&host, semantics, upload.placement, upload.layout) }?;
+        if let (Some(done), Some(owner)) = (done, upload.owner.0.take()) {
+            match semantics {
+                HostBufferSemantics::ImmutableOnlyDuringCall | HostBufferSemantics::ImmutableUntilTransferCompletes => {
+                    owner.until(&done);
+                }
                 // The plugin may use the memory as long as the buffer lives, so `Client::synchronize` must not wait for
                 // this event.
-                done.lend(loan, |loan, _| loan.give_back());
-                buffer
+                _ => done.lend(owner, |owner, _| owner.give_back()),
             }
         }
-    }
-
-    /// Copies an array of any element type whose elements need not be contiguous. Element `[i, j, …]` of the array
-    /// begins at byte `offset + i * byte_strides[0] + j * byte_strides[1] + …`. Strides may be zero or negative.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the number of strides differs from the number of dimensions, or if an element is outside
-    /// `bytes`.
-    pub fn buffer_from_strided_bytes<'a>(
-        &self,
-        bytes: &[u8],
-        offset: usize,
-        shape: &Shape,
-        byte_strides: &[i64],
-        placement: impl Into<Placement<'a>>,
-    ) -> Result<Buffer, Error> {
-        check_byte_strides(bytes.len(), offset, shape, byte_strides)?;
-        // Offset the pointer of the whole slice, because elements with negative strides are at lower addresses than
-        // `offset`. Use `wrapping_add`, because the pointer may be out of bounds if the array has no elements.
-        self.copy(bytes.as_ptr().wrapping_add(offset), shape, byte_strides, placement.into())
-    }
-
-    /// Copies host data. The plugin reads the data only during the call.
-    fn copy(&self, data: *const u8, shape: &Shape, strides: &[i64], placement: Placement<'_>) -> Result<Buffer, Error> {
-        let host = HostData { data, shape, byte_strides: strides };
-        // SAFETY: C5 (host memory): with these semantics, the plugin reads the data only during the call. The callers
-        // borrow the data during the call, and have checked that all elements are within it.
-        let (buffer, _done) = unsafe { self.send(&host, HostBufferSemantics::ImmutableOnlyDuringCall, placement) }?;
+        // By contract C5, the plugin does not read the data after a failed call. If there is no event, it does not read
+        // the data after the call either. In both cases, dropping `upload` drops owned data.
         buffer
-    }
-
-    /// Transfers host data to a buffer with the plugin's default layout. See [`Client::send_with_layout`].
-    ///
-    /// # Safety
-    ///
-    /// The elements of `host` are valid for as long as the plugin may use them under `semantics`.
-    pub(crate) unsafe fn send(
-        &self,
-        host: &HostData<'_>,
-        semantics: HostBufferSemantics,
-        placement: Placement<'_>,
-    ) -> Result<(Result<Buffer, Error>, Option<Event>), Error> {
-        // SAFETY: this function's contract: the elements are valid for as long as the plugin may use them.
-        unsafe { self.send_with_layout(host, semantics, placement, None) }
-    }
-
-    /// Transfers host data. An outer error means that the plugin no longer uses the data. Otherwise, the plugin may use
-    /// the data until the event is ready, even if the inner result is an error. If there is no event, the plugin no
-    /// longer uses the data.
-    ///
-    /// # Safety
-    ///
-    /// The elements of `host` are valid for as long as the plugin may use them under `semantics`.
-    pub(crate) unsafe fn send_with_layout(
-        &self,
-        host: &HostData<'_>,
-        semantics: HostBufferSemantics,
-        placement: Placement<'_>,
-        device_layout: Option<&Layout>,
-    ) -> Result<(Result<Buffer, Error>, Option<Event>), Error> {
-        let foreign = || Error::invalid("the device or memory belongs to another client");
-        element::check_data(host.shape.element_type, self.api().version())?;
-        let mut device = None;
-        let mut args = PJRT_Client_BufferFromHostBuffer_Args::new();
-        match placement {
-            Placement::Default => device = Some(self.default_device_raw()?),
-            Placement::Device(to) => {
-                if !Arc::ptr_eq(to.handle().owner(), self.inner()) {
-                    return Err(foreign());
-                }
-                device = Some(to.raw());
-            }
-            Placement::Memory(to) => {
-                if !Arc::ptr_eq(to.handle().owner(), self.inner()) {
-                    return Err(foreign());
-                }
-                args.memory = to.handle().as_ptr();
-            }
-        }
-        args.client = self.inner().raw().as_ptr();
-        args.data = host.data.cast::<c_void>();
-        args.type_ = PJRT_Buffer_Type(host.shape.element_type.as_raw());
-        args.dims = host.shape.dimensions.as_ptr();
-        args.num_dims = host.shape.dimensions.len();
-        if !host.byte_strides.is_empty() {
-            // Leave the pointer null if there are no strides. XLA of API 0.106 treats every non-null pointer as
-            // strides, and aborts the process if the number of strides differs from the rank.
-            args.byte_strides = host.byte_strides.as_ptr();
-            args.num_byte_strides = host.byte_strides.len();
-        }
-        let converted = device_layout.map(|layout| MemoryLayout::new(layout, host.shape)).transpose()?;
-        if let Some(layout) = device_layout
-            && (layout::is_non_default(layout, host.shape) || !layout.tiles.is_empty())
-            && self.api().version().minor < HONOURS_DEVICE_LAYOUT
-        {
-            let version = self.api().version();
-            return Err(Error::unsupported(format!(
-                "an upload to the layout {layout} requires API 0.{HONOURS_DEVICE_LAYOUT}; the plugin has API {version}"
-            )));
-        }
-        let mut converted = converted.as_ref().map(MemoryLayout::raw);
-        if let Some(layout) = &mut converted {
-            args.device_layout = layout;
-        }
-        args.host_buffer_semantics = PJRT_HostBufferSemantics(semantics as u32);
-        args.device = device.map_or(ptr::null_mut(), |device| device.0.as_ptr());
-        let call = || {
-            (args.done_with_host_buffer, args.buffer) = (ptr::null_mut(), ptr::null_mut());
-            // SAFETY: C2 (calls), C5 (host memory): the client is live, and the device and memory belong to it. The
-            // data is valid by this function's contract, and the plugin does not read it after a failed call. The
-            // dimensions, strides and layout live through the call.
-            unsafe { self.api().call::<slot::PJRT_Client_BufferFromHostBuffer>(&mut args) }
-        };
-        self.inner().allocating(|| self.devices_at(placement), call)?;
-        let done = read::object(args.done_with_host_buffer).ok();
-        // SAFETY: C3 (objects): the plugin created the event for this caller.
-        let done = done.map(|raw| unsafe { Event::new(raw, self.inner().clone()) });
-        let buffer = read::object(args.buffer)
-            .map_err(|broken| Error::malformed(slot::PJRT_Client_BufferFromHostBuffer::NAME, broken))
-            // SAFETY: C3 (objects): the plugin created the buffer for this caller.
-            .map(|raw| unsafe { Buffer::new(raw, self.inner().clone(), device) });
-        Ok((buffer, done))
     }
 }
 
-/// Returns the shape of an array of type `T` with the extents `dims`, or an error if `len` is not its number of
-/// elements.
-pub(crate) fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
-    let shape = Shape::new(element::type_of::<T>(), dims);
-    let expected = element::count(&shape)?;
+/// Returns an error if `len` is not the number of elements of `shape`.
+fn check_count(len: usize, shape: &Shape) -> Result<(), Error> {
+    let expected = element::count(shape)?;
     if expected == len {
-        return Ok(shape);
+        return Ok(());
     }
     Err(Error::invalid(format!("{shape} has {expected} elements, but the data has {len}")))
 }
 
-pub(crate) fn check_bytes(len: usize, shape: &Shape) -> Result<(), Error> {
+/// Returns an error if `len` is not the size of `shape` on the host, in bytes.
+fn check_bytes(len: usize, shape: &Shape) -> Result<(), Error> {
     let expected = element::host_size(shape)?;
     if expected == len {
         return Ok(());
@@ -383,13 +417,14 @@ mod tests {
 
     #[test]
     fn lengths_must_match() {
-        assert!(shape_of::<f32>(6, &[2, 3]).is_ok());
-        assert!(shape_of::<f32>(1, &[]).is_ok());
-        assert!(shape_of::<f32>(0, &[0, 5]).is_ok());
-        let error = shape_of::<f32>(1, &[16]).unwrap_err();
+        let f32s = |dims: &[i64]| Shape::new(ElementType::F32, dims);
+        assert!(check_count(6, &f32s(&[2, 3])).is_ok());
+        assert!(check_count(1, &f32s(&[])).is_ok());
+        assert!(check_count(0, &f32s(&[0, 5])).is_ok());
+        let error = check_count(1, &f32s(&[16])).unwrap_err();
         assert_message!("upload::lengths", "1 element of 16", error);
-        assert!(shape_of::<f32>(1, &[-1]).is_err());
-        assert!(shape_of::<f32>(0, &[i64::MAX, i64::MAX]).is_err());
+        assert!(check_count(1, &f32s(&[-1])).is_err());
+        assert!(check_count(0, &f32s(&[i64::MAX, i64::MAX])).is_err());
         assert!(check_bytes(3, &Shape::new(ElementType::S4, [3])).is_ok());
         assert!(check_bytes(2, &Shape::new(ElementType::S4, [3])).is_err());
     }

@@ -14,7 +14,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use fake::{Fake, plugin_of, table};
-use pjrt::{Client, ClientOptions, CompileOptions, ErrorKind, LoadedExecutable, Placement, Plugin, Program};
+use pjrt::{Client, ClientOptions, CompileOptions, ErrorKind, LoadedExecutable, Plugin, Program, Upload};
 use pjrt_sys::{PJRT_Client_Destroy_Args, PJRT_Error};
 use real::each_plugin;
 
@@ -44,7 +44,7 @@ mod synchronize {
         assert!(client.synchronize(NOW).is_ok(), "nothing is under way");
         let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
         buffer.ready_event().unwrap().on_ready(|_| ()).unwrap();
-        drop(buffer.to_host_async::<u8>().unwrap());
+        drop(buffer.download().start::<u8>().unwrap());
         let error = client.synchronize(NOW).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
         assert_message!("synchronize", "a callback and a copy", error.message());
@@ -67,7 +67,7 @@ mod synchronize {
     #[test]
     fn does_not_wait_for_lent_memory() {
         let (fake, client) = manual(|options| options);
-        let buffer = client.buffer_from_owned::<u8, _>(vec![1], &[1], Placement::Default).unwrap();
+        let buffer = client.upload(Upload::owned::<u8, _>(vec![1]).dims(&[1])).unwrap();
         client.synchronize(NOW).unwrap();
         fake.finish();
         drop(buffer);
@@ -78,7 +78,7 @@ mod synchronize {
     fn lent_memory_has_its_own_wait() {
         let (fake, client) = manual(|options| options);
         client.wait_for_lent_memory(NOW).unwrap();
-        drop(client.buffer_from_owned::<u8, _>(vec![1], &[1], Placement::Default).unwrap());
+        drop(client.upload(Upload::owned::<u8, _>(vec![1]).dims(&[1])).unwrap());
         let error = client.wait_for_lent_memory(NOW).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
         assert_message!("wait_for_lent_memory", "one upload", error.message());
@@ -263,13 +263,13 @@ mod process {
     /// and copies that wait for runs as pending.
     const WAYS: [&str; 9] = [
         "on_ready",
-        "to_host_async",
+        "download",
         "static",
         "forget",
         "exit",
         "shutdown",
         "untracked on_ready",
-        "untracked to_host_async",
+        "untracked download",
         "untracked shutdown",
     ];
 
@@ -314,7 +314,7 @@ mod process {
         }
         match way {
             "on_ready" => x.ready_event().unwrap().on_ready(|_| ()).unwrap(),
-            "to_host_async" => drop(x.to_host_async::<f32>().unwrap()),
+            "download" => drop(x.download().start::<f32>().unwrap()),
             "static" => {
                 static KEPT: OnceLock<(Client, pjrt::Buffer)> = OnceLock::new();
                 assert!(KEPT.set((client, x)).is_ok());

@@ -3,7 +3,7 @@
 use burn_backend::{DType, DTypeUsage, DTypeUsageSet, TensorData};
 use burn_ir::TensorIr;
 use burn_std::BoolStore;
-use pjrt::{Buffer, Client, ElementType, Layout, Shape};
+use pjrt::{Buffer, Client, ElementType, Layout, Shape, Upload};
 use plugin_manifest::Capabilities;
 use stablehlo::ir::{ElementType as IrElement, TensorType};
 
@@ -119,10 +119,10 @@ impl Types {
         let order = self.minor_to_major(&dims);
         let shape = Shape::new(stored, dims);
         Ok(match order {
-            None => client.buffer_from_bytes(data.as_bytes(), &shape, &device)?,
+            None => client.upload(Upload::of(data.as_bytes()).shape(&shape).to(&device))?,
             Some(order) => {
                 let layout = Layout::new(order.into_iter().map(|dimension| dimension as i64).collect::<Vec<_>>());
-                client.buffer_from_bytes_with_layout(data.as_bytes(), &shape, &layout, &device)?
+                client.upload(Upload::of(data.as_bytes()).shape(&shape).layout(&layout).to(&device))?
             }
         })
     }

@@ -10,6 +10,7 @@ use burn_ir::{OperationIr, TensorId, TensorIr, TensorStatus};
 use pjrt::stablehlo::ForPlugin;
 use pjrt::{
     Buffer, Client, CompileOptions, ElementType, ExecuteOptions, Input, LoadedExecutable, Outputs, Program, Shape,
+    Upload,
 };
 use plugin_manifest::Capabilities;
 use stablehlo::ir::{Literal, Module, TensorType};
@@ -280,7 +281,7 @@ impl Engine {
             let element =
                 ElementType::try_from(*element).map_err(|error| Error::unsupported("a scalar", error.to_string()))?;
             let shape = Shape::new(element, [values.len() as i64]);
-            arguments.push(self.client.buffer_from_bytes(&literal.data, &shape, &device)?);
+            arguments.push(self.client.upload(Upload::of(&literal.data).shape(&shape).to(&device))?);
         }
         let mut generators = Vec::new();
         for output in graph.ops.iter().filter_map(lower::random_output) {

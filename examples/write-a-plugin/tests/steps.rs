@@ -3,7 +3,7 @@
 
 use pjrt::{
     Buffer, Client, ClientOptions, CompileOptions, DeviceAssignment, Error, ErrorCode, Input, LoadedExecutable, Plugin,
-    Program, TopologyDescription, Value,
+    Program, TopologyDescription, Upload, Value,
 };
 
 #[path = "../src/lib.rs"]
@@ -55,9 +55,9 @@ fn step_2_memories() {
     assert_eq!(kinds, ["device", "pinned_host"]);
     let before = device.memory_stats().unwrap().bytes_in_use;
     let pinned = &device.memories().unwrap()[1];
-    let buffer = client.buffer_from_host_to(&[1.0f32, 2.0], &[2], pinned).unwrap();
+    let buffer = client.upload(Upload::of(&[1.0f32, 2.0]).dims(&[2]).to(pinned)).unwrap();
     assert_eq!(device.memory_stats().unwrap().bytes_in_use, before);
-    let moved = buffer.copy_to_memory(&device.default_memory().unwrap()).unwrap();
+    let moved = buffer.copy_to(&device.default_memory().unwrap()).unwrap();
     assert_eq!(moved.to_host::<f32>().unwrap(), [1.0, 2.0]);
     assert_eq!(device.memory_stats().unwrap().bytes_in_use, before + 8);
 
@@ -81,10 +81,10 @@ fn step_3_transfers() {
     let there = client.buffer_from_host(&[1.0f32, 2.0, 3.0], &[3]).unwrap();
     assert_eq!(there.to_host::<f32>().unwrap(), [1.0, 2.0, 3.0]);
     let device = &client.addressable_devices().unwrap()[1];
-    let copy = there.copy_to_device(device).unwrap();
+    let copy = there.copy_to(device).unwrap();
     assert_eq!((copy.device().unwrap().id().unwrap(), copy.to_host::<f32>().unwrap()[2]), (1, 3.0));
     // The strides swap rows and columns. The SDK copies the array to dense memory.
-    let strided = client.buffer_from_strided(&[1.0f32, 2.0, 3.0, 4.0], 0, &[2, 2], &[1, 2], pjrt::Placement::Default);
+    let strided = client.upload(Upload::of(&[1.0f32, 2.0, 3.0, 4.0]).dims(&[2, 2]).strides(0, &[1, 2]));
     assert_eq!(strided.unwrap().to_host::<f32>().unwrap(), [1.0, 3.0, 2.0, 4.0]);
     let error = client.buffer_from_host(&[0.0f32; 100], &[100]).unwrap_err();
     assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED);
@@ -246,7 +246,7 @@ fn step_10_several_devices() {
     let inputs: Vec<Buffer> = devices
         .iter()
         .zip([0.0f32, 10.0])
-        .map(|(device, value)| client.buffer_from_host_to(&[value; 4], &[4], device).unwrap())
+        .map(|(device, value)| client.upload(Upload::of(&[value; 4]).dims(&[4]).to(device)).unwrap())
         .collect();
     let inputs = inputs.iter().map(|input| vec![Input::Borrow(input)]).collect();
     let run = program.execute_sharded(inputs, &pjrt::ExecuteOptions::default()).unwrap();

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
 use dlpark::{Managed, ManagedTensorBase};
-use pjrt::{Client, ClientOptions, Placement, Plugin};
+use pjrt::{Client, ClientOptions, Plugin, Upload};
 
 fn client() -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
@@ -29,7 +29,7 @@ fn export<M: ManagedTensorBase>(start: f32) -> *mut c_void {
 
 unsafe fn import<M: ManagedTensorBase + 'static>(tensor: *mut M, columns: &mut [f64; 3]) -> i64 {
     let tensor = unsafe { Managed::from_raw(tensor) }.unwrap();
-    let buffer = unsafe { client().buffer_from_dlpack(tensor, Placement::Default) };
+    let buffer = unsafe { Upload::dlpack(tensor) }.and_then(|upload| client().upload(upload));
     let Ok(buffer) = buffer else { return -1 };
     let numbers = buffer.to_host::<f32>().unwrap();
     for (index, number) in numbers.iter().enumerate() {

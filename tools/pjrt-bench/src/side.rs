@@ -2,6 +2,7 @@
 
 use pjrt::{
     Buffer, Client, CompileOptions, DeviceAssignment, ElementType, HostArray, LoadedExecutable, Outputs, Program,
+    Upload,
 };
 
 use crate::{Case, Error};
@@ -53,7 +54,7 @@ impl Side {
         options.device_assignment = DeviceAssignment::new(1, 1, vec![i64::from(device.id().map_err(compile)?)]);
         let program = case.form(index);
         let executable = self.client.compile(program, &options).map_err(compile)?;
-        let upload = |array: &HostArray| self.client.buffer_from_bytes(array.bytes(), array.shape(), &device);
+        let upload = |array: &HostArray| self.client.upload(Upload::of(array.bytes()).shape(array.shape()).to(&device));
         let inputs: Result<_, _> = case.inputs.iter().map(upload).collect();
         let inputs = inputs.map_err(|source| self.error(case, "upload", source))?;
         Ok(Compiled { side: self, case, program, options, executable, inputs })
@@ -85,7 +86,7 @@ impl Compiled<'_> {
     pub(crate) fn outputs(&self) -> Result<Vec<HostArray>, Error> {
         let read = |output: &Buffer| match output.shape()? {
             shape if shape.element_type == ElementType::Token => HostArray::new(shape.clone(), Vec::new()),
-            _ => output.to_host_array(),
+            _ => output.download().array(),
         };
         let outputs: Result<_, _> = self.execute()?.iter().map(read).collect();
         outputs.map_err(|source| self.side.error(self.case, "read of an output", source))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pjrt::{
     Buffer, Client, CompileOptions, Device, DeviceAssignment, ElementType, Error, ExecuteOptions, HostArray, Input,
-    LoadedExecutable, Program,
+    LoadedExecutable, Program, Upload,
 };
 use serde_json::json;
 
@@ -113,7 +113,7 @@ fn on(
     let executable = program::compile(&client.plugin(), &program, |program| client.compile(program, &options))
         .map_err(|error| args.program.explained(&error.to_string(), &program))?;
     let compile = start.elapsed();
-    let upload = |array: &HostArray| client.buffer_from_bytes(array.bytes(), array.shape(), device);
+    let upload = |array: &HostArray| client.upload(Upload::of(array.bytes()).shape(array.shape()).to(device));
     let buffers = inputs.iter().map(upload).collect::<Result<Vec<_>, _>>().map_err(text)?;
     let (execute, outputs) = execute(&executable, &buffers, args.repeat).map_err(text)?;
     Ok(Outcome { outputs, compile, execute })
@@ -153,7 +153,7 @@ fn execute(executable: &LoadedExecutable, inputs: &[Buffer], repeat: u32) -> Res
 fn fetched(output: &Buffer) -> Result<HostArray, Error> {
     match output.shape()? {
         shape if shape.element_type == ElementType::Token => HostArray::new(shape.clone(), Vec::new()),
-        _ => output.to_host_array(),
+        _ => output.download().array(),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pjrt::{
     Buffer, Client, ClientOptions, CompileOptions, Device, ElementType, Error, HostArray, LoadedExecutable, Memory,
-    Plugin, Shape,
+    Plugin, Shape, Upload,
 };
 
 use crate::process::lines;
@@ -112,7 +112,7 @@ impl Context {
     }
 
     pub(crate) fn upload(&self, array: &HostArray) -> Result<Buffer, Stop> {
-        Ok(self.client()?.buffer_from_bytes(array.bytes(), array.shape(), pjrt::Placement::Default)?)
+        Ok(self.client()?.upload(Upload::of(array.bytes()).shape(array.shape()))?)
     }
 
     /// Uploads `f32` elements to the default device.
@@ -138,13 +138,13 @@ pub(crate) fn extension<E: pjrt::extensions::PluginExtension>(cx: &Context) -> R
 /// directly.
 pub(crate) fn download(buffer: &Buffer) -> Result<HostArray, Stop> {
     let shape = buffer.shape()?.clone();
-    let bytes = buffer.to_host_bytes_async()?.wait()?;
+    let bytes = buffer.download().start_bytes()?.wait()?;
     Ok(HostArray::new(shape, bytes)?)
 }
 
 /// Copies the `f32` elements of a buffer to the host with `PJRT_Buffer_ToHostBuffer`.
 pub(crate) fn floats(buffer: &Buffer) -> Result<Vec<f32>, Stop> {
-    Ok(buffer.to_host_async::<f32>()?.wait()?)
+    Ok(buffer.download().start::<f32>()?.wait()?)
 }
 
 /// Converts an error of an operation with elements of type `ty`. If the error's code may mean that the plugin does not

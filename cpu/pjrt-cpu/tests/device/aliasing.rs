@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pjrt::{Buffer, Client, Input, Outputs};
+use pjrt::{Buffer, Client, Input, Outputs, Upload};
 
 use crate::{client, compile};
 
@@ -126,7 +126,7 @@ fn returned_host_memory_is_copied() {
     let device = client.default_device().unwrap();
     let alive = Arc::new(());
     let owner = Owner(Box::new(Page([9.0; 1024])), Arc::clone(&alive));
-    let x = client.buffer_from_owned(owner, &[1024], &device).unwrap();
+    let x = client.upload(Upload::owned(owner).dims(&[1024]).to(&device)).unwrap();
     assert_eq!((in_use(&client), Arc::strong_count(&alive)), (0, 2), "the buffer is the host's memory");
     let donating = IDENTITY.replace("%x: tensor<1024xf32>)", "%x: tensor<1024xf32> {tf.aliasing_output = 0 : i32})");
     let (outputs, used) = run(&client, &donating, vec![Input::Donate(x)]);

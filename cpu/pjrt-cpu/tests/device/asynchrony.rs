@@ -53,7 +53,7 @@ fn errors_reach_events_and_dependents() {
     let client = client(1);
     let memory = client.memories().unwrap().remove(0);
     let shape = Shape::new(pjrt::ElementType::F32, [4]);
-    let failed = client.create_error_buffer(ErrorCode::DATA_LOSS, "the disk is lost", &shape, &memory).unwrap();
+    let failed = memory.buffer(&shape).error(ErrorCode::DATA_LOSS, "the disk is lost").unwrap();
     let error = compile(&client, INCREMENT).execute(&[&failed]).map(drop).unwrap_err();
     assert_eq!(error.code(), ErrorCode::DATA_LOSS);
 

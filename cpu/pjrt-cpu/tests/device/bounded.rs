@@ -77,9 +77,9 @@ fn part_of_result_is_read() {
     let x = numbers(&client, &[2, 3], &[0, 1, 2, 3, 4, 5]);
     let output = run(&program, &[&x, &numbers(&client, &[], &[1])]).remove(0);
     assert_eq!((output.unpadded_dimensions().unwrap(), contents(&output)), (vec![3, 1], vec![0, 1, 2]));
-    let bytes = output.copy_raw_to_host(4, 8).unwrap().wait().unwrap();
+    let bytes = output.download().raw(4, 8).start().unwrap().wait().unwrap();
     assert_eq!(bytes, [1i32.to_ne_bytes(), 2i32.to_ne_bytes()].concat());
-    let copy = output.copy_to_device(&client.default_device().unwrap()).unwrap();
+    let copy = output.copy_to(&client.default_device().unwrap()).unwrap();
     assert_eq!((copy.unpadded_dimensions().unwrap(), contents(&copy)), (vec![3, 1], vec![0, 1, 2]));
 }
 

@@ -2,7 +2,7 @@
 
 use pjrt::stablehlo::ForPlugin;
 use pjrt::stablehlo::ir::{ComparisonDirection, ElementType, Module, TensorType};
-use pjrt::{Buffer, Client, CompileOptions, ExecuteOptions, Input, LoadedExecutable, Program};
+use pjrt::{Buffer, Client, CompileOptions, ExecuteOptions, Input, LoadedExecutable, Program, Upload};
 use stablehlo::Result;
 use stablehlo::builder::*;
 
@@ -170,8 +170,9 @@ fn collectives_on_two_devices() {
         let options = CompileOptions::default().with_num_replicas(2);
         let executable = client.compile(&program, &options).unwrap();
         let devices = client.addressable_devices().unwrap();
-        let upload =
-            |values: [f32; 2], device: usize| client.buffer_from_host_to(&values, &[2], &devices[device]).unwrap();
+        let upload = |values: [f32; 2], device: usize| {
+            client.upload(Upload::of(&values).dims(&[2]).to(&devices[device])).unwrap()
+        };
         let (first, second) = (upload([1.0, 5.0], 0), upload([10.0, 2.0], 1));
         let inputs = vec![vec![Input::from(&first)], vec![Input::from(&second)]];
         let outputs = executable.execute_sharded(inputs, &ExecuteOptions::default()).unwrap().outputs;

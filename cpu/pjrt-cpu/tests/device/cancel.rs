@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use pjrt::{
-    Client, ClientOptions, CompileOptions, ElementType, ErrorCode, ExecuteOptions, Execution, Input, LoadedExecutable,
-    Program, Shape,
+    AsyncHostToDeviceTransferManager, Client, ClientOptions, CompileOptions, ElementType, ErrorCode, ExecuteOptions,
+    Execution, Input, LoadedExecutable, Program, Shape, Upload,
 };
 use pjrt_cpu::ffi;
 
@@ -123,7 +123,7 @@ fn shutdown_cancels_run_with_callback() {
 #[test]
 fn shutdown_cancels_run_with_pending_download() {
     shut_down(ClientOptions::new(), 0, |execution, said| {
-        drop(execution.outputs[0].to_host_async::<i32>().unwrap());
+        drop(execution.outputs[0].download().start::<i32>().unwrap());
         execution.done.on_ready(move |result| said.send(result.unwrap_err()).unwrap()).unwrap();
     });
 }
@@ -158,7 +158,8 @@ func.func @main(%x: tensor<i32>) -> tensor<i32> {
 pub(crate) fn launch_on_two(client: &Client, text: &str) -> (LoadedExecutable, pjrt::ShardedExecution) {
     let options = CompileOptions::default().with_num_replicas(2);
     let program = client.compile(&Program::mlir(text), &options).unwrap();
-    let input = |device: &pjrt::Device| vec![Input::Donate(client.buffer_from_host_to(&[0i32], &[], device).unwrap())];
+    let input =
+        |device: &pjrt::Device| vec![Input::Donate(client.upload(Upload::of(&[0i32]).dims(&[]).to(device)).unwrap())];
     let inputs = program.addressable_devices().iter().map(input).collect();
     let launched = program.execute_sharded(inputs, &self::options(9)).unwrap();
     (program, launched)
@@ -228,7 +229,7 @@ fn side_effects_outlive_the_client() {
     // A call waits for a program with side effects, unless an input of the program has not arrived yet.
     let memory = client.default_device().unwrap().default_memory().unwrap();
     let scalar = Shape::new(ElementType::F32, []);
-    let arriving = client.create_buffers_for_async_host_to_device(&[scalar], &memory).unwrap();
+    let arriving = AsyncHostToDeviceTransferManager::new(&memory, &[scalar]).unwrap();
     let x = arriving.retrieve_buffer(0).unwrap();
     let execution = program.execute_with([Input::Donate(x)], &options(1)).unwrap();
     arriving.transfer_last_data(0, 0, 1.0f32.to_ne_bytes()).unwrap().wait().unwrap();

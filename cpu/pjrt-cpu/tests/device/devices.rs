@@ -1,6 +1,8 @@
 //! Tests of several devices in one client.
 
-use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, NamedValue, Program, TopologyDescription};
+use pjrt::{
+    ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, NamedValue, Program, TopologyDescription, Upload,
+};
 
 use crate::{INCREMENT, client, compile, plugin};
 
@@ -37,11 +39,11 @@ fn runs_on_assigned_device() {
     let devices = client.devices().unwrap();
     let options = CompileOptions::default().with_device_assignment(DeviceAssignment::new(1, 1, vec![2]).unwrap());
     let program = client.compile(&Program::mlir(INCREMENT), &options).unwrap();
-    let x = client.buffer_from_host_to(&[1.0f32, 2.0, 3.0, 4.0], &[4], &devices[2]).unwrap();
+    let x = client.upload(Upload::of(&[1.0f32, 2.0, 3.0, 4.0]).dims(&[4]).to(&devices[2])).unwrap();
     let out = program.execute(&[&x]).unwrap().remove(0);
     assert_eq!(out.device().unwrap().id().unwrap(), 2);
     assert_eq!(out.to_host::<f32>().unwrap(), [2.0, 3.0, 4.0, 5.0]);
-    let elsewhere = client.buffer_from_host_to(&[0.0f32; 4], &[4], &devices[0]).unwrap();
+    let elsewhere = client.upload(Upload::of(&[0.0f32; 4]).dims(&[4]).to(&devices[0])).unwrap();
     let error = program.execute(&[&elsewhere]).map(drop).unwrap_err();
     assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT, "{error}");
 }
@@ -87,7 +89,7 @@ fn results_are_independent_of_mode() {
         let execution = compile(&client, REDUCE).execute_with(vec![(&x).into()], &Default::default()).unwrap();
         // In deterministic mode, a program has ended when the call returns.
         assert!(!deterministic || execution.done.is_ready().unwrap());
-        let bytes: Vec<_> = execution.outputs.iter().map(|output| output.to_host_bytes().unwrap()).collect();
+        let bytes: Vec<_> = execution.outputs.iter().map(|output| output.download().bytes().unwrap()).collect();
         (bytes, client.devices().unwrap()[0].memory_stats().unwrap().peak_bytes_in_use)
     };
     let alone = run(true);

@@ -1,6 +1,6 @@
 //! Tests of programs that take over the memory of their arguments.
 
-use pjrt::{Client, Input};
+use pjrt::{Client, Input, Upload};
 
 use crate::{client, compile};
 
@@ -58,7 +58,7 @@ fn host_memory_is_not_donated_to_device() {
     let client = client(1);
     let add = compile(&client, ADD);
     let pinned = client.memories().unwrap().into_iter().find(|memory| memory.kind().unwrap() == "pinned_host");
-    let x = client.buffer_from_host_to(&[1.0f32; 1024], &[1024], &pinned.unwrap()).unwrap();
+    let x = client.upload(Upload::of(&[1.0f32; 1024]).dims(&[1024]).to(&pinned.unwrap())).unwrap();
     let y = client.buffer_from_host(&[1.0f32; 1024], &[1024]).unwrap();
     let before = stats(&client).0;
     let inputs = vec![Input::Donate(x), Input::Borrow(&y)];

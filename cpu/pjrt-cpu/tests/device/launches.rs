@@ -1,6 +1,6 @@
 //! Tests of one program on several devices at once.
 
-use pjrt::{Client, CompileOptions, ErrorCode, Input, LoadedExecutable, Program};
+use pjrt::{Client, CompileOptions, ErrorCode, Input, LoadedExecutable, Program, Upload};
 
 use crate::{INCREMENT, client};
 
@@ -12,7 +12,7 @@ pub(crate) fn replicated(client: &Client, text: &str, replicas: i64) -> LoadedEx
 /// Runs a program on all devices. Each device's input is filled with the index of the device.
 pub(crate) fn run(client: &Client, program: &LoadedExecutable) -> Vec<Vec<f32>> {
     let input = |(device, number): (&pjrt::Device, i16)| {
-        client.buffer_from_host_to(&[f32::from(number); 4], &[4], device).unwrap()
+        client.upload(Upload::of(&[f32::from(number); 4]).dims(&[4]).to(device)).unwrap()
     };
     let inputs: Vec<_> = program.addressable_devices().iter().zip(0..).map(input).collect();
     let inputs = inputs.into_iter().map(|input| vec![Input::Donate(input)]).collect();
@@ -61,10 +61,10 @@ fn failed_member_fails_launch() {
     let shape = pjrt::Shape::new(pjrt::ElementType::F32, [4]);
     let input = |(at, device): (usize, &pjrt::Device)| {
         if at != 5 {
-            return vec![Input::Donate(client.buffer_from_host_to(&[0.0f32; 4], &[4], device).unwrap())];
+            return vec![Input::Donate(client.upload(Upload::of(&[0.0f32; 4]).dims(&[4]).to(device)).unwrap())];
         }
         let memory = device.default_memory().unwrap();
-        let failed = client.create_error_buffer(ErrorCode::DATA_LOSS, "the disk is lost", &shape, &memory);
+        let failed = memory.buffer(&shape).error(ErrorCode::DATA_LOSS, "the disk is lost");
         vec![Input::Donate(failed.unwrap())]
     };
     let inputs = program.addressable_devices().iter().enumerate().map(input).collect();
@@ -86,8 +86,9 @@ fn out_of_memory_ends_launch_on_all_devices() {
         ": (tensor<99999x4xf32>) -> tensor<99999x4xf32>\n  %2 = stablehlo.slice %0 [0:1, 0:4] : (tensor<99999x4xf32>) -> tensor<1x4xf32>\n  %3 = stablehlo.reshape %2 : (tensor<1x4xf32>) -> tensor<4xf32>\n  return %3 : tensor<4xf32>",
     );
     let program = replicated(&client, &text, 8);
-    let input =
-        |device: &pjrt::Device| vec![Input::Donate(client.buffer_from_host_to(&[0.0f32; 4], &[4], device).unwrap())];
+    let input = |device: &pjrt::Device| {
+        vec![Input::Donate(client.upload(Upload::of(&[0.0f32; 4]).dims(&[4]).to(device)).unwrap())]
+    };
     let inputs = program.addressable_devices().iter().map(input).collect();
     let launched = program.execute_sharded(inputs, &Default::default()).unwrap();
     let codes: Vec<_> = launched.done.iter().map(|done| done.wait().unwrap_err().code()).collect();
@@ -105,7 +106,7 @@ fn accounts(client: &Client, text: &str) -> (Vec<i64>, Vec<f32>) {
     let devices = program.addressable_devices();
     let in_use = || devices.iter().map(|device| device.memory_stats().unwrap().bytes_in_use).collect::<Vec<_>>();
     let input = |(device, number): (&pjrt::Device, i16)| {
-        client.buffer_from_host_to(&vec![f32::from(number); 4096], &[4096], device).unwrap()
+        client.upload(Upload::of(&vec![f32::from(number); 4096]).dims(&[4096]).to(device)).unwrap()
     };
     let inputs: Vec<_> = devices.iter().zip(1..).map(input).collect();
     let before = in_use();

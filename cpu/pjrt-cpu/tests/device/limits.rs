@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use pjrt::{Buffer, Client, ClientOptions, ErrorCode, LoadedExecutable};
+use pjrt::{Buffer, Client, ClientOptions, ErrorCode, LoadedExecutable, Upload};
 use pjrt_cpu::ffi;
 
 use crate::{LOOP, compile, plugin};
@@ -20,7 +20,7 @@ fn limit_per_device() {
     assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED);
     // Each device has its own memory, and freed memory can be used again.
     let other = client.devices().unwrap().remove(1);
-    assert!(client.buffer_from_host_to(&data, &[160 << 10], &other).is_ok());
+    assert!(client.upload(Upload::of(&data).dims(&[160 << 10]).to(&other)).is_ok());
     drop(first);
     assert!(client.buffer_from_host(&data, &[160 << 10]).is_ok());
 }

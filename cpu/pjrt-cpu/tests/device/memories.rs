@@ -1,6 +1,6 @@
 //! Tests of memory kinds, and of transfers between them.
 
-use pjrt::{Client, Memory};
+use pjrt::{Client, Memory, Upload};
 
 use crate::{client, compile};
 
@@ -19,14 +19,14 @@ fn buffers_move_between_devices_and_memories() {
     let data: Vec<f32> = (0..1024u16).map(f32::from).collect();
     let first = client.buffer_from_host(&data, &[1024]).unwrap();
     assert_eq!((in_use(&client, 0), in_use(&client, 1)), (4096, 0));
-    let pinned = first.copy_to_memory(&memory(&client, 0, "pinned_host")).unwrap();
+    let pinned = first.copy_to(&memory(&client, 0, "pinned_host")).unwrap();
     assert_eq!(pinned.memory().unwrap().kind().unwrap(), "pinned_host");
     assert_eq!(in_use(&client, 0), 4096, "host memory does not count for a device");
-    let second = pinned.copy_to_memory(&memory(&client, 1, "device")).unwrap();
+    let second = pinned.copy_to(&memory(&client, 1, "device")).unwrap();
     drop((first, pinned));
     assert_eq!(second.device().unwrap().id().unwrap(), 1);
     assert_eq!((in_use(&client, 0), in_use(&client, 1)), (0, 4096));
-    let back = second.copy_to_device(&client.devices().unwrap()[0]).unwrap();
+    let back = second.copy_to(&client.devices().unwrap()[0]).unwrap();
     assert_eq!(back.to_host::<f32>().unwrap(), data);
 }
 
@@ -39,9 +39,9 @@ fn copies_await_pending_buffers() {
     let out = program.execute(&[&x, &n]).unwrap();
     let copies: Vec<_> = (0..2)
         .flat_map(|device| ["device", "pinned_host", "unpinned_host"].map(|kind| memory(&client, device, kind)))
-        .map(|memory| out[0].copy_to_memory(&memory).unwrap())
+        .map(|memory| out[0].copy_to(&memory).unwrap())
         .collect();
-    let again = copies[3].copy_to_memory(&memory(&client, 0, "device")).unwrap();
+    let again = copies[3].copy_to(&memory(&client, 0, "device")).unwrap();
     for copy in copies.iter().chain([&again]) {
         assert_eq!(copy.to_host::<f32>().unwrap(), [2.0; 4]);
     }
@@ -65,7 +65,7 @@ fn programs_say_where_their_results_go() {
     assert_eq!(kinds, ["pinned_host", "device", "device"]);
     assert_eq!(program.executable().parameter_memory_kinds().unwrap(), ["pinned_host", "device"]);
     let pinned = memory(&client, 0, "pinned_host");
-    let x = client.buffer_from_host_to(&[1.0f32; 1024], &[1024], &pinned).unwrap();
+    let x = client.upload(Upload::of(&[1.0f32; 1024]).dims(&[1024]).to(&pinned)).unwrap();
     let y = client.buffer_from_host(&[2.0f32; 1024], &[1024]).unwrap();
     let outputs = program.execute(&[&x, &y]).unwrap();
     for (output, kind) in outputs.iter().zip(&kinds) {

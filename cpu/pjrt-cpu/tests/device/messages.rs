@@ -3,7 +3,9 @@
 //! `UPDATE_EXPECT=1 cargo test -p pjrt-cpu --test device` updates the file.
 
 use expect_test::expect_file;
-use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, Error, OptionOverride, Program, TopologyDescription};
+use pjrt::{
+    ClientOptions, CompileOptions, DeviceAssignment, Error, OptionOverride, Program, TopologyDescription, Upload,
+};
 
 use crate::{INCREMENT, client, plugin};
 
@@ -42,7 +44,7 @@ fn devices() -> Vec<Error> {
     let devices = client.devices().unwrap();
     let options = CompileOptions::default().with_device_assignment(DeviceAssignment::new(1, 1, vec![2]).unwrap());
     let program = client.compile(&Program::mlir(INCREMENT), &options).unwrap();
-    let input = client.buffer_from_host_to(&[0.0f32; 4], &[4], &devices[0]).unwrap();
+    let input = client.upload(Upload::of(&[0.0f32; 4]).dims(&[4]).to(&devices[0])).unwrap();
     let topology = TopologyDescription::create(&plugin(), "cpu:4", &[]).unwrap();
     let options = CompileOptions::default().with_num_replicas(4);
     let executable = topology.compile(&Program::mlir(INCREMENT), &options).unwrap();

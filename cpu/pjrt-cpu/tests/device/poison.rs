@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
-use pjrt::{ElementType, ErrorCode, ExecuteOptions, Input, Shape};
+use pjrt::{AsyncHostToDeviceTransferManager, ElementType, ErrorCode, ExecuteOptions, Input, Shape};
 use pjrt_cpu::ffi;
 
 use crate::{INCREMENT, LOOP, client, compile};
@@ -74,7 +74,7 @@ fn poison_ends_wait_for_data() {
     let device = client.default_device().unwrap();
     let increment = compile(&client, INCREMENT);
     let shape = Shape::new(ElementType::F32, [4]);
-    let transfer = client.create_buffers_for_async_host_to_device(&[shape], &device.default_memory().unwrap()).unwrap();
+    let transfer = AsyncHostToDeviceTransferManager::new(&device.default_memory().unwrap(), &[shape]).unwrap();
     let missing = transfer.retrieve_buffer(0).unwrap();
     let options = ExecuteOptions::new().with_launch_id(4);
     let execution = increment.execute_with([Input::from(&missing)], &options).unwrap();

@@ -63,7 +63,7 @@ fn client_works_after_failed_runs() {
     let data = client.buffer_from_host(&[5.0f32; 4], &[4]).unwrap();
     let memory = client.default_device().unwrap().default_memory().unwrap();
     let shape = pjrt::Shape::new(pjrt::ElementType::F32, [4]);
-    let lost = client.create_error_buffer(ErrorCode::DATA_LOSS, "the disk is lost", &shape, &memory).unwrap();
+    let lost = memory.buffer(&shape).error(ErrorCode::DATA_LOSS, "the disk is lost").unwrap();
     for _ in 0..3 {
         let failed = failing.execute(&[&data]).unwrap();
         let error = failed[0].to_host::<f32>().unwrap_err();

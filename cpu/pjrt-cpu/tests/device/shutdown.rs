@@ -93,7 +93,7 @@ fn process_may_exit_during_work() {
             execution.done.on_ready(say).unwrap();
             std::mem::forget((client.clone(), execution));
         }
-        "download" => std::mem::forget(execution.outputs[0].to_host_async::<i32>().unwrap()),
+        "download" => std::mem::forget(execution.outputs[0].download().start::<i32>().unwrap()),
         "static" => drop(CLIENT.set(client.clone())),
         "own thread" => {
             let (finite, _) = under_way(&client);

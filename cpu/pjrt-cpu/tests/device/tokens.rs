@@ -21,7 +21,7 @@ fn token_is_not_an_array() {
     assert_eq!(*outputs[0].shape().unwrap(), Shape::new(ElementType::Token, []));
     let error = outputs[0].to_host::<bool>().unwrap_err();
     assert_eq!(error.code(), pjrt::ErrorCode::INVALID_ARGUMENT, "{error}");
-    assert!(outputs[0].to_host_array().is_err());
+    assert!(outputs[0].download().array().is_err());
     // Pass the token that the first execution returned to the next execution.
     let next = program.execute(&[&outputs[0], &outputs[1]]).unwrap();
     next[0].wait().unwrap();

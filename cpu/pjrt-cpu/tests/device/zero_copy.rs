@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pjrt::Input;
+use pjrt::{Input, Upload};
 
 use crate::{client, compile};
 
@@ -33,18 +33,18 @@ fn uses_aligned_memory_in_place() {
     let client = client(1);
     let device = client.devices().unwrap().remove(0);
     let alive = Arc::new(());
-    let buffer = client.buffer_from_owned(Aligned::new(1024, 0, &alive), &[1024], &device).unwrap();
+    let buffer = client.upload(Upload::owned(Aligned::new(1024, 0, &alive)).dims(&[1024]).to(&device)).unwrap();
     assert_eq!(device.memory_stats().unwrap().num_allocs, Some(0));
     assert_eq!(Arc::strong_count(&alive), 2);
     assert_eq!(buffer.to_host::<f32>().unwrap(), [1.0; 1024]);
     drop(buffer);
     assert_eq!(Arc::strong_count(&alive), 1);
 
-    let copied = client.buffer_from_owned(Aligned::new(1024, 1, &alive), &[1024], &device).unwrap();
+    let copied = client.upload(Upload::owned(Aligned::new(1024, 1, &alive)).dims(&[1024]).to(&device)).unwrap();
     assert_eq!(Arc::strong_count(&alive), 1, "what is not aligned is copied, and free again");
     assert_eq!(device.memory_stats().unwrap().num_allocs, Some(1));
     assert_eq!(copied.to_host::<f32>().unwrap(), [1.0; 1024]);
-    let empty = client.buffer_from_owned(Aligned::new(0, 0, &alive), &[0], &device).unwrap();
+    let empty = client.upload(Upload::owned(Aligned::new(0, 0, &alive)).dims(&[0]).to(&device)).unwrap();
     assert_eq!(empty.to_host::<f32>().unwrap(), [0.0f32; 0]);
 }
 
@@ -65,7 +65,7 @@ fn lent_memory_is_immutable_and_kept_alive() {
             (*self.0).as_ref()
         }
     }
-    let x = client.buffer_from_owned(Shared(owner.clone()), &[512, 512], &device).unwrap();
+    let x = client.upload(Upload::owned(Shared(owner.clone())).dims(&[512, 512]).to(&device)).unwrap();
     let execution = double.execute_with(vec![Input::Donate(x)], &Default::default()).unwrap();
     assert_eq!(execution.outputs[0].to_host::<f32>().unwrap(), vec![2.0; 512 * 512]);
     assert!((*owner).as_ref().iter().all(|x| *x == 1.0));

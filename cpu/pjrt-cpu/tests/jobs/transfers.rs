@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pjrt::extensions::{CrossHostTransfers, Receive, Send};
-use pjrt::{Buffer, Client, ElementType, ErrorCode, Shape};
+use pjrt::{Buffer, Client, ElementType, ErrorCode, Shape, Upload};
 
 use crate::programs::{ALL_REDUCE, LENGTH, inputs};
 use crate::started::{Role, Started};
@@ -27,12 +27,12 @@ fn send(client: &Client, buffer: &Buffer, to: i32, key: i64) -> Result<(), pjrt:
 
 fn put(client: &Client, device: i32) -> Buffer {
     let at = client.lookup_device(device).unwrap();
-    client.buffer_from_host_to(&inputs(device), &[LENGTH], &at).unwrap()
+    client.upload(Upload::of(&inputs(device)).dims(&[LENGTH]).to(&at)).unwrap()
 }
 
 /// Prints an array when it arrives, or its error.
 fn report_arrival(arrived: &Buffer) {
-    report(arrived.to_host_bytes().map(|bytes| vec![bytes]));
+    report(arrived.download().bytes().map(|bytes| vec![bytes]));
 }
 
 fn bytes_of(device: i32) -> String {

@@ -71,7 +71,7 @@ type Deleter = Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>;
 /// Host memory that a plugin allocated. It dereferences to its bytes, and is freed when it is dropped.
 ///
 /// It implements `AsRef<[u8]>`, so it can be passed by value to uploads that own their data, such as
-/// [`Client::buffer_from_owned`].
+/// [`Upload::owned`](crate::Upload::owned).
 pub struct HostMemory {
     data: SendPtr<NonNull<u8>>,
     size: usize,

@@ -14,10 +14,11 @@ use crate::api::Api;
 use crate::buffer::Buffer;
 use crate::byte_range::byte_range;
 use crate::client::{Client, ClientInner};
-use crate::download::HostRead;
 use crate::error::Error;
 use crate::event::Event;
 use crate::handle::{Destroy, Handle, Owned, Owner};
+use crate::host_read::HostRead;
+use crate::layout::HostOrder;
 use crate::loan::Loan;
 use crate::memory::Memory;
 use crate::plugin::Plugin;
@@ -172,7 +173,7 @@ impl RawBuffer {
         // ready. Moving the vector does not change the address of its memory.
         unsafe { self.functions().call::<Function>(&mut args) }?;
         match self.event(args.event, Function::NAME) {
-            Ok(event) => Ok(HostRead::of(&event, memory, None)),
+            Ok(event) => Ok(HostRead::of(&event, memory, HostOrder::default())),
             Err(error) => {
                 // It is unknown when the copy ends, so leak the memory.
                 std::mem::forget(memory);

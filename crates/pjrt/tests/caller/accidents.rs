@@ -13,8 +13,8 @@ use std::time::Duration;
 use crate::drops::{Drops, Reporter, reporter};
 use crate::real::{everywhere, supported};
 use pjrt::{
-    AsyncHostToDeviceTransferManager, Buffer, Client, ElementType, ErrorCode, HostBufferSemantics, Memory, Placement,
-    Shape, UploadOptions,
+    AsyncHostToDeviceTransferManager, Buffer, Client, ElementType, ErrorCode, HostBufferSemantics, Memory,
+    SettableEvent, Shape, Upload,
 };
 
 /// A timeout that no operation of these tests exceeds.
@@ -30,7 +30,7 @@ fn shape() -> Shape {
 }
 
 fn manager(client: &Client) -> Option<AsyncHostToDeviceTransferManager> {
-    let manager = client.create_buffers_for_async_host_to_device(&[shape()], &memory(client));
+    let manager = AsyncHostToDeviceTransferManager::new(&memory(client), &[shape()]);
     supported(client, "create_buffers_for_async_host_to_device", manager)
 }
 
@@ -100,9 +100,7 @@ mod panicking {
                 [HostBufferSemantics::ImmutableUntilTransferCompletes, HostBufferSemantics::ImmutableZeroCopy]
             {
                 let (bomb, drops) = Bomb::new();
-                let options = UploadOptions::new().with_semantics(semantics);
-                let sent =
-                    survive(|| client.buffer_from_owned_with::<f32, _>(bomb, &[64], Placement::Default, &options));
+                let sent = survive(|| client.upload(Upload::owned::<f32, _>(bomb).dims(&[64]).semantics(semantics)));
                 if let Some(buffer) = sent {
                     let buffer = buffer.unwrap();
                     assert_eq!(buffer.to_host::<f32>().unwrap(), [2.0; COUNT]);
@@ -154,8 +152,7 @@ mod panicking {
             let (bomb, drops) = Bomb::new();
             let address = (&raw const bomb.data.0).cast_mut().cast();
             // SAFETY: A4: the data stays at this address in host memory until it is dropped.
-            let view =
-                unsafe { client.create_view_of_device_buffer(address, &shape(), None, &memory(client), None, bomb) };
+            let view = unsafe { memory(client).buffer(&shape()).view(address, None, bomb) };
             let Some(view) = supported(client, "create_view_of_device_buffer", view) else { return };
             assert_eq!(view.to_host::<f32>().unwrap(), [2.0; COUNT]);
             drop(view);
@@ -180,7 +177,7 @@ mod panicking {
     #[test]
     fn callback_of_an_event() {
         everywhere("panicking::callback_of_an_event", |client| {
-            let Some(pending) = supported(client, "create_event", client.create_event()) else { return };
+            let Some(pending) = supported(client, "create_event", SettableEvent::new(client)) else { return };
             let (bomb, drops) = Bomb::new();
             pending.event().on_ready(move |_| drop(bomb)).unwrap();
             kept(&drops);
@@ -200,7 +197,7 @@ mod panicking {
                 unwinding(manager);
                 assert!(buffer.to_host::<f32>().is_err(), "the last piece is missing");
             }
-            let alias = client.create_alias_buffer(&shape(), None, &memory(client));
+            let alias = memory(client).buffer(&shape()).alias();
             if let Some((buffer, fulfillment)) = supported(client, "create_alias_buffer", alias) {
                 unwinding(fulfillment);
                 assert_eq!(buffer.wait().unwrap_err().code(), ErrorCode::CANCELLED);
@@ -210,20 +207,20 @@ mod panicking {
                 unwinding(dependency);
                 assert!(buffer.wait().is_err());
             }
-            if let Some(pending) = supported(client, "create_event", client.create_event()) {
+            if let Some(pending) = supported(client, "create_event", SettableEvent::new(client)) {
                 let (sender, receiver) = mpsc::channel();
                 pending.event().on_ready(move |result| sender.send(result).unwrap()).unwrap();
                 unwinding(pending);
                 assert!(receiver.recv_timeout(LONG).unwrap().is_err());
             }
             let buffer = upload(client);
-            if let Some(copy) = supported(client, "copy_raw_to_host_future", buffer.copy_raw_to_host_future(0, 4)) {
+            if let Some(copy) = supported(client, "deferred_download", buffer.download().raw(0, 4).defer()) {
                 unwinding(copy);
             }
             if let Some(mapping) = supported(client, "dma_map", client.dma_map(vec![0u8; 1 << 16])) {
                 unwinding(mapping);
             }
-            unwinding(buffer.to_host_async::<f32>().unwrap());
+            unwinding(buffer.download().start::<f32>().unwrap());
             client.synchronize(LONG).unwrap();
             check(client);
         });
@@ -252,9 +249,9 @@ mod panicking {
             // SAFETY: A2: the buffer outlives the adopted handle, and is only read.
             let handle = unsafe { adopt_buffer(&adopted, buffer.as_raw()) }.unwrap();
             let own = upload(&adopted);
-            let reads = (handle.to_host_async::<f32>().unwrap(), own.to_host_async::<f32>().unwrap());
+            let reads = (handle.download().start::<f32>().unwrap(), own.download().start::<f32>().unwrap());
             let (bomb, drops) = Bomb::new();
-            let lent = survive(|| adopted.buffer_from_owned::<f32, _>(bomb, &[64], Placement::Default).unwrap());
+            let lent = survive(|| adopted.upload(Upload::owned::<f32, _>(bomb).dims(&[64])).unwrap());
             let waiter = adopted.clone();
             unwinding((handle, own, reads, lent, adopted));
             drops.wait();
@@ -278,7 +275,7 @@ mod leaked {
     fn buffer_of_lent_memory() {
         everywhere("leaked::buffer_of_lent_memory", |client| {
             let (bomb, drops) = Bomb::new();
-            let Some(buffer) = survive(|| client.buffer_from_owned::<f32, _>(bomb, &[64], Placement::Default)) else {
+            let Some(buffer) = survive(|| client.upload(Upload::owned::<f32, _>(bomb).dims(&[64]))) else {
                 return;
             };
             let buffer = buffer.unwrap();
@@ -311,10 +308,10 @@ mod leaked {
                 assert!(buffer.delete().is_err(), "the reference still exists");
                 assert_eq!(buffer.external_reference().unwrap().address().unwrap(), address);
             }
-            if let Some(pending) = supported(client, "create_event", client.create_event()) {
+            if let Some(pending) = supported(client, "create_event", SettableEvent::new(client)) {
                 forget(pending);
             }
-            let alias = client.create_alias_buffer(&shape(), None, &memory(client));
+            let alias = memory(client).buffer(&shape()).alias();
             if let Some((alias, fulfillment)) = supported(client, "create_alias_buffer", alias) {
                 forget(fulfillment);
                 drop(alias);
@@ -322,7 +319,7 @@ mod leaked {
             if let Some(mapping) = supported(client, "dma_map", client.dma_map(vec![0u8; 1 << 16])) {
                 forget(mapping);
             }
-            forget(buffer.to_host_async::<f32>().unwrap());
+            forget(buffer.download().start::<f32>().unwrap());
             forget(buffer.ready_event().unwrap());
             client.synchronize(LONG).unwrap();
             check(client);
@@ -335,8 +332,7 @@ mod leaked {
             let (bomb, drops) = Bomb::new();
             let address = (&raw const bomb.data.0).cast_mut().cast();
             // SAFETY: A4: the data stays at this address in host memory until it is dropped.
-            let view =
-                unsafe { client.create_view_of_device_buffer(address, &shape(), None, &memory(client), None, bomb) };
+            let view = unsafe { memory(client).buffer(&shape()).view(address, None, bomb) };
             let Some(view) = supported(client, "create_view_of_device_buffer", view) else { return };
             forget(view);
             client.synchronize(LONG).unwrap();

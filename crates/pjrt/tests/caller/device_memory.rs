@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::real::{each_client, embedded, refused, supported};
 use pjrt::{
-    AsyncHostToDeviceTransferManager, Client, ClientOptions, ElementType, Error, ErrorCode, Layout, Memory, Shape,
+    AsyncHostToDeviceTransferManager, Client, ClientOptions, ElementType, Error, ErrorCode, Layout, Memory,
+    SettableEvent, Shape, Upload,
 };
 use recorded_messages::assert_message;
 
@@ -53,7 +54,7 @@ mod transfer_manager {
     use super::*;
 
     fn manager(client: &Client, shapes: &[Shape]) -> Option<AsyncHostToDeviceTransferManager> {
-        let manager = client.create_buffers_for_async_host_to_device(shapes, &memory(client));
+        let manager = AsyncHostToDeviceTransferManager::new(&memory(client), shapes);
         supported(client, "create_buffers_for_async_host_to_device", manager)
     }
 
@@ -77,20 +78,16 @@ mod transfer_manager {
 
     fn rejects_wrong_calls(client: &Client) {
         let memory = memory(client);
+        refused(AsyncHostToDeviceTransferManager::new(&memory, &[]), "transfer_manager::wrong_calls", "no shapes");
         refused(
-            client.create_buffers_for_async_host_to_device(&[], &memory),
-            "transfer_manager::wrong_calls",
-            "no shapes",
-        );
-        refused(
-            client.create_buffers_for_async_host_to_device(&[f32s(&[-1])], &memory),
+            AsyncHostToDeviceTransferManager::new(&memory, &[f32s(&[-1])]),
             "transfer_manager::wrong_calls",
             "negative extents",
         );
         let layout = Layout::new(vec![0, 0]);
         let buffers = [(f32s(&[2, 2]), layout)];
         refused(
-            client.create_buffers_with_layouts_for_async_host_to_device(&buffers, &memory),
+            AsyncHostToDeviceTransferManager::with_layouts(&memory, &buffers),
             "transfer_manager::wrong_calls",
             "a dimension twice in the layout",
         );
@@ -195,18 +192,14 @@ mod pending_buffers {
 
     fn allocates_without_contents(client: &Client) {
         let memory = memory(client);
-        refused(
-            client.create_uninitialized_buffer(&f32s(&[-1]), None, &memory),
-            "create_uninitialized_buffer",
-            "negative extents",
-        );
+        refused(memory.buffer(&f32s(&[-1])).uninitialized(), "create_uninitialized_buffer", "negative extents");
         let wrong = Layout::row_major(3);
         refused(
-            client.create_uninitialized_buffer(&f32s(&[2, 2]), Some(&wrong), &memory),
+            memory.buffer(&f32s(&[2, 2])).layout(&wrong).uninitialized(),
             "create_uninitialized_buffer",
             "a layout of another rank",
         );
-        let buffer = client.create_uninitialized_buffer(&f32s(&[2, 3]), Some(&Layout::row_major(2)), &memory);
+        let buffer = memory.buffer(&f32s(&[2, 3])).layout(&Layout::row_major(2)).uninitialized();
         let Some(buffer) = supported(client, "create_uninitialized_buffer", buffer) else { return };
         assert_eq!(buffer.shape().unwrap().to_string(), "f32[2,3]");
         assert_eq!(buffer.to_host::<f32>().unwrap().len(), 6);
@@ -214,7 +207,7 @@ mod pending_buffers {
 
     fn fulfills_aliases(client: &Client) {
         let memory = memory(client);
-        let alias = client.create_alias_buffer(&f32s(&[2]), None, &memory);
+        let alias = memory.buffer(&f32s(&[2])).alias();
         let Some((alias, fulfillment)) = supported(client, "create_alias_buffer", alias) else { return };
         let doubled = real::compile(
             client,
@@ -246,7 +239,7 @@ mod pending_buffers {
 
     fn ends_aliases_with_errors(client: &Client) {
         let memory = memory(client);
-        let new = || client.create_alias_buffer(&f32s(&[2]), None, &memory);
+        let new = || memory.buffer(&f32s(&[2])).alias();
         let Some((alias, fulfillment)) = supported(client, "create_alias_buffer", new()) else { return };
         fulfillment.fail(ErrorCode::DATA_LOSS, "the file is truncated").unwrap();
         let error = alias.to_host::<f32>().unwrap_err();
@@ -339,9 +332,9 @@ mod references {
     fn copies_raw_bytes(client: &Client) {
         let buffer = client.buffer_from_host(&[1.0f32, 2.0, 3.0], &[3]).unwrap();
         let size = buffer.on_device_size().unwrap();
-        refused(buffer.copy_raw_to_host(size, 1), "copy_raw_to_host", "a byte after the end");
-        refused(buffer.copy_raw_to_host(usize::MAX, 2), "copy_raw_to_host", "the largest offset");
-        let Some(read) = supported(client, "copy_raw_to_host", buffer.copy_raw_to_host(4, 8)) else { return };
+        refused(buffer.download().raw(size, 1).start(), "raw_download", "a byte after the end");
+        refused(buffer.download().raw(usize::MAX, 2).start(), "raw_download", "the largest offset");
+        let Some(read) = supported(client, "raw_download", buffer.download().raw(4, 8).start()) else { return };
         assert_eq!(read.wait().unwrap(), bytes(&[2.0, 3.0]));
     }
 
@@ -350,7 +343,7 @@ mod references {
         let pages = vec![7u8; 1 << 16];
         let Some(mapping) = supported(client, "dma_map", client.dma_map(pages)) else { return };
         let device = client.default_device().unwrap();
-        let buffer = client.buffer_from_owned(mapping.clone(), &[1 << 16], &device).unwrap();
+        let buffer = client.upload(Upload::owned(mapping.clone()).dims(&[1 << 16]).to(&device)).unwrap();
         assert!(buffer.to_host::<u8>().unwrap().iter().all(|byte| *byte == 7));
         drop(buffer);
         client.synchronize(LONG).unwrap();
@@ -379,7 +372,7 @@ mod events {
     use super::*;
 
     fn ends_as_the_caller_says(client: &Client) {
-        let Some(pending) = supported(client, "create_event", client.create_event()) else { return };
+        let Some(pending) = supported(client, "create_event", SettableEvent::new(client)) else { return };
         assert!(!pending.event().is_ready().unwrap());
         let (sender, receiver) = std::sync::mpsc::channel();
         pending.event().on_ready(move |result| sender.send(result.is_ok()).unwrap()).unwrap();
@@ -387,11 +380,11 @@ mod events {
         assert!(event.is_ready().unwrap());
         event.wait().unwrap();
         assert!(receiver.recv().unwrap());
-        let event = client.create_event().unwrap().set_error(ErrorCode::ABORTED, "the copy failed").unwrap();
+        let event = SettableEvent::new(client).unwrap().set_error(ErrorCode::ABORTED, "the copy failed").unwrap();
         let error = event.wait().unwrap_err();
         assert_eq!((error.code(), error.message()), (ErrorCode::ABORTED, "the copy failed"));
         refused(
-            client.create_event().unwrap().set_error(ErrorCode::OK, ""),
+            SettableEvent::new(client).unwrap().set_error(ErrorCode::OK, ""),
             "create_event",
             "an error with the code OK",
         );
@@ -399,7 +392,7 @@ mod events {
 
     /// If a `SettableEvent` is dropped before it is set, its event ends with an error.
     fn ends_when_dropped(client: &Client) {
-        let Some(pending) = supported(client, "create_event", client.create_event()) else { return };
+        let Some(pending) = supported(client, "create_event", SettableEvent::new(client)) else { return };
         let (sender, receiver) = std::sync::mpsc::channel();
         pending.event().on_ready(move |result| sender.send(result.unwrap_err().code()).unwrap()).unwrap();
         drop(pending);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock};
 
 use crate::real::each_client;
-use pjrt::{Client, ClientOptions, ElementType, Layout, Placement, Plugin, Shape, StaticApi};
+use pjrt::{Client, ClientOptions, ElementType, Layout, Plugin, Shape, StaticApi, Upload};
 use pjrt_sys::*;
 
 /// Serializes the tests, because they share the counter `COPIES`.
@@ -73,9 +73,9 @@ fn copies(change: impl FnOnce(&mut PJRT_Api)) -> usize {
     let x = client.buffer_from_host(&[1.5f32, -2.0, 3.0], &[3]).unwrap();
     assert_eq!(x.to_host::<f32>().unwrap(), [1.5, -2.0, 3.0]);
     let mut into = [0f32; 3];
-    x.to_host_into(&mut into).unwrap();
+    x.download().copy_to(&mut into).unwrap();
     assert_eq!(into, [1.5, -2.0, 3.0]);
-    assert_eq!(x.to_host_bytes().unwrap(), [1.5f32, -2.0, 3.0].map(f32::to_ne_bytes).concat());
+    assert_eq!(x.download().bytes().unwrap(), [1.5f32, -2.0, 3.0].map(f32::to_ne_bytes).concat());
     let flags = client.buffer_from_host(&[true, false], &[2]).unwrap();
     assert_eq!(flags.to_host::<bool>().unwrap(), [true, false]);
     COPIES.load(Ordering::SeqCst)
@@ -128,11 +128,11 @@ fn reads_agree_with_upload_on_real_plugins() {
         let data: Vec<u16> = (0..4096).collect();
         let x = client.buffer_from_host(&data, &[64, 64]).unwrap();
         assert_eq!(x.to_host::<u16>().unwrap(), data);
-        assert_eq!(x.to_host_async::<u16>().unwrap().wait().unwrap(), data);
+        assert_eq!(x.download().start::<u16>().unwrap().wait().unwrap(), data);
         // Also test elements that are smaller than a byte, an empty array and a scalar.
-        let s4 = client.buffer_from_bytes(&[0xfe, 3, 0xf8], &Shape::new(ElementType::S4, [3]), Placement::Default);
+        let s4 = client.upload(Upload::of::<u8>(&[0xfe, 3, 0xf8]).shape(&Shape::new(ElementType::S4, [3])));
         if let Some(s4) = real::supported(client, "s4", s4) {
-            assert_eq!(s4.to_host_bytes().unwrap(), [0xfe, 3, 0xf8]);
+            assert_eq!(s4.download().bytes().unwrap(), [0xfe, 3, 0xf8]);
         }
         assert_eq!(client.buffer_from_host::<f64>(&[], &[0]).unwrap().to_host::<f64>().unwrap(), [0f64; 0]);
         assert_eq!(client.buffer_from_host(&[5i64], &[]).unwrap().to_host::<i64>().unwrap(), [5]);

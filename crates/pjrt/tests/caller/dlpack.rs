@@ -9,7 +9,7 @@ use dlpark::ffi::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersione
 use dlpark::metadata::Dynamic;
 use dlpark::versioned::Dlpack;
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
-use pjrt::{Buffer, Client, ElementType, ErrorKind, Placement, Shape};
+use pjrt::{Buffer, Client, ElementType, ErrorKind, Shape, Upload};
 use recorded_messages::assert_message;
 
 /// Number of elements of the imported tensors. CPU plugins use aligned arrays of this size in place instead of copying
@@ -44,7 +44,8 @@ fn foreign<M: ManagedTensorBase>(shape: &[i64], strides: &[i64], drops: &Arc<Ato
 
 fn import<M: ManagedTensorBase + 'static>(client: &Client, tensor: Managed<M>) -> Result<Buffer, pjrt::Error> {
     // SAFETY: P5: the tensors of this file own their elements, and no code writes to the elements.
-    unsafe { client.buffer_from_dlpack(tensor, Placement::Default) }
+    let upload = unsafe { Upload::dlpack(tensor) }?;
+    client.upload(upload)
 }
 
 #[test]
@@ -108,13 +109,13 @@ fn scalars_empty_tensors_and_element_types() {
         let shape = Shape::new(ty, [4]);
         let bytes: Vec<u8> = (0..shape.host_size().unwrap()).map(|byte| u8::try_from(byte % 2).unwrap()).collect();
         // The embedded device does not support all element types.
-        let Ok(buffer) = client.buffer_from_bytes(&bytes, &shape, Placement::Default) else { continue };
+        let Ok(buffer) = client.upload(Upload::of(&bytes).shape(&shape)) else { continue };
         let buffer = Arc::new(buffer);
         match buffer.to_dlpack::<DLManagedTensorVersioned>() {
             Ok(tensor) => {
                 let again = import(&client, tensor).unwrap();
                 assert_eq!(again.shape().unwrap(), &shape);
-                assert_eq!(again.to_host_bytes().unwrap(), bytes, "{ty}");
+                assert_eq!(again.download().bytes().unwrap(), bytes, "{ty}");
             }
             Err(error) => {
                 assert!(ty.bits() < 8, "{error}");

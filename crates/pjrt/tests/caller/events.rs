@@ -45,7 +45,7 @@ fn ready_event_returns_error() {
     assert_eq!(block_on(event).unwrap_err().code(), ErrorCode::INTERNAL);
     assert_eq!(buffer.wait().unwrap_err().code(), ErrorCode::INTERNAL);
     assert_eq!(buffer.to_host::<f32>().unwrap_err().code(), ErrorCode::INTERNAL, "no zeros instead of an error");
-    assert_eq!(block_on(buffer.to_host_async::<f32>().unwrap()).unwrap_err().code(), ErrorCode::INTERNAL);
+    assert_eq!(block_on(buffer.download().start::<f32>().unwrap()).unwrap_err().code(), ErrorCode::INTERNAL);
 }
 
 #[test]
@@ -160,8 +160,8 @@ fn failed_registration_drops_callback() {
     let mut event: Event = buffer.ready_event().unwrap();
     assert!(matches!(poll(&mut event, &Arc::new(Count::default())), Poll::Ready(Err(_))));
     fake.manual.store(false, SeqCst);
-    // If the plugin cannot register a callback for a copy, `to_host_async` waits for the copy.
-    let read = buffer.to_host_async::<f32>().unwrap();
+    // If the plugin cannot register a callback for a copy, `Download::start` waits for the copy.
+    let read = buffer.download().start::<f32>().unwrap();
     assert!(read.is_ready());
     assert_eq!(read.wait().unwrap(), [1.0, 2.0]);
 }
@@ -175,7 +175,7 @@ fn read_late(fake: &'static Fake, client: &Client) -> Vec<Result<Vec<f32>, pjrt:
     let reading = std::thread::spawn(move || {
         let buffer = theirs;
         let mut place = [0f32; 2];
-        let into = buffer.to_host_into(&mut place).map(|()| place.to_vec());
+        let into = buffer.download().copy_to(&mut place).map(|()| place.to_vec());
         let waited = buffer.wait().map(|()| vec![]);
         let event = buffer.ready_event().and_then(|event| event.wait()).map(|()| vec![]);
         vec![buffer.to_host::<f32>(), into, waited, event]
@@ -228,10 +228,10 @@ fn await_only_plugin_returns_errors() {
     let client = fake.client_of(&plugin_of(table).unwrap());
     let buffer = buffer(&client);
     let mut place = [0f32; 2];
-    buffer.to_host_into(&mut place).unwrap();
+    buffer.download().copy_to(&mut place).unwrap();
     assert_eq!(place, [1.0, 2.0]);
     fake.event_error.store(13, SeqCst);
-    assert_eq!(buffer.to_host_into(&mut place).unwrap_err().message(), "fake error 13");
+    assert_eq!(buffer.download().copy_to(&mut place).unwrap_err().message(), "fake error 13");
     assert_eq!(buffer.to_host::<f32>().unwrap_err().message(), "fake error 13");
 }
 
@@ -248,7 +248,7 @@ fn no_wait_function_is_error() {
         let client = fake.client_of(&plugin_of(table).unwrap());
         let buffer = buffer(&client);
         let event = buffer.ready_event().unwrap();
-        for result in [event.wait(), buffer.wait(), buffer.to_host_into(&mut [0f32; 2])] {
+        for result in [event.wait(), buffer.wait(), buffer.download().copy_to(&mut [0f32; 2])] {
             let error = result.unwrap_err();
             assert_eq!((error.kind(), error.function()), (ErrorKind::Unsupported, Some(missing)), "{error}");
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::real::{compile, embedded, everywhere};
 use aligned_vec::{AVec, avec};
-use pjrt::{ElementType, ErrorKind, Placement, Shape};
+use pjrt::{ElementType, ErrorKind, Shape, Upload};
 
 /// Aligned memory, the byte offset in it at which the data starts, and the number of times that such data was dropped.
 struct Bytes(AVec<u8>, usize, Arc<AtomicUsize>);
@@ -49,9 +49,9 @@ fn uploads_tell_whether_they_copied() {
             let drops = Arc::new(AtomicUsize::new(0));
             let data = bytes(offset, shape.host_size().unwrap(), &drops);
             let address = data.as_ref().as_ptr();
-            let buffer = client.buffer_from_owned_bytes(data, &shape, Placement::Default).unwrap();
+            let buffer = client.upload(Upload::owned::<u8, _>(data).shape(&shape)).unwrap();
             buffer.wait().unwrap();
-            assert_eq!(buffer.is_in_place(address).unwrap(), in_place, "offset {offset}");
+            assert_eq!(buffer.unsafe_pointer().unwrap() == address.addr(), in_place, "offset {offset}");
             drop(buffer);
             dropped(&drops);
         }
@@ -67,15 +67,15 @@ fn every_element_type_round_trips() {
         let size = shape.host_size().unwrap();
         let drops = Arc::new(AtomicUsize::new(0));
         // The device does not support all element types. A failed upload also drops its data.
-        let Ok(buffer) = client.buffer_from_owned_bytes(bytes(0, size, &drops), &shape, Placement::Default) else {
+        let Ok(buffer) = client.upload(Upload::owned::<u8, _>(bytes(0, size, &drops)).shape(&shape)) else {
             dropped(&drops);
             continue;
         };
-        let read = buffer.to_host_into_async(vec![0u8; size]).unwrap();
+        let read = buffer.download().start_into(vec![0u8; size]).unwrap();
         // A one-bit signed integer is 0 or -1, and `pjrt` represents -1 as the byte 0xff.
         let expected = vec![if ty == ElementType::S1 { 0xff } else { 1u8 }; size];
         assert_eq!(read.wait().unwrap(), expected, "{ty}");
-        assert_eq!(buffer.to_host_bytes_async().unwrap().wait().unwrap(), expected, "{ty}");
+        assert_eq!(buffer.download().start_bytes().unwrap().wait().unwrap(), expected, "{ty}");
         types += 1;
     }
     assert!(types >= 25, "{types}");
@@ -89,16 +89,16 @@ fn reads_return_the_callers_memory() {
         let drops = Arc::new(AtomicUsize::new(0));
         let memory = bytes(8, 24, &drops);
         let address = memory.as_ref().as_ptr();
-        let memory = buffer.to_host_into_async(memory).unwrap().wait().unwrap();
+        let memory = buffer.download().start_into(memory).unwrap().wait().unwrap();
         assert_eq!(memory.as_ref().as_ptr(), address);
         assert_eq!(memory.as_ref(), numbers);
         assert_eq!(drops.load(Ordering::SeqCst), 0);
         // If the future is dropped before the copy has ended, the memory is dropped after the copy has ended.
-        drop(buffer.to_host_into_async(memory).unwrap());
+        drop(buffer.download().start_into(memory).unwrap());
         client.synchronize(Duration::from_secs(600)).unwrap();
         dropped(&drops);
         let drops = Arc::new(AtomicUsize::new(0));
-        let error = buffer.to_host_into_async(bytes(0, 23, &drops)).unwrap_err();
+        let error = buffer.download().start_into(bytes(0, 23, &drops)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         dropped(&drops);
     });
@@ -110,8 +110,8 @@ fn strided_bytes_of_any_type() {
         let bytes: Vec<u8> = (0..12).collect();
         let shape = Shape::new(ElementType::U8, [2, 3]);
         let read = |offset, strides: [i64; 2]| {
-            let buffer = client.buffer_from_strided_bytes(&bytes, offset, &shape, &strides, Placement::Default);
-            buffer.map(|buffer| buffer.to_host_bytes().unwrap())
+            let buffer = client.upload(Upload::of(&bytes).shape(&shape).byte_strides(offset, &strides));
+            buffer.map(|buffer| buffer.download().bytes().unwrap())
         };
         assert_eq!(read(0, [6, 2]).unwrap(), [0, 2, 4, 6, 8, 10]);
         assert_eq!(read(11, [-6, -2]).unwrap(), [11, 9, 7, 5, 3, 1]);
@@ -119,7 +119,7 @@ fn strided_bytes_of_any_type() {
             let error = read(offset, strides).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         }
-        let error = client.buffer_from_strided_bytes(&bytes, 0, &shape, &[1], Placement::Default).unwrap_err();
+        let error = client.upload(Upload::of(&bytes).shape(&shape).byte_strides(0, &[1])).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     });
 }
@@ -139,9 +139,9 @@ fn strided_bytes_of_every_type() {
         let columns = list([0, 1, 1, 1, 0, 0]);
         let step = i64::try_from(size).unwrap();
         // The device does not support all element types.
-        let upload = client.buffer_from_strided_bytes(&columns, 0, &shape, &[step, 2 * step], Placement::Default);
+        let upload = client.upload(Upload::of(&columns).shape(&shape).byte_strides(0, &[step, 2 * step]));
         let Ok(buffer) = upload else { continue };
-        assert_eq!(buffer.to_host_bytes().unwrap(), list([0, 1, 0, 1, 1, 0]), "{ty}");
+        assert_eq!(buffer.download().bytes().unwrap(), list([0, 1, 0, 1, 1, 0]), "{ty}");
         types += 1;
     }
     assert!(types >= 25, "{types}");
@@ -160,10 +160,10 @@ fn small_elements_have_defined_bytes() {
              }",
         );
         let shape = Shape::new(ElementType::S4, [3]);
-        let x = client.buffer_from_bytes(&[0xfe, 7, 0], &shape, Placement::Default).unwrap();
-        assert_eq!(x.to_host_bytes().unwrap(), [0xfe, 7, 0]);
+        let x = client.upload(Upload::of::<u8>(&[0xfe, 7, 0]).shape(&shape)).unwrap();
+        assert_eq!(x.download().bytes().unwrap(), [0xfe, 7, 0]);
         let y = negate.execute(&[&x]).unwrap().remove(0);
-        assert_eq!(y.to_host_bytes().unwrap(), [2, 0xf9, 0]);
-        assert_eq!(y.to_host_bytes_async().unwrap().wait().unwrap(), [2, 0xf9, 0]);
+        assert_eq!(y.download().bytes().unwrap(), [2, 0xf9, 0]);
+        assert_eq!(y.download().start_bytes().unwrap().wait().unwrap(), [2, 0xf9, 0]);
     });
 }

@@ -29,7 +29,9 @@ mod out_of_memory {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::sync::{Arc, Mutex};
 
-    use pjrt::{ElementType, Error, ErrorCode, HostBufferSemantics, Layout, Placement, Shape, UploadOptions};
+    use pjrt::{
+        AsyncHostToDeviceTransferManager, ElementType, Error, ErrorCode, HostBufferSemantics, Layout, Shape, Upload,
+    };
 
     use super::*;
 
@@ -236,22 +238,21 @@ mod out_of_memory {
             ("upload", Box::new(|| upload(client).map(|buffer| vec![buffer]))),
             (
                 "upload of owned data",
-                Box::new(|| client.buffer_from_owned(vec![1u8, 2], &[2], Placement::Default).map(|x| vec![x])),
+                Box::new(|| client.upload(Upload::owned(vec![1u8, 2]).dims(&[2])).map(|x| vec![x])),
             ),
             (
                 "upload until the transfer completes",
                 Box::new(|| {
                     let semantics = HostBufferSemantics::ImmutableUntilTransferCompletes;
-                    let options = UploadOptions::new().with_semantics(semantics);
-                    client.buffer_from_owned_with(vec![1u8, 2], &[2], Placement::Default, &options).map(|x| vec![x])
+                    client.upload(Upload::owned(vec![1u8, 2]).dims(&[2]).semantics(semantics)).map(|x| vec![x])
                 }),
             ),
-            ("copy", Box::new(|| x.copy_to_device(&client.default_device()?).map(|copy| vec![copy]))),
+            ("copy", Box::new(|| x.copy_to(&client.default_device()?).map(|copy| vec![copy]))),
             (
                 "copy to a memory",
                 Box::new(|| {
                     let memory = client.default_device()?.default_memory()?;
-                    x.copy_to_memory(&memory).map(|copy| vec![copy])
+                    x.copy_to(&memory).map(|copy| vec![copy])
                 }),
             ),
             (
@@ -259,7 +260,7 @@ mod out_of_memory {
                 Box::new(|| {
                     let shape = Shape::new(ElementType::U8, [2]);
                     let memory = client.default_device()?.default_memory()?;
-                    client.create_uninitialized_buffer(&shape, None, &memory).map(|_| vec![])
+                    memory.buffer(&shape).uninitialized().map(|_| vec![])
                 }),
             ),
             (
@@ -267,7 +268,7 @@ mod out_of_memory {
                 Box::new(|| {
                     let shape = Shape::new(ElementType::U8, [2]);
                     let memory = client.default_device()?.default_memory()?;
-                    client.create_buffers_for_async_host_to_device(&[shape], &memory).map(|_| vec![])
+                    AsyncHostToDeviceTransferManager::new(&memory, &[shape]).map(|_| vec![])
                 }),
             ),
             (
@@ -275,7 +276,7 @@ mod out_of_memory {
                 Box::new(|| {
                     let buffers = [(Shape::new(ElementType::U8, [2, 1]), Layout::row_major(2))];
                     let memory = client.default_device()?.default_memory()?;
-                    client.create_buffers_with_layouts_for_async_host_to_device(&buffers, &memory).map(|_| vec![])
+                    AsyncHostToDeviceTransferManager::with_layouts(&memory, &buffers).map(|_| vec![])
                 }),
             ),
             ("compile", Box::new(|| compile(client).map(|_| vec![]))),
@@ -466,9 +467,7 @@ mod out_of_memory {
             let shape = Shape::new(ElementType::F32, [COUNT]);
             let operations: [(&str, Allocate<'_>); 2] = [
                 ("upload", &|| array(&client).map(drop)),
-                ("create_uninitialized_buffer", &|| {
-                    client.create_uninitialized_buffer(&shape, None, &memory).map(drop)
-                }),
+                ("create_uninitialized_buffer", &|| memory.buffer(&shape).uninitialized().map(drop)),
             ];
             for (name, operation) in operations {
                 cache.lock().unwrap().push(array(&client).unwrap());

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use crate::drops::{Drops, Reporter, reporter};
-use crate::real::{compile, embedded, everywhere, refused, supported};
+use crate::real::{compile, everywhere, refused, supported};
 use pjrt::{
     CompileOptions, ElementType, ErrorCode, ErrorKind, ExecuteOptions, HostBufferSemantics, Input, Layout, LoadOptions,
-    NamedValue, ProcessInfo, ProcessState, Shape, UploadOptions,
+    NamedValue, ProcessInfo, ProcessState, Shape, Upload,
 };
 
 /// A timeout that no operation of these tests exceeds.
@@ -57,24 +57,20 @@ const ADD_ONE: &str = "func.func @main(%x: tensor<64xf32> {tf.aliasing_output = 
 fn deferred_copy_starts_with_its_destination() {
     everywhere("deferred_copy_starts_with_its_destination", |client| {
         let x = client.buffer_from_host(&[1u8, 2, 3, 4], &[4]).unwrap();
-        let Some(copy) = supported(client, "copy_raw_to_host_future", x.copy_raw_to_host_future(1, 2)) else { return };
+        let Some(copy) = supported(client, "deferred_download", x.download().raw(1, 2).defer()) else { return };
         assert_eq!(copy.len(), 2);
         assert_eq!(copy.start(vec![0; 2]).unwrap().wait().unwrap(), [2, 3]);
-        refused(x.copy_raw_to_host_future(3, 2), "copy_raw_to_host_future", "bytes after the end");
+        refused(x.download().raw(3, 2).defer(), "deferred_download", "bytes after the end");
+        refused(x.download().raw(0, 4).defer().unwrap().start(vec![0; 3]), "deferred_download", "a short destination");
         refused(
-            x.copy_raw_to_host_future(0, 4).unwrap().start(vec![0; 3]),
-            "copy_raw_to_host_future",
-            "a short destination",
-        );
-        refused(
-            x.copy_raw_to_host_future(0, 4).unwrap().fail(ErrorCode::OK, ""),
-            "copy_raw_to_host_future",
+            x.download().raw(0, 4).defer().unwrap().fail(ErrorCode::OK, ""),
+            "deferred_download",
             "an error with the code OK",
         );
-        x.copy_raw_to_host_future(0, 4).unwrap().fail(ErrorCode::ABORTED, "no memory").unwrap();
-        drop(x.copy_raw_to_host_future(0, 4).unwrap());
+        x.download().raw(0, 4).defer().unwrap().fail(ErrorCode::ABORTED, "no memory").unwrap();
+        drop(x.download().raw(0, 4).defer().unwrap());
         // On the embedded device, the buffer may be dropped before the copy starts.
-        let copy = x.copy_raw_to_host_future(0, 4).unwrap();
+        let copy = x.download().raw(0, 4).defer().unwrap();
         if client.plugin().path().is_none() {
             drop(x);
         }
@@ -93,7 +89,7 @@ fn view_uses_the_memory_of_another_owner() {
             let keep = Box::new(keep);
             let address = std::ptr::from_ref(&keep.data).cast_mut().cast();
             // SAFETY: A4: `keep` owns 64 `f32` values at this address in host memory.
-            (unsafe { client.create_view_of_device_buffer(address, shape, layout, &memory, None, keep) }, dropped)
+            (unsafe { memory.buffer(shape).layout(layout).view(address, None, keep) }, dropped)
         };
         let (buffer, dropped) = view(&shape, None);
         let Some(buffer) = supported(client, "create_view_of_device_buffer", buffer) else {
@@ -113,20 +109,13 @@ fn view_uses_the_memory_of_another_owner() {
             "create_view_of_device_buffer",
             "a dimension twice in the layout",
         );
-        let (keep, _) = Counted::new();
+        let (keep, dropped) = Counted::new();
         // SAFETY: the call is rejected, so the address is not used.
         refused(
-            unsafe { client.create_view_of_device_buffer(std::ptr::null_mut(), &shape, None, &memory, None, keep) },
+            unsafe { memory.buffer(&shape).view(std::ptr::null_mut(), None, keep) },
             "create_view_of_device_buffer",
             "a null address",
         );
-        let other = embedded();
-        let (keep, dropped) = Counted::new();
-        let mut data = Aligned([0.0; 64]);
-        let address = (&raw mut data).cast();
-        // SAFETY: the call is rejected, so the address is not used.
-        let foreign = unsafe { other.create_view_of_device_buffer(address, &shape, None, &memory, None, keep) };
-        refused(foreign, "create_view_of_device_buffer", "a memory of another client");
         assert_eq!(dropped.count(), 1);
     });
 }
@@ -140,9 +129,8 @@ fn upload_with_semantics_drops_the_data_once() {
             HostBufferSemantics::ImmutableZeroCopy,
         ] {
             let (data, dropped) = Counted::new();
-            let options = UploadOptions::new().with_semantics(semantics);
             let device = client.default_device().unwrap();
-            let buffer = client.buffer_from_owned_with(data, &[64], &device, &options).unwrap();
+            let buffer = client.upload(Upload::owned(data).dims(&[64]).to(&device).semantics(semantics)).unwrap();
             assert_eq!(buffer.to_host::<f32>().unwrap()[63], 63.0);
             client.synchronize(LONG).unwrap();
             if semantics != HostBufferSemantics::ImmutableZeroCopy {
@@ -153,17 +141,24 @@ fn upload_with_semantics_drops_the_data_once() {
         }
         let device = client.default_device().unwrap();
         let (data, dropped) = Counted::new();
-        let options = UploadOptions::new().with_semantics(HostBufferSemantics::MutableZeroCopy);
         refused(
-            client.buffer_from_owned_with(data, &[64], &device, &options),
-            "buffer_from_owned_with",
+            client.upload(Upload::owned(data).dims(&[64]).semantics(HostBufferSemantics::MutableZeroCopy)),
+            "upload_semantics",
             "mutable memory",
         );
         assert_eq!(dropped.count(), 1);
+        refused(
+            client.upload(Upload::of(&[1.0f32]).semantics(HostBufferSemantics::ImmutableZeroCopy)),
+            "upload_semantics",
+            "borrowed data after the call",
+        );
+        let (data, dropped) = Counted::new();
+        drop(Upload::owned(data));
+        assert_eq!(dropped.count(), 1, "the upload was not passed to a client");
         let (data, dropped) = Counted::new();
         refused(
-            client.buffer_from_owned_with(data, &[3], &device, &UploadOptions::new()),
-            "buffer_from_owned_with",
+            client.upload(Upload::owned(data).dims(&[3]).to(&device)),
+            "upload_semantics",
             "fewer elements than the data",
         );
         assert_eq!(dropped.count(), 1);
@@ -176,7 +171,7 @@ fn program_writes_donated_host_memory() {
         let device = client.default_device().unwrap();
         let add = compile(client, ADD_ONE);
         let (data, dropped) = Counted::new();
-        let x = client.buffer_from_owned_mut(data, &[64], &device, None).unwrap();
+        let x = client.upload(Upload::owned_mut(data).dims(&[64]).to(&device)).unwrap();
         let run = add.execute_with([Input::Donate(x)], &ExecuteOptions::new()).unwrap();
         run.done.wait().unwrap();
         assert_eq!(run.outputs[0].to_host::<f32>().unwrap()[..3], [1.0, 2.0, 3.0]);
@@ -184,8 +179,8 @@ fn program_writes_donated_host_memory() {
         dropped.wait();
         let (data, dropped) = Counted::new();
         refused(
-            client.buffer_from_owned_mut(data, &[65], &device, None),
-            "buffer_from_owned_mut",
+            client.upload(Upload::owned_mut(data).dims(&[65]).to(&device)),
+            "upload_mut",
             "more elements than the data",
         );
         assert_eq!(dropped.count(), 1);
@@ -199,35 +194,47 @@ fn uploads_and_downloads_have_layouts() {
         let data = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
         let columns = Layout::new(vec![0, 1]);
         let x = client.buffer_from_host(&data, &[2, 3]).unwrap();
-        assert_eq!(x.to_host_with_layout::<f32>(&columns).unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
-        assert_eq!(x.to_host_with_layout::<f32>(&Layout::row_major(2)).unwrap(), data);
-        refused(x.to_host_with_layout::<f32>(&Layout::new(vec![0])), "to_host_with_layout", "a layout of another rank");
-        refused(x.to_host_with_layout::<i32>(&columns), "to_host_with_layout", "integers");
+        assert_eq!(x.download().layout(&columns).elements::<f32>().unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        assert_eq!(x.download().layout(&Layout::row_major(2)).elements::<f32>().unwrap(), data);
+        refused(
+            x.download().layout(&Layout::new(vec![0])).elements::<f32>(),
+            "download_layout",
+            "a layout of another rank",
+        );
+        refused(x.download().layout(&columns).elements::<i32>(), "download_layout", "integers");
+        let in_columns = [1.0f32, 4.0, 2.0, 5.0, 3.0, 6.0];
+        let bytes: &[u8] = bytemuck::cast_slice(&in_columns);
+        assert_eq!(x.download().layout(&columns).start::<f32>().unwrap().wait().unwrap(), in_columns);
+        assert_eq!(x.download().layout(&columns).bytes().unwrap(), bytes);
+        assert_eq!(x.download().layout(&columns).start_bytes().unwrap().wait().unwrap(), bytes);
+        let mut place = [0.0f32; 6];
+        x.download().layout(&columns).copy_to(&mut place).unwrap();
+        assert_eq!(place, in_columns);
+        refused(x.download().layout(&columns).array(), "download_layout", "an array that is not row-major");
         let tiled = columns.clone().with_tiles(vec![vec![2]]);
-        assert_eq!(x.to_host_with_layout::<f32>(&tiled).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(x.download().layout(&tiled).elements::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
 
         let wrong = Layout::new(vec![0, 0]);
         refused(
-            client.buffer_from_host_with_layout(&data, &[2, 3], &wrong, &device),
-            "buffer_from_host_with_layout",
+            client.upload(Upload::of(&data).dims(&[2, 3]).layout(&wrong).to(&device)),
+            "upload_layout",
             "a dimension twice in the layout",
         );
-        let y = client.buffer_from_host_with_layout(&data, &[2, 3], &columns, &device);
-        let Some(y) = supported(client, "buffer_from_host_with_layout", y) else { return };
+        let y = client.upload(Upload::of(&data).dims(&[2, 3]).layout(&columns).to(&device));
+        let Some(y) = supported(client, "upload_layout", y) else { return };
         assert_eq!(y.to_host::<f32>().unwrap(), data);
-        assert_eq!(y.to_host_with_layout::<f32>(&columns).unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        assert_eq!(y.download().layout(&columns).elements::<f32>().unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
         assert_eq!(y.memory_layout().unwrap().unwrap().minor_to_major, [0, 1]);
         let bytes: &[u8] = bytemuck::cast_slice(&data);
-        let y = client.buffer_from_bytes_with_layout(bytes, &f32s(&[2, 3]), &columns, &device).unwrap();
+        let y = client.upload(Upload::of(bytes).shape(&f32s(&[2, 3])).layout(&columns).to(&device)).unwrap();
         assert_eq!(y.to_host::<f32>().unwrap(), data);
         assert_eq!(y.memory_layout().unwrap().unwrap().minor_to_major, [0, 1]);
         refused(
-            client.buffer_from_bytes_with_layout(&bytes[1..], &f32s(&[2, 3]), &columns, &device),
-            "buffer_from_host_with_layout",
+            client.upload(Upload::of(&bytes[1..]).shape(&f32s(&[2, 3])).layout(&columns).to(&device)),
+            "upload_layout",
             "too few bytes",
         );
-        let options = UploadOptions::new().with_device_layout(columns);
-        let z = client.buffer_from_owned_with(data.to_vec(), &[2, 3], &device, &options).unwrap();
+        let z = client.upload(Upload::owned(data.to_vec()).dims(&[2, 3]).layout(&columns).to(&device)).unwrap();
         assert_eq!(z.to_host::<f32>().unwrap(), data);
     });
 }
@@ -302,7 +309,7 @@ fn errors_carry_payloads_and_layouts() {
         let payload = [NamedValue::new("where", "shard 3")];
         let columns = Layout::new(vec![0, 1]);
         let create = |layout: &Layout| {
-            client.create_error_buffer_with(ErrorCode::DATA_LOSS, "torn", &payload, &shape, Some(layout), &memory)
+            memory.buffer(&shape).layout(layout).error_with_payload(ErrorCode::DATA_LOSS, "torn", &payload)
         };
         refused(create(&Layout::new(vec![0])), "create_error_buffer_with", "a layout of another rank");
         let Some(buffer) = supported(client, "create_error_buffer_with", create(&columns)) else { return };

@@ -3,7 +3,7 @@
 #[cfg(feature = "dlpack")]
 use dlpark::ffi::DLManagedTensorVersioned;
 use ndarray::{Array, Array0, Array3, ArrayD, ArrayViewD, Axis, IxDyn, s};
-use pjrt::{Buffer, Client, ClientOptions, Error, ErrorKind, Placement, Plugin, StaticApi};
+use pjrt::{Buffer, Client, ClientOptions, Error, ErrorKind, Plugin, StaticApi, Upload};
 use pjrt_sys::*;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn client() -> Client {
 /// Uploads an array. Compares the downloaded elements and a view of the buffer with the array.
 #[track_caller]
 fn round_trip(client: &Client, array: ArrayViewD<'_, i32>) {
-    let buffer = client.buffer_from_array(&array, Placement::Default).unwrap();
+    let buffer = client.upload(Upload::array(&array)).unwrap();
     let expected: Vec<i32> = array.iter().copied().collect();
     assert_eq!(buffer.to_host::<i32>().unwrap(), expected, "{:?}", array.strides());
     let view = buffer.host_view::<i32>().unwrap();
@@ -68,9 +68,9 @@ fn shape_beyond_memory_is_an_error() {
     #[cfg(feature = "dlpack")]
     named(x.to_dlpack::<DLManagedTensorVersioned>());
     named(x.to_host::<f32>());
-    named(x.to_host_into::<f32>(&mut []));
-    named(x.to_host_async::<f32>());
-    named(x.to_host_array());
+    named(x.download().copy_to::<f32>(&mut []));
+    named(x.download().start::<f32>());
+    named(x.download().array());
     named(own.buffer_from_host::<f32>(&[], &BEYOND_MEMORY));
-    named(own.buffer_from_strided::<f32>(&[], 0, &BEYOND_MEMORY, &[0, 0, 0], Placement::Default));
+    named(own.upload(Upload::of::<f32>(&[]).dims(&BEYOND_MEMORY).strides(0, &[0, 0, 0])));
 }

@@ -2,9 +2,7 @@
 
 use crate::block_on::block_on;
 use crate::real::{compile, each_client, each_plugin};
-use pjrt::{
-    CompileOptions, DeviceAssignment, ErrorKind, ExecuteOptions, Input, Placement, Program, SerializedExecutable,
-};
+use pjrt::{CompileOptions, DeviceAssignment, ErrorKind, ExecuteOptions, Input, Program, SerializedExecutable, Upload};
 use recorded_messages::assert_message;
 
 const AXPY: &str = "
@@ -76,7 +74,7 @@ fn wrong_arguments_never_reach_the_plugin() {
         let short = client.buffer_from_host(&[1.0f32; 2], &[2]).unwrap();
         refused("argument 2 of two elements", &[&a, &x, &short]);
         if let devices @ [_, second, ..] = &client.addressable_devices().unwrap()[..] {
-            let elsewhere = client.buffer_from_host_to(&[1.0f32; 4], &[4], second).unwrap();
+            let elsewhere = client.upload(Upload::of(&[1.0f32; 4]).dims(&[4]).to(second)).unwrap();
             // The device ids differ between plugins, so replace them in the message.
             let mut elsewhere = error(&[&a, &x, &elsewhere]);
             for (device, name) in devices.iter().zip(["FIRST", "SECOND"]) {
@@ -173,7 +171,7 @@ fn several_devices() {
         let increment = client.compile(&Program::mlir(INCREMENT), &options).unwrap();
         assert_eq!(increment.addressable_devices(), &devices[..2]);
         assert_eq!(increment.device_assignment().map(|a| a.devices().to_vec()).ok(), Some(ids));
-        let place = |value: f32, i: usize| client.buffer_from_host_to(&[value; 4], &[4], &devices[i]).unwrap();
+        let place = |value: f32, i: usize| client.upload(Upload::of(&[value; 4]).dims(&[4]).to(&devices[i])).unwrap();
         let (a, b) = (place(1.0, 0), place(5.0, 1));
         let options = ExecuteOptions::default();
         let run = increment.execute_sharded(vec![vec![(&a).into()], vec![b.into()]], &options).unwrap();
@@ -198,7 +196,7 @@ fn portable_program_runs_on_selected_device() {
         let options = CompileOptions::default().with_portable_executable(true);
         let increment = client.compile(&Program::mlir(INCREMENT), &options).unwrap();
         for device in &devices {
-            let x = client.buffer_from_host_to(&[1.0f32; 4], &[4], device).unwrap();
+            let x = client.upload(Upload::of(&[1.0f32; 4]).dims(&[4]).to(device)).unwrap();
             let options = ExecuteOptions::new().with_device(device);
             let run = increment.execute_with([Input::Borrow(&x)], &options).unwrap();
             run.done.wait().unwrap();
@@ -396,19 +394,19 @@ fn runs_and_copies_are_futures() {
     each_client("futures", |client| {
         let n = 256usize;
         let square = compile(client, SQUARE);
-        let x = client.buffer_from_owned::<f32, _>(vec![1.0; n * n], &[256, 256], Placement::Default).unwrap();
+        let x = client.upload(Upload::owned::<f32, _>(vec![1.0; n * n]).dims(&[256, 256])).unwrap();
         let value = block_on(async {
             let run = square.execute_with([Input::Borrow(&x)], &ExecuteOptions::default())?;
             run.done.await?;
             run.outputs[0].ready_event()?.await?;
-            run.outputs[0].to_host_async::<f32>()?.await
+            run.outputs[0].download().start::<f32>()?.await
         });
         assert_eq!(value.unwrap(), vec![256.0f32; n * n]);
         for _ in 0..50 {
             // Start a run, and drop or leak its downloads before they have ended.
             let run = square.execute_with([Input::Borrow(&x)], &ExecuteOptions::default()).unwrap();
-            drop(run.outputs[0].to_host_async::<f32>().unwrap());
-            std::mem::forget(run.outputs[0].to_host_async::<f32>().unwrap());
+            drop(run.outputs[0].download().start::<f32>().unwrap());
+            std::mem::forget(run.outputs[0].download().start::<f32>().unwrap());
         }
     });
 }
@@ -456,7 +454,7 @@ fn error_follows_data() {
         let memory = client.default_device().unwrap().default_memory().unwrap();
         let shape = pjrt::Shape::new(pjrt::ElementType::F32, [4]);
         let code = pjrt::ErrorCode::DATA_LOSS;
-        let broken = match client.create_error_buffer(code, "lost on the way", &shape, &memory) {
+        let broken = match memory.buffer(&shape).error(code, "lost on the way") {
             Ok(broken) => broken,
             Err(error) => return assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}"),
         };
@@ -468,7 +466,7 @@ fn error_follows_data() {
         told(broken.wait().unwrap_err());
         told(broken.to_host::<f32>().unwrap_err());
         told(block_on(broken.ready_event().unwrap()).unwrap_err());
-        told(block_on(broken.to_host_async::<f32>().unwrap()).unwrap_err());
+        told(block_on(broken.download().start::<f32>().unwrap()).unwrap_err());
         match increment.execute_with([Input::Borrow(&broken)], &ExecuteOptions::default()) {
             Ok(run) => {
                 // The event of the run and all reads of its outputs return the error. In particular, reads do not

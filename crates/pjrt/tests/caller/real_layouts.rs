@@ -51,10 +51,10 @@ fn converts_results_to_row_major() {
         let columns = gives.execute(&[&client.buffer_from_host(&X, &[2, 3]).unwrap()]).unwrap().remove(0);
         let expected = X.map(|x| x * 2.0);
         assert_eq!(columns.to_host::<f32>().unwrap(), expected);
-        assert_eq!(columns.to_host_async::<f32>().unwrap().wait().unwrap(), expected);
-        assert_eq!(columns.to_host_array().unwrap().to_vec::<f32>().unwrap(), expected);
+        assert_eq!(columns.download().start::<f32>().unwrap().wait().unwrap(), expected);
+        assert_eq!(columns.download().array().unwrap().to_vec::<f32>().unwrap(), expected);
         let mut place = [0.0f32; 6];
-        columns.to_host_into(&mut place).unwrap();
+        columns.download().copy_to(&mut place).unwrap();
         assert_eq!(place, expected);
         // Test an order of three dimensions that is neither row-major nor column-major.
         let text = "module { func.func @main(%x: tensor<2x3x4xi16>)

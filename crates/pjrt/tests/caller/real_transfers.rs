@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use crate::real::{compile, each_client};
 use half::{bf16, f16};
 use num_complex::Complex;
-use pjrt::{Client, Element, ElementType, ErrorKind, Placement, Shape};
+use pjrt::{Client, Element, ElementType, ErrorKind, Shape, Upload};
 
 fn round_trip<T: Element + PartialEq>(client: &Client, data: &[T]) {
     let dims = [i64::try_from(data.len()).unwrap()];
@@ -19,7 +19,7 @@ fn round_trip<T: Element + PartialEq>(client: &Client, data: &[T]) {
     let n = data.len();
     let text = format!("func.func @main(%x: tensor<{n}x{ty}>) -> tensor<{n}x{ty}> {{ return %x : tensor<{n}x{ty}> }}");
     let outputs = compile(client, &text).execute(&[&buffer]).unwrap();
-    assert_eq!(outputs[0].to_host_array().unwrap().to_vec::<T>().unwrap(), data, "{}", T::TYPE);
+    assert_eq!(outputs[0].download().array().unwrap().to_vec::<T>().unwrap(), data, "{}", T::TYPE);
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn rust_types_round_trip() {
     each_client("rust_types", |client| {
         let buffer = client.buffer_from_host(&[1.5f64, 2.5], &[2]).unwrap();
         let mut place = [0f64; 2];
-        buffer.to_host_into(&mut place).unwrap();
+        buffer.download().copy_to(&mut place).unwrap();
         assert_eq!(place, [1.5, 2.5]);
         round_trip(client, &[true, false, true]);
         round_trip(client, &[i8::MIN, 0, i8::MAX]);
@@ -55,10 +55,10 @@ fn element_types_round_trip_or_fail() {
             // A one-bit signed integer is 0 or -1, and `pjrt` represents -1 as the byte 0xff.
             let one = if *ty == ElementType::S1 { 0xff } else { 1u8 };
             let bytes: Vec<u8> = [one, 0, one].iter().flat_map(|byte| vec![*byte; ty.host_size()]).collect();
-            match client.buffer_from_bytes(&bytes, &shape, Placement::Default) {
+            match client.upload(Upload::of(&bytes).shape(&shape)) {
                 Ok(buffer) => {
                     assert_eq!(*buffer.shape().unwrap(), shape);
-                    assert_eq!(buffer.to_host_bytes().unwrap(), bytes, "{ty}");
+                    assert_eq!(buffer.download().bytes().unwrap(), bytes, "{ty}");
                 }
                 Err(error) => {
                     assert!(matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidArgument), "{error}");
@@ -97,11 +97,11 @@ fn data_is_row_major_in_any_layout() {
         assert_eq!(outputs[0].to_host::<f32>().unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
         // Upload a column-major matrix, a repeated row, and a reversed array.
         let data = [1.0f32, 4.0, 2.0, 5.0, 3.0, 6.0];
-        let columns = client.buffer_from_strided(&data, 0, &[2, 3], &[1, 2], Placement::Default).unwrap();
+        let columns = client.upload(Upload::of(&data).dims(&[2, 3]).strides(0, &[1, 2])).unwrap();
         assert_eq!(columns.to_host::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        let repeated = client.buffer_from_strided(&data, 1, &[2, 2], &[0, 1], Placement::Default).unwrap();
+        let repeated = client.upload(Upload::of(&data).dims(&[2, 2]).strides(1, &[0, 1])).unwrap();
         assert_eq!(repeated.to_host::<f32>().unwrap(), [4.0, 2.0, 4.0, 2.0]);
-        if let Ok(reversed) = client.buffer_from_strided(&data, 5, &[6], &[-1], Placement::Default) {
+        if let Ok(reversed) = client.upload(Upload::of(&data).dims(&[6]).strides(5, &[-1])) {
             assert_eq!(reversed.to_host::<f32>().unwrap(), [6.0, 3.0, 5.0, 2.0, 4.0, 1.0]);
         }
     });
@@ -129,7 +129,7 @@ fn uncopied_data_lives_with_buffer() {
     each_client("zero_copy", |client| {
         let dropped = Arc::new(AtomicBool::new(false));
         let data = Aligned([2.0; 1024], dropped.clone());
-        let buffer = client.buffer_from_owned::<f32, _>(data, &[1024], Placement::Default).unwrap();
+        let buffer = client.upload(Upload::owned::<f32, _>(data).dims(&[1024])).unwrap();
         let text = "func.func @main(%x: tensor<1024xf32> {tf.aliasing_output = 0 : i32}) -> tensor<1024xf32> {
             %0 = stablehlo.add %x, %x : tensor<1024xf32>
             return %0 : tensor<1024xf32>
@@ -155,22 +155,22 @@ fn buffers_go_to_devices_and_memories() {
     each_client("placement", |client| {
         let devices = client.addressable_devices().unwrap();
         for device in &devices {
-            let buffer = client.buffer_from_host_to(&[1u8, 2], &[2], device).unwrap();
+            let buffer = client.upload(Upload::of(&[1u8, 2]).dims(&[2]).to(device)).unwrap();
             assert_eq!(buffer.device().unwrap(), *device);
             assert!(device.memories().unwrap().contains(&buffer.memory().unwrap()));
             assert!(buffer.on_device_size().unwrap() >= 2);
             assert!(buffer.is_on_cpu().is_ok());
             let memory = device.default_memory().unwrap();
-            let there = client.buffer_from_host_to(&[3u8], &[1], &memory).unwrap();
+            let there = client.upload(Upload::of(&[3u8]).dims(&[1]).to(&memory)).unwrap();
             assert_eq!(there.memory().unwrap(), memory);
             assert_eq!(there.to_host::<u8>().unwrap(), [3]);
         }
         if let [first, second, ..] = &devices[..] {
-            let buffer = client.buffer_from_host_to(&[1u8, 2], &[2], first).unwrap();
-            let copy = buffer.copy_to_device(second).unwrap();
+            let buffer = client.upload(Upload::of(&[1u8, 2]).dims(&[2]).to(first)).unwrap();
+            let copy = buffer.copy_to(second).unwrap();
             assert_eq!(copy.device().unwrap(), *second);
             assert_eq!(copy.to_host::<u8>().unwrap(), [1, 2]);
-            let copy = buffer.copy_to_memory(&second.default_memory().unwrap()).unwrap();
+            let copy = buffer.copy_to(&second.default_memory().unwrap()).unwrap();
             assert_eq!(copy.to_host::<u8>().unwrap(), [1, 2]);
         }
         let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::real::{compile, each_plugin};
 use pjrt::raw::{AsRaw, adopt_buffer, adopt_client, adopt_plugin, into_raw_buffer, own_buffer};
-use pjrt::{ClientOptions, ErrorKind, ExecuteOptions, Input};
+use pjrt::{ClientOptions, ErrorKind, ExecuteOptions, Input, SettableEvent};
 use pjrt_sys::*;
 
 const ADD: &str = "func.func @main(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
@@ -141,7 +141,7 @@ fn every_object_has_a_raw_pointer() {
     let device = client.default_device().unwrap();
     let add = compile(&client, ADD);
     let x = client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
-    let event = client.create_event().unwrap();
+    let event = SettableEvent::new(&client).unwrap();
     assert!(!device.as_raw().is_null() && !device.description().unwrap().as_raw().is_null());
     assert!(!device.default_memory().unwrap().as_raw().is_null());
     assert!(!add.as_raw().is_null() && !add.executable().as_raw().is_null());

@@ -87,7 +87,7 @@ fn every_call_has_the_size_of_the_plugins_version() {
         let shape = Shape::new(ElementType::F32, [2]);
         let memory = device.default_memory().unwrap();
         if minor >= 82 {
-            client.create_error_buffer(ErrorCode::ABORTED, "no", &shape, &memory).unwrap();
+            memory.buffer(&shape).error(ErrorCode::ABORTED, "no").unwrap();
         }
         if minor >= 85 {
             device.poison_execution(77, ErrorCode::ABORTED, "no").unwrap();

@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 
 use crate::block_on::block_on;
 use crate::fake::{Fake, plugin_of, table};
-use pjrt::{CompileOptions, ElementType, ErrorKind, HostRead, Placement, Program, Shape};
+use pjrt::{CompileOptions, ElementType, ErrorKind, HostRead, Program, Shape, Upload};
 
 #[test]
 fn wrong_lengths_never_reach_the_plugin() {
@@ -21,14 +21,14 @@ fn wrong_lengths_never_reach_the_plugin() {
     assert!(client.buffer_from_host(&[1f32], &[400_000_000]).is_err());
     assert!(client.buffer_from_host(&[1f32], &[i64::MAX, i64::MAX]).is_err());
     assert!(client.buffer_from_host(&[1f32], &[-1]).is_err());
-    assert!(client.buffer_from_owned::<f32, _>(vec![1f32], &[2], Placement::Default).is_err());
+    assert!(client.upload(Upload::owned::<f32, _>(vec![1f32]).dims(&[2])).is_err());
     let shape = Shape::new(ElementType::S4, [4]);
-    assert!(client.buffer_from_bytes(&[1, 2], &shape, Placement::Default).is_err());
-    assert!(client.buffer_from_strided(&[1f32; 6], 0, &[2, 3], &[4, 1], Placement::Default).is_err());
+    assert!(client.upload(Upload::of::<u8>(&[1, 2]).shape(&shape)).is_err());
+    assert!(client.upload(Upload::of(&[1f32; 6]).dims(&[2, 3]).strides(0, &[4, 1])).is_err());
     let token = Shape::new(ElementType::Token, []);
-    assert!(client.buffer_from_bytes(&[], &token, Placement::Default).is_err());
+    assert!(client.upload(Upload::of::<u8>(&[]).shape(&token)).is_err());
     let buffer = client.buffer_from_host(&[1f32, 2.0], &[2]).unwrap();
-    let error = buffer.to_host_into(&mut [0f32; 3]).unwrap_err();
+    let error = buffer.download().copy_to(&mut [0f32; 3]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     assert_message!("wrong_lengths", "a read of 2 elements into 3", error);
 }
@@ -39,7 +39,7 @@ fn rejects_element_types_newer_than_plugin() {
     old.pjrt_api_version.minor_version = 81;
     let client = Fake::new().client_of(&plugin_of(old).unwrap());
     let shape = Shape::new(ElementType::F6E2M3FN, [1]);
-    let error = client.buffer_from_bytes(&[1], &shape, Placement::Default).unwrap_err();
+    let error = client.upload(Upload::of::<u8>(&[1]).shape(&shape)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }
 
@@ -50,13 +50,13 @@ fn wrong_types_are_refused() {
     let error = buffer.to_host::<f32>().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     assert_message!("wrong_types", "a read of integers as f32", error);
-    assert!(buffer.to_host_into(&mut [0u32; 2]).is_err());
-    assert!(buffer.to_host_async::<i64>().is_err());
+    assert!(buffer.download().copy_to(&mut [0u32; 2]).is_err());
+    assert!(buffer.download().start::<i64>().is_err());
     assert_eq!(buffer.to_host::<i32>().unwrap(), [1, 2]);
     let mut place = [0i32; 2];
-    buffer.to_host_into(&mut place).unwrap();
+    buffer.download().copy_to(&mut place).unwrap();
     assert_eq!(place, [1, 2]);
-    assert_eq!(buffer.to_host_array().unwrap().to_vec::<i32>().unwrap(), [1, 2]);
+    assert_eq!(buffer.download().array().unwrap().to_vec::<i32>().unwrap(), [1, 2]);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn scalars_and_empty_arrays() {
     assert!(scalar.dimensions().unwrap().is_empty(), "null dimensions are those of a scalar");
     assert!(scalar.unpadded_dimensions().unwrap().is_empty());
     assert_eq!(scalar.to_host::<u16>().unwrap(), [7]);
-    assert_eq!(scalar.to_host_array().unwrap().scalar::<u16>().unwrap(), 7);
+    assert_eq!(scalar.download().array().unwrap().scalar::<u16>().unwrap(), 7);
     let empty = client.buffer_from_host::<f64>(&[], &[3, 0]).unwrap();
     assert_eq!(empty.to_host::<f64>().unwrap(), [0.0; 0]);
 }
@@ -79,8 +79,8 @@ fn rejects_invalid_bool_byte() {
     assert_eq!(buffer.to_host::<bool>().unwrap(), [true, false]);
     fake.garbage.store(7, SeqCst);
     assert_eq!(buffer.to_host::<bool>().unwrap_err().kind(), ErrorKind::Malformed);
-    assert!(block_on(buffer.to_host_async::<bool>().unwrap()).is_err());
-    assert_eq!(buffer.to_host_bytes().unwrap(), [7, 7]);
+    assert!(block_on(buffer.download().start::<bool>().unwrap()).is_err());
+    assert_eq!(buffer.download().bytes().unwrap(), [7, 7]);
 }
 
 #[test]
@@ -97,16 +97,16 @@ fn row_major_data_or_error() {
         fake.no_layouts.store(no_layouts, SeqCst);
         let rows = [1u8, 3, 5, 2, 4, 6];
         assert_eq!(other.to_host::<u8>().unwrap(), rows);
-        assert_eq!(other.to_host_bytes().unwrap(), rows);
-        assert_eq!(block_on(other.to_host_async::<u8>().unwrap()).unwrap(), rows);
+        assert_eq!(other.download().bytes().unwrap(), rows);
+        assert_eq!(block_on(other.download().start::<u8>().unwrap()).unwrap(), rows);
         let mut place = [0u8; 6];
-        other.to_host_into(&mut place).unwrap();
+        other.download().copy_to(&mut place).unwrap();
         assert_eq!(place, rows);
     }
     fake.no_layouts.store(true, SeqCst);
     let wide = client.buffer_from_host(&[1u16, 2, 3, 4], &[2, 2]).unwrap();
     let bytes: Vec<u8> = [1u16, 3, 2, 4].iter().flat_map(|x| x.to_ne_bytes()).collect();
-    assert_eq!(wide.to_host_bytes().unwrap(), bytes);
+    assert_eq!(wide.download().bytes().unwrap(), bytes);
     let flat = client.buffer_from_host(&[1u8, 2], &[2]).unwrap();
     assert_eq!(flat.to_host::<u8>().unwrap(), [1, 2]);
 }
@@ -156,7 +156,7 @@ fn accepts_negative_strides() {
     let client = Fake::new().client();
     let data = [1i32, 2, 3, 4, 5, 6];
     let upload = |offset, dims: &[i64], strides: &[i64]| {
-        client.buffer_from_strided(&data, offset, dims, strides, Placement::Default)?.to_host::<i32>()
+        client.upload(Upload::of(&data).dims(dims).strides(offset, strides))?.to_host::<i32>()
     };
     assert_eq!(upload(5, &[2, 3], &[-3, -1]).unwrap(), [6, 5, 4, 3, 2, 1]);
     assert_eq!(upload(2, &[2, 2], &[3, -1]).unwrap(), [3, 2, 6, 5]);
@@ -171,14 +171,14 @@ fn copy_outlives_future() {
     fake.manual.store(true, SeqCst);
     let mut cx = Context::from_waker(Waker::noop());
     let read = {
-        let dropped = buffer.to_host_async::<u64>().unwrap();
-        let mut polled = pin!(buffer.to_host_async::<u64>().unwrap());
+        let dropped = buffer.download().start::<u64>().unwrap();
+        let mut polled = pin!(buffer.download().start::<u64>().unwrap());
         assert!(polled.as_mut().poll(&mut cx).is_pending());
         // Leak a download, but keep it reachable, so that leak checkers do not report it.
         static LEAKED: Mutex<Vec<HostRead<u64>>> = Mutex::new(Vec::new());
-        LEAKED.lock().unwrap().push(buffer.to_host_async::<u64>().unwrap());
+        LEAKED.lock().unwrap().push(buffer.download().start::<u64>().unwrap());
         drop(dropped);
-        buffer.to_host_async::<u64>().unwrap()
+        buffer.download().start::<u64>().unwrap()
     };
     assert!(!read.is_ready());
     drop(buffer);
@@ -195,11 +195,11 @@ fn awaits_copy_on_other_thread() {
     let client = fake.client();
     let buffer = client.buffer_from_host(&[3i16; 5], &[5]).unwrap();
     fake.manual.store(true, SeqCst);
-    let read = buffer.to_host_async::<i16>().unwrap();
+    let read = buffer.download().start::<i16>().unwrap();
     let waiting = std::thread::spawn(move || block_on(read));
     fake.finish();
     assert_eq!(waiting.join().unwrap().unwrap(), [3; 5]);
-    let read = buffer.to_host_async::<i16>().unwrap();
+    let read = buffer.download().start::<i16>().unwrap();
     let waiting = std::thread::spawn(move || read.wait());
     fake.finish();
     assert_eq!(waiting.join().unwrap().unwrap(), [3; 5]);
@@ -229,7 +229,7 @@ fn owned_data_lives_until_plugin_releases_it() {
     let dropped = Arc::new(AtomicBool::new(false));
     let data = Watched(vec![1.0, 2.0], dropped.clone());
     // The upload returns while the plugin still uses the data, because `pjrt` does not wait for the event.
-    let buffer = client.buffer_from_owned::<f32, _>(data, &[2], Placement::Default).unwrap();
+    let buffer = client.upload(Upload::owned::<f32, _>(data).dims(&[2])).unwrap();
     assert!(!dropped.load(SeqCst));
     drop(buffer);
     drop(client);
@@ -240,10 +240,10 @@ fn owned_data_lives_until_plugin_releases_it() {
     // Also test data that stores its elements inline, and data that the caller shares.
     fake.manual.store(false, SeqCst);
     let client = fake.client();
-    let inline = client.buffer_from_owned::<f32, _>([1.0, 2.0], &[2], Placement::Default).unwrap();
+    let inline = client.upload(Upload::owned::<f32, _>([1.0, 2.0]).dims(&[2])).unwrap();
     assert_eq!(inline.to_host::<f32>().unwrap(), [1.0, 2.0]);
     let shared: Arc<[f32]> = Arc::from([5.0, 6.0]);
-    let buffer = client.buffer_from_owned::<f32, _>(shared.clone(), &[2], Placement::Default).unwrap();
+    let buffer = client.upload(Upload::owned::<f32, _>(shared.clone()).dims(&[2])).unwrap();
     assert_eq!(buffer.to_host::<f32>().unwrap(), *shared);
 }
 
@@ -251,8 +251,8 @@ fn owned_data_lives_until_plugin_releases_it() {
 fn places_of_another_client_are_refused() {
     let (client, other) = (Fake::new().client(), Fake::new().client());
     let device = other.default_device().unwrap();
-    let error = client.buffer_from_host_to(&[1u8], &[1], &device).unwrap_err();
+    let error = client.upload(Upload::of(&[1u8]).dims(&[1]).to(&device)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
-    assert_eq!(buffer.copy_to_device(&device).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(buffer.copy_to(&device).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }

@@ -160,7 +160,7 @@ fn run(client: &Client, executable: &pjrt::LoadedExecutable) -> Vec<Vec<u8>> {
     let y = client.buffer_from_host(&numbers(18), &[6, 3]).unwrap();
     let i = client.buffer_from_host(&[1i32], &[]).unwrap();
     let outputs = executable.execute(&[&x, &y, &i]).unwrap();
-    outputs.iter().map(|output| output.to_host_bytes().unwrap()).collect()
+    outputs.iter().map(|output| output.download().bytes().unwrap()).collect()
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pjrt::{Buffer, Client, ClientOptions, CompileOptions, HostArray, LoadedExecutable, Program};
+use pjrt::{Buffer, Client, ClientOptions, CompileOptions, HostArray, LoadedExecutable, Program, Upload};
 use plugin_registry::discovery::Refusal;
 use plugin_registry::{Error, LoadedPlugin, PluginRegistry, RejectReason};
 
@@ -57,13 +57,16 @@ fn arrays(name: &str, prefix: &str, count: usize) -> Vec<HostArray> {
 
 fn upload(client: &Client, arrays: &[HostArray]) -> Vec<Buffer> {
     let device = client.default_device().unwrap();
-    arrays.iter().map(|array| client.buffer_from_bytes(array.bytes(), array.shape(), &device).unwrap()).collect()
+    arrays
+        .iter()
+        .map(|array| client.upload(Upload::of(array.bytes()).shape(array.shape()).to(&device)).unwrap())
+        .collect()
 }
 
 fn check(what: &str, outputs: &[Buffer], expected: &[HostArray]) {
     assert_eq!(outputs.len(), expected.len(), "{what}");
     for (i, (output, expected)) in outputs.iter().zip(expected).enumerate() {
-        let output = output.to_host_array().unwrap();
+        let output = output.download().array().unwrap();
         assert_eq!(output.shape(), expected.shape(), "{what}, output {i}");
         let (ours, theirs) = (output.to_vec::<f32>().unwrap(), expected.to_vec::<f32>().unwrap());
         for (a, b) in ours.iter().zip(&theirs) {
@@ -119,7 +122,7 @@ fn training_lowers_the_loss() {
         let mut losses = Vec::new();
         for _ in 0..10 {
             let mut outputs = step.execute(&inputs.iter().collect::<Vec<_>>()).unwrap();
-            losses.push(outputs.pop().unwrap().to_host_array().unwrap().scalar::<f32>().unwrap());
+            losses.push(outputs.pop().unwrap().download().array().unwrap().scalar::<f32>().unwrap());
             // The outputs are the weights for the next step. `x` and `y` do not change.
             inputs.splice(..4, outputs);
         }

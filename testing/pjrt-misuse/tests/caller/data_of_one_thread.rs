@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use pjrt::{Client, Placement};
+use pjrt::{Client, Upload};
 
 fn lend(client: &Client, data: Rc<[f32]>) {
-    let _ = client.buffer_from_owned::<f32, Rc<[f32]>>(data, &[4], Placement::Default);
+    let _ = client.upload(Upload::owned::<f32, Rc<[f32]>>(data).dims(&[4]));
 }
 
 fn main() {}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use pjrt::{ElementType, ErrorCode, ExecuteOptions, Function, HostBufferSemantics, Input, Placement, UploadOptions};
+use pjrt::{ElementType, ErrorCode, ExecuteOptions, Function, HostBufferSemantics, Input, Upload};
 
 use crate::case::Profiles;
 use crate::context::{Context, floats, shape};
@@ -112,7 +112,7 @@ fn deletion(suite: &mut Suite) {
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let buffer = cx.floats(&vec![3.0; 1_000_000])?;
-            let read = buffer.to_host_async::<f32>()?;
+            let read = buffer.download().start::<f32>()?;
             drop(buffer);
             ensure!(read.wait()?.iter().all(|value| *value == 3.0), "the copy read freed memory");
             Ok(())
@@ -272,7 +272,7 @@ fn donation(suite: &mut Suite) {
             let executable = cx.compile(&donating(100_000, attribute))?;
             for _ in 0..10 {
                 let buffer = cx.floats(&vec![1.0; 100_000])?;
-                let read = buffer.to_host_async::<f32>()?;
+                let read = buffer.download().start::<f32>()?;
                 let run = executable.execute_with([Input::Donate(buffer)], &ExecuteOptions::new())?;
                 ensure!(read.wait()?.iter().all(|value| *value == 1.0), "the pending copy read the result");
                 ensure!(floats(&run.outputs[0])?.iter().all(|value| *value == 2.0), "the result is wrong");
@@ -351,8 +351,7 @@ fn semantics(suite: &mut Suite) {
             .check(move |cx| {
                 let (released, _receive) = channel();
                 let data = Watched { data: (0..10_000u16).map(f32::from).collect(), released };
-                let options = UploadOptions::new().with_semantics(semantics);
-                let buffer = cx.client()?.buffer_from_owned_with(data, &[10_000], Placement::Default, &options)?;
+                let buffer = cx.client()?.upload(Upload::owned(data).dims(&[10_000]).semantics(semantics))?;
                 let expected: Vec<f32> = (0..10_000u16).map(f32::from).collect();
                 ensure!(floats(&buffer)? == expected, "the array differs from the host's data");
                 Ok(())
@@ -367,8 +366,7 @@ fn semantics(suite: &mut Suite) {
             .check(move |cx| {
                 let (released, receive) = channel();
                 let data = Watched { data: vec![1.0; 1000], released };
-                let options = UploadOptions::new().with_semantics(semantics);
-                let buffer = cx.client()?.buffer_from_owned_with(data, &[1000], Placement::Default, &options)?;
+                let buffer = cx.client()?.upload(Upload::owned(data).dims(&[1000]).semantics(semantics))?;
                 buffer.wait()?;
                 if semantics == ImmutableZeroCopy {
                     drop(buffer);
@@ -384,11 +382,10 @@ fn semantics(suite: &mut Suite) {
             )
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
-                let options = UploadOptions::new().with_semantics(semantics);
                 for at in 0..20u8 {
                     let (released, receive) = channel();
                     let data = Watched { data: vec![f32::from(at); 100_000], released };
-                    let buffer = cx.client()?.buffer_from_owned_with(data, &[100_000], Placement::Default, &options)?;
+                    let buffer = cx.client()?.upload(Upload::owned(data).dims(&[100_000]).semantics(semantics))?;
                     if semantics != ImmutableZeroCopy {
                         // `Watched` has overwritten the memory when this message arrives.
                         ensure!(receive.recv().is_ok(), "the host's memory was not released");
@@ -408,8 +405,10 @@ fn semantics(suite: &mut Suite) {
             for _ in 0..10 {
                 let (released, receive) = channel();
                 let data = Watched { data: vec![1.0; 100_000], released };
-                let options = UploadOptions::new().with_semantics(ImmutableUntilTransferCompletes);
-                drop(cx.client()?.buffer_from_owned_with(data, &[100_000], Placement::Default, &options)?);
+                drop(
+                    cx.client()?
+                        .upload(Upload::owned(data).dims(&[100_000]).semantics(ImmutableUntilTransferCompletes))?,
+                );
                 ensure!(receive.recv().is_ok(), "the host's memory was not released");
             }
             Ok(())
@@ -422,16 +421,14 @@ fn aliases(suite: &mut Suite) {
     let why = "JAX starts runs on arrays that another thread still computes";
     let vector = || shape(ElementType::F32, &[4]);
     suite.case("buffers.alias.fulfilled", clause, why).functions(&functions).check(move |cx| {
-        let client = cx.client()?;
-        let (alias, fulfillment) = client.create_alias_buffer(&vector(), None, &cx.memory()?)?;
+        let (alias, fulfillment) = cx.memory()?.buffer(&vector()).alias()?;
         let source = cx.floats(&[1.0, 2.0, 3.0, 4.0])?;
         fulfillment.fulfill(&source)?;
         ensure_eq!(floats(&alias)?, vec![1.0, 2.0, 3.0, 4.0], "contents");
         Ok(())
     });
     suite.case("buffers.alias.used_before", clause, why).functions(&functions).check(move |cx| {
-        let client = cx.client()?;
-        let (alias, fulfillment) = client.create_alias_buffer(&vector(), None, &cx.memory()?)?;
+        let (alias, fulfillment) = cx.memory()?.buffer(&vector()).alias()?;
         let outputs = cx.add_one(4)?.execute(&[&alias])?;
         let source = cx.floats(&[1.0, 2.0, 3.0, 4.0])?;
         fulfillment.fulfill(&source)?;
@@ -442,8 +439,7 @@ fn aliases(suite: &mut Suite) {
         .case("buffers.alias.failed", clause, "the error reaches everything that depends on the buffer")
         .functions(&functions)
         .check(move |cx| {
-            let client = cx.client()?;
-            let (alias, fulfillment) = client.create_alias_buffer(&vector(), None, &cx.memory()?)?;
+            let (alias, fulfillment) = cx.memory()?.buffer(&vector()).alias()?;
             fulfillment.fail(ErrorCode::ABORTED, "the reason")?;
             let Err(error) = alias.wait() else { fail!("the error was lost") };
             ensure!(error.message().contains("the reason"), "the message is {:?}", error.message());
@@ -457,7 +453,7 @@ fn aliases(suite: &mut Suite) {
         )
         .functions(&[Function::PJRT_Client_CreateUninitializedBuffer])
         .check(move |cx| {
-            let buffer = cx.client()?.create_uninitialized_buffer(&vector(), None, &cx.memory()?)?;
+            let buffer = cx.memory()?.buffer(&vector()).uninitialized()?;
             ensure_eq!(buffer.shape()?, &vector(), "shape");
             buffer.wait()?;
             Ok(())
@@ -472,7 +468,7 @@ fn aliases(suite: &mut Suite) {
         .check(|cx| {
             let buffer = cx.floats(&[1.0, -2.0])?;
             let view = buffer.bitcast(&shape(ElementType::S32, &[2]), None)?;
-            ensure_eq!(view.to_host_async::<i32>()?.wait()?, vec![0x3f80_0000, -0x4000_0000], "bits");
+            ensure_eq!(view.download().start::<i32>()?.wait()?, vec![0x3f80_0000, -0x4000_0000], "bits");
             Ok(())
         });
 }
@@ -584,7 +580,7 @@ fn pointers(suite: &mut Suite) {
                 let data: Vec<f32> = (0..10u8).map(f32::from).collect();
                 let bytes: Vec<u8> = data.iter().flat_map(|value| value.to_ne_bytes()).collect();
                 let buffer = cx.floats(&data)?;
-                let found = buffer.copy_raw_to_host(offset, len)?.wait()?;
+                let found = buffer.download().raw(offset, len).start()?.wait()?;
                 ensure_eq!(found, bytes[offset..offset + len].to_vec(), "bytes");
                 Ok(())
             });
@@ -668,7 +664,7 @@ fn pointers(suite: &mut Suite) {
         .functions(&[Function::PJRT_Buffer_CopyRawToHostFuture])
         .check(|cx| {
             let buffer = cx.floats(&[1.0, 2.0])?;
-            let copy = buffer.copy_raw_to_host_future(4, 4)?;
+            let copy = buffer.download().raw(4, 4).defer()?;
             ensure_eq!(copy.start(vec![0; 4])?.wait()?, 2.0f32.to_ne_bytes().to_vec(), "bytes");
             Ok(())
         });

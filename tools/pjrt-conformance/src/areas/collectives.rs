@@ -1,6 +1,6 @@
 //! Cases for collective operations, in programs on several devices.
 
-use pjrt::{CompileOptions, ExecuteOptions, Input, Placement};
+use pjrt::{CompileOptions, ExecuteOptions, Input, Upload};
 
 use crate::case::Profiles;
 use crate::context::{Context, floats};
@@ -18,7 +18,7 @@ fn replicas(cx: &Context, text: &str, inputs: &[Vec<f32>]) -> Result<Vec<Vec<f32
     let mut lists = Vec::new();
     for (device, data) in executable.addressable_devices().iter().zip(inputs) {
         let len = i64::try_from(data.len()).unwrap_or(0);
-        lists.push(vec![Input::Donate(client.buffer_from_host_to(data, &[len], Placement::Device(device))?)]);
+        lists.push(vec![Input::Donate(client.upload(Upload::of(data).dims(&[len]).to(device))?)]);
     }
     let run = executable.execute_sharded(lists, &ExecuteOptions::new())?;
     for done in &run.done {

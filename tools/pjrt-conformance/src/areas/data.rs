@@ -1,6 +1,6 @@
 //! Cases for data: element types, ranks, strides, layouts and outputs.
 
-use pjrt::{ElementType, ErrorCode, Function, HostArray, Layout, Placement, Shape};
+use pjrt::{ElementType, ErrorCode, Function, HostArray, Layout, Shape, Upload};
 
 use crate::case::Profiles;
 use crate::context::{Context, download, floats, shape, unsupported_type};
@@ -80,7 +80,7 @@ fn elements(ty: ElementType, count: usize, seed: u64) -> Vec<u8> {
 /// Uploads an array. Returns [`Stop::Unsupported`] if the plugin does not support the element type.
 fn upload(cx: &Context, array: &HostArray) -> Result<pjrt::Buffer, Stop> {
     let ty = array.shape().element_type;
-    let buffer = cx.client()?.buffer_from_bytes(array.bytes(), array.shape(), Placement::Default);
+    let buffer = cx.client()?.upload(Upload::of(array.bytes()).shape(array.shape()));
     buffer.map_err(|error| unsupported_type(ty, error))
 }
 
@@ -369,11 +369,8 @@ fn strides(suite: &mut Suite) {
                 let mut bytes = vec![0u8; offset];
                 let data: Vec<u8> = (0..=255).collect();
                 bytes.extend(&data);
-                let buffer = cx.client()?.buffer_from_bytes(
-                    &bytes[offset..],
-                    &shape(ElementType::U8, &[256]),
-                    Placement::Default,
-                )?;
+                let buffer =
+                    cx.client()?.upload(Upload::of(&bytes[offset..]).shape(&shape(ElementType::U8, &[256])))?;
                 compare(download(&buffer)?.bytes(), &data, "the array")
             });
     }
@@ -394,7 +391,7 @@ fn layouts(suite: &mut Suite) {
                 let data = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
                 let layout = Layout::new(order);
                 let client = cx.client()?;
-                let buffer = client.buffer_from_host_with_layout(&data, &[2, 3], &layout, Placement::Default)?;
+                let buffer = client.upload(Upload::of(&data).dims(&[2, 3]).layout(&layout))?;
                 ensure_eq!(floats(&buffer)?, data.to_vec(), "contents in row-major order");
                 if let Some(found) = buffer.memory_layout()? {
                     ensure_eq!(found.minor_to_major, order.to_vec(), "layout of the buffer");
@@ -411,7 +408,7 @@ fn layouts(suite: &mut Suite) {
             .check(move |cx| {
                 let data = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
                 let buffer = cx.client()?.buffer_from_host(&data, &[2, 3])?;
-                let found = buffer.to_host_with_layout::<f32>(&Layout::new(order))?;
+                let found = buffer.download().layout(&Layout::new(order)).elements::<f32>()?;
                 let expected = if name == "row_major" { data } else { [1.0, 4.0, 2.0, 5.0, 3.0, 6.0] };
                 ensure_eq!(found, expected.to_vec(), "contents in the requested order");
                 Ok(())
@@ -586,7 +583,7 @@ fn outputs(suite: &mut Suite) {
                 "  %y = stablehlo.constant dense<[1, 2, 3]> : tensor<3xi32>\n  return %y : tensor<3xi32>",
             );
             let outputs = cx.compile(&text)?.execute(&[])?;
-            ensure_eq!(first(&outputs)?.to_host_async::<i32>()?.wait()?, vec![1, 2, 3], "the constant");
+            ensure_eq!(first(&outputs)?.download().start::<i32>()?.wait()?, vec![1, 2, 3], "the constant");
             Ok(())
         });
     suite
@@ -690,7 +687,8 @@ fn downloads(suite: &mut Suite) {
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let buffers: Vec<_> = (0..50u8).map(|at| cx.floats(&[f32::from(at); 1000])).collect::<Result<_, _>>()?;
-            let reads: Vec<_> = buffers.iter().map(|buffer| buffer.to_host_async::<f32>()).collect::<Result<_, _>>()?;
+            let reads: Vec<_> =
+                buffers.iter().map(|buffer| buffer.download().start::<f32>()).collect::<Result<_, _>>()?;
             for (at, read) in (0..50u8).zip(reads).rev() {
                 ensure!(read.wait()? == [f32::from(at); 1000], "copy {at} has wrong data");
             }

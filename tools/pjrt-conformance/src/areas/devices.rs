@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use pjrt::{
-    CompileOptions, DeviceAssignment, ElementType, ErrorCode, ExecuteOptions, Function, Input, Placement, Value,
+    AsyncHostToDeviceTransferManager, CompileOptions, DeviceAssignment, ElementType, ErrorCode, ExecuteOptions,
+    Function, Input, Upload, Value,
 };
 
 use crate::case::Profiles;
@@ -394,7 +395,7 @@ fn memories(suite: &mut Suite) {
         .profiles(Profiles::JAX)
         .check(|cx| {
             for memory in cx.device()?.memories()? {
-                let buffer = cx.client()?.buffer_from_host_to(&[1.0f32, 2.0], &[2], Placement::Memory(&memory))?;
+                let buffer = cx.client()?.upload(Upload::of(&[1.0f32, 2.0]).dims(&[2]).to(&memory))?;
                 ensure_eq!(buffer.memory()?.id()?, memory.id()?, "memory of the buffer");
                 ensure_eq!(floats(&buffer)?, vec![1.0, 2.0], "contents in the memory {}", memory.kind()?);
             }
@@ -417,7 +418,7 @@ fn memories(suite: &mut Suite) {
                     continue;
                 }
                 others += 1;
-                let copy = buffer.copy_to_memory(&memory)?;
+                let copy = buffer.copy_to(&memory)?;
                 ensure_eq!(copy.memory()?.id()?, memory.id()?, "memory of the copy");
                 buffer.wait()?;
                 ensure_eq!(floats(&copy)?, vec![1.0, 2.0], "contents in the memory {}", memory.kind()?);
@@ -452,9 +453,9 @@ fn copies(suite: &mut Suite) {
         .functions(&[Function::PJRT_Buffer_CopyToDevice])
         .check(|cx| {
             let devices = cx.devices(2)?;
-            let source = cx.client()?.buffer_from_host_to(&[1.0f32, 2.0], &[2], Placement::Device(&devices[0]))?;
+            let source = cx.client()?.upload(Upload::of(&[1.0f32, 2.0]).dims(&[2]).to(&devices[0]))?;
             for device in &devices[1..] {
-                let copy = source.copy_to_device(device)?;
+                let copy = source.copy_to(device)?;
                 ensure!(is_on(&copy, device)?, "the copy is not on device {}", device.id()?);
                 ensure_eq!(floats(&copy)?, vec![1.0, 2.0], "contents");
             }
@@ -468,12 +469,9 @@ fn copies(suite: &mut Suite) {
         .check(|cx| {
             let devices = cx.devices(2)?;
             for at in 0..10u8 {
-                let source = cx.client()?.buffer_from_host_to(
-                    &vec![f32::from(at); 100_000],
-                    &[100_000],
-                    Placement::Device(&devices[0]),
-                )?;
-                let copy = source.copy_to_device(&devices[1])?;
+                let source =
+                    cx.client()?.upload(Upload::of(&vec![f32::from(at); 100_000]).dims(&[100_000]).to(&devices[0]))?;
+                let copy = source.copy_to(&devices[1])?;
                 drop(source);
                 ensure!(floats(&copy)?.iter().all(|value| *value == f32::from(at)), "the copy read freed memory");
             }
@@ -489,7 +487,7 @@ fn copies(suite: &mut Suite) {
         .devices(2)
         .check(|cx| {
             for device in cx.devices(2)? {
-                let buffer = cx.client()?.buffer_from_host_to(&[1.0f32], &[1], Placement::Device(&device))?;
+                let buffer = cx.client()?.upload(Upload::of(&[1.0f32]).dims(&[1]).to(&device))?;
                 ensure!(is_on(&buffer, &device)?, "the buffer is not on device {}", device.id()?);
             }
             Ok(())
@@ -507,7 +505,7 @@ fn copies(suite: &mut Suite) {
             let executable = cx
                 .compile_with(&crate::program::add_one(2), &CompileOptions::default().with_portable_executable(true))?;
             for device in &devices {
-                let input = cx.client()?.buffer_from_host_to(&[1.0f32, 2.0], &[2], Placement::Device(device))?;
+                let input = cx.client()?.upload(Upload::of(&[1.0f32, 2.0]).dims(&[2]).to(device))?;
                 let run =
                     executable.execute_with([Input::Borrow(&input)], &ExecuteOptions::new().with_device(device))?;
                 ensure!(is_on(&run.outputs[0], device)?, "the output is not on device {}", device.id()?);
@@ -532,7 +530,7 @@ fn copies(suite: &mut Suite) {
                     &crate::program::add_one(1),
                     &CompileOptions::default().with_device_assignment(assignment),
                 )?;
-                let input = cx.client()?.buffer_from_host_to(&[1.0f32], &[1], Placement::Device(&device))?;
+                let input = cx.client()?.upload(Upload::of(&[1.0f32]).dims(&[1]).to(&device))?;
                 let outputs = executable.execute(&[&input])?;
                 ensure!(is_on(&outputs[0], &device)?, "the output is not on device {}", device.id()?);
                 ensure_eq!(floats(&outputs[0])?, vec![2.0], "result");
@@ -562,7 +560,7 @@ fn poison(suite: &mut Suite) {
         .isolated()
         .check(|cx| {
             let vector = shape(ElementType::F32, &[2]);
-            let manager = cx.client()?.create_buffers_for_async_host_to_device(&[vector], &cx.memory()?)?;
+            let manager = AsyncHostToDeviceTransferManager::new(&cx.memory()?, &[vector])?;
             let input = manager.retrieve_buffer(0)?;
             let executable = cx.add_one(2)?;
             let run = executable.execute_with([Input::Borrow(&input)], &ExecuteOptions::new().with_launch_id(77))?;

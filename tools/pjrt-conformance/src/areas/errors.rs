@@ -171,7 +171,7 @@ fn programs(suite: &mut Suite) {
             let input = cx.floats(&[1.0])?;
             let outputs = cx.add_one(1)?.execute(&[&input])?;
             ensure_eq!(
-                outputs[0].to_host_async::<f32>()?.wait()?,
+                outputs[0].download().start::<f32>()?.wait()?,
                 vec![2.0],
                 "result of a valid program after failed compilations"
             );
@@ -365,7 +365,7 @@ fn buffers(suite: &mut Suite) {
     let functions = [Function::PJRT_Client_CreateErrorBuffer];
     let error_buffer = |cx: &Context| -> Result<pjrt::Buffer, Stop> {
         let shape = shape(ElementType::F32, &[2]);
-        Ok(cx.client()?.create_error_buffer(ErrorCode::DATA_LOSS, "the reason", &shape, &cx.memory()?)?)
+        Ok(cx.memory()?.buffer(&shape).error(ErrorCode::DATA_LOSS, "the reason")?)
     };
     let lost = |result: Result<Vec<f32>, pjrt::Error>| match result {
         Ok(_) => Err(Stop::Fail("the error was lost".to_owned())),
@@ -384,7 +384,7 @@ fn buffers(suite: &mut Suite) {
         .functions(&functions)
         .check(move |cx| {
             let buffer = error_buffer(cx)?;
-            lost(buffer.to_host_async::<f32>().and_then(pjrt::HostRead::wait))
+            lost(buffer.download().start::<f32>().and_then(pjrt::HostRead::wait))
         });
     suite
         .case("errors.buffer.ready_event", clause, "jax.block_until_ready raises the error")
@@ -408,7 +408,7 @@ fn buffers(suite: &mut Suite) {
             let buffer = error_buffer(cx)?;
             match cx.add_one(2)?.execute(&[&buffer]) {
                 Err(error) => lost(Err(error)),
-                Ok(outputs) => lost(outputs[0].to_host_async::<f32>().and_then(pjrt::HostRead::wait)),
+                Ok(outputs) => lost(outputs[0].download().start::<f32>().and_then(pjrt::HostRead::wait)),
             }
         });
     suite
@@ -434,15 +434,7 @@ fn buffers(suite: &mut Suite) {
             }
             let shape = shape(ElementType::F32, &[2]);
             let payload = [NamedValue::new("origin", Value::String("host 3".to_owned()))];
-            let client = cx.client()?;
-            let buffer = client.create_error_buffer_with(
-                ErrorCode::ABORTED,
-                "the reason",
-                &payload,
-                &shape,
-                None,
-                &cx.memory()?,
-            )?;
+            let buffer = cx.memory()?.buffer(&shape).error_with_payload(ErrorCode::ABORTED, "the reason", &payload)?;
             let Err(error) = buffer.wait() else { fail!("the error was lost") };
             let found = error.payloads().iter().any(|(key, value)| key == "origin" && value == b"host 3");
             ensure!(found, "the payloads are {:?}", error.payloads());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use pjrt::{Function, Placement};
+use pjrt::{Function, Upload};
 
 use crate::case::Profiles;
 use crate::context::{Context, floats};
@@ -33,7 +33,7 @@ fn requires_host_memory(cx: &Context) -> Result<(), Stop> {
 /// Creates a view of host memory whose elements are the numbers 0 to 63.
 fn view(cx: &Context) -> Result<View, Stop> {
     requires_host_memory(cx)?;
-    view_of(cx.client()?, &cx.memory()?)
+    view_of(&cx.memory()?)
 }
 
 /// Returns the expected output of a program that adds 1 to each element of a view with the elements `numbers`.
@@ -136,7 +136,7 @@ fn more_views(suite: &mut Suite) {
         .isolated()
         .check(|cx| {
             requires_host_memory(cx)?;
-            let Ok(View { buffer, expected, .. }) = view_from(cx.client()?, &cx.memory()?, 1) else { return Ok(()) };
+            let Ok(View { buffer, expected, .. }) = view_from(&cx.memory()?, 1) else { return Ok(()) };
             ensure_eq!(floats(&buffer)?, expected, "contents");
             let outputs = cx.compile(&add_one(expected.len()))?.execute(&[&buffer])?;
             ensure_eq!(floats(&outputs[0])?, sums(&expected), "results");
@@ -151,7 +151,7 @@ fn more_views(suite: &mut Suite) {
         .check(|cx| {
             let devices = cx.devices(2)?;
             let View { buffer, expected, given_back } = view(cx)?;
-            let copy = buffer.copy_to_device(&devices[1])?;
+            let copy = buffer.copy_to(&devices[1])?;
             drop(buffer);
             ensure_eq!(floats(&copy)?, expected, "contents of the copy");
             drop(copy);
@@ -174,10 +174,10 @@ fn mappings(suite: &mut Suite) {
             let client = cx.client()?;
             let data: Vec<u8> = (0..2048u16).flat_map(u16::to_ne_bytes).collect();
             let mapping = client.dma_map(data.clone())?;
-            let buffer = client.buffer_from_owned(mapping.clone(), &[4096], Placement::Default)?;
-            ensure_eq!(buffer.to_host_bytes_async()?.wait()?, data, "contents");
+            let buffer = client.upload(Upload::owned(mapping.clone()).dims(&[4096]))?;
+            ensure_eq!(buffer.download().start_bytes()?.wait()?, data, "contents");
             drop(mapping);
-            ensure_eq!(buffer.to_host_bytes_async()?.wait()?, data, "contents after the mapping was dropped");
+            ensure_eq!(buffer.download().start_bytes()?.wait()?, data, "contents after the mapping was dropped");
             Ok(())
         });
     suite

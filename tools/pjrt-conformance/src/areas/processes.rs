@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pjrt::{CompileOptions, ErrorCode};
+use pjrt::{AsyncHostToDeviceTransferManager, CompileOptions, ErrorCode};
 
 use crate::case::{Exit, Profiles};
 use crate::context::{Context, floats};
@@ -209,9 +209,7 @@ fn leaks(suite: &mut Suite) {
         .check(|cx| {
             let shape = crate::context::shape(pjrt::ElementType::F32, &[64]);
             flat(20_000, 4 << 20, || {
-                let manager = cx
-                    .client()?
-                    .create_buffers_for_async_host_to_device(std::slice::from_ref(&shape), &cx.memory()?)?;
+                let manager = AsyncHostToDeviceTransferManager::new(&cx.memory()?, std::slice::from_ref(&shape))?;
                 let buffer = manager.retrieve_buffer(0)?;
                 manager.transfer_last_data(0, 0, vec![0; 256])?.wait()?;
                 Ok(buffer.wait()?)
@@ -396,7 +394,7 @@ fn limits(suite: &mut Suite) {
             .functions(&[pjrt::Function::PJRT_Client_CreateUninitializedBuffer])
             .check(move |cx| {
                 let shape = crate::context::shape(pjrt::ElementType::F32, &[elements]);
-                let created = cx.client()?.create_uninitialized_buffer(&shape, None, &cx.memory()?);
+                let created = cx.memory()?.buffer(&shape).uninitialized();
                 match created.and_then(|buffer| buffer.wait()) {
                     // An operating system may overcommit memory, so an allocation of a terabyte may succeed.
                     Ok(()) if name == "terabyte" => Ok(()),

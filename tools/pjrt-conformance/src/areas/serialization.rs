@@ -1,6 +1,6 @@
 //! Cases for serialized executables.
 
-use pjrt::{CompileOptions, Device, DeviceAssignment, Function, LoadOptions, Placement, SerializedExecutable};
+use pjrt::{CompileOptions, Device, DeviceAssignment, Function, LoadOptions, SerializedExecutable, Upload};
 
 use crate::case::Profiles;
 use crate::context::floats;
@@ -115,7 +115,7 @@ pub(crate) fn declare(suite: &mut Suite) {
                 .deserialize_and_load_with(&bytes, &LoadOptions::new().with_overridden_compile_options(options))?;
             let ids: Vec<i32> = loaded.addressable_devices().iter().map(Device::id).collect::<Result<_, _>>()?;
             ensure_eq!(ids, vec![devices[1].id()?], "devices of the loaded executable");
-            let input = cx.client()?.buffer_from_host_to(&[1.0f32, 2.0], &[2], Placement::Device(&devices[1]))?;
+            let input = cx.client()?.upload(Upload::of(&[1.0f32, 2.0]).dims(&[2]).to(&devices[1]))?;
             ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
             Ok(())
         });

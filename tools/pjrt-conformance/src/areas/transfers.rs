@@ -21,7 +21,7 @@ fn vector(len: i64) -> Shape {
 }
 
 fn manager(cx: &Context, shapes: &[Shape]) -> Result<AsyncHostToDeviceTransferManager, Stop> {
-    Ok(cx.client()?.create_buffers_for_async_host_to_device(shapes, &cx.memory()?)?)
+    Ok(AsyncHostToDeviceTransferManager::new(&cx.memory()?, shapes)?)
 }
 
 fn bytes(data: &[f32]) -> Vec<u8> {
@@ -210,7 +210,7 @@ pub(crate) fn declare(suite: &mut Suite) {
         .check(|cx| {
             let manager = manager(cx, &[vector(2)])?;
             let buffer = manager.retrieve_buffer(0)?;
-            let read = buffer.to_host_async::<f32>()?;
+            let read = buffer.download().start::<f32>()?;
             manager.transfer_last_data(0, 0, bytes(&[1.0, 2.0]))?.wait()?;
             ensure_eq!(read.wait()?, vec![1.0, 2.0], "contents");
             Ok(())
@@ -286,9 +286,7 @@ pub(crate) fn declare(suite: &mut Suite) {
         .check(|cx| {
             let cube = shape(ElementType::F32, &[2, 2, 2]);
             let order = Layout::new(vec![1, 0, 2]);
-            let created = cx
-                .client()?
-                .create_buffers_with_layouts_for_async_host_to_device(&[(cube, order)], &cx.memory()?);
+            let created = AsyncHostToDeviceTransferManager::with_layouts(&cx.memory()?, &[(cube, order)]);
             let manager = created.map_err(|error| match error.code() {
                 ErrorCode::INVALID_ARGUMENT => {
                     Stop::Unsupported(format!("the plugin creates only buffers of its own layout: {error}"))

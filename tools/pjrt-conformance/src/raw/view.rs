@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use pjrt::{Buffer, Client, ElementType, Memory, Shape};
+use pjrt::{Buffer, ElementType, Memory, Shape};
 
 use crate::stop::Stop;
 
@@ -36,13 +36,13 @@ pub(crate) struct View {
 
 /// Creates a view of 64 `f32` elements in host memory, which are the numbers 0 to 63. The host must be able to address
 /// `memory`.
-pub(crate) fn view_of(client: &Client, memory: &Memory) -> Result<View, Stop> {
-    Ok(view_from(client, memory, 0)?)
+pub(crate) fn view_of(memory: &Memory) -> Result<View, Stop> {
+    Ok(view_from(memory, 0)?)
 }
 
 /// Creates a view like [`view_of`], but of the elements from index `first` to the end. An element has 4 bytes, so the
 /// view is aligned to 64 bytes only if `first` is a multiple of 16.
-pub(crate) fn view_from(client: &Client, memory: &Memory, first: u8) -> Result<View, pjrt::Error> {
+pub(crate) fn view_from(memory: &Memory, first: u8) -> Result<View, pjrt::Error> {
     let first = first.min(LEN);
     let mut data = Box::new(Aligned([0.0; LEN as usize]));
     for (value, number) in data.0.iter_mut().zip(0..LEN) {
@@ -55,7 +55,7 @@ pub(crate) fn view_from(client: &Client, memory: &Memory, first: u8) -> Result<V
     let shape = Shape::new(ElementType::F32, [i64::from(LEN - first)]);
     // SAFETY: A4 (views of device memory): the owner keeps the memory alive. The memory has the size of the shape, and
     // no code writes it. The cases do not donate the buffer.
-    let buffer = unsafe { client.create_view_of_device_buffer(address, &shape, None, memory, None, owner) }?;
+    let buffer = unsafe { memory.buffer(&shape).view(address, None, owner) }?;
     Ok(View { buffer, expected, given_back })
 }
 
@@ -66,7 +66,7 @@ pub(crate) fn with_view_of<T>(buffer: &Buffer, run: impl FnOnce(&Buffer) -> Resu
     let address = reference.address()?;
     // SAFETY: A4 (views of device memory): the reference keeps the memory alive. The memory has the size of the shape,
     // and no code writes it. The cases do not donate the buffer, and wait for their reads.
-    let view = unsafe { buffer.client().create_view_of_device_buffer(address, &shape, None, &memory, None, ()) }?;
+    let view = unsafe { memory.buffer(&shape).view(address, None, ()) }?;
     let outcome = run(&view);
     drop(view);
     drop(reference);

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pjrt::{
-    Buffer, Client, ClientOptions, CompileOptions, ElementType, ErrorCode, ExecuteOptions, Input, KeyValueStore,
-    LoadedExecutable, Plugin, Program, Shape,
+    AsyncHostToDeviceTransferManager, Buffer, Client, ClientOptions, CompileOptions, ElementType, ErrorCode,
+    ExecuteOptions, Input, KeyValueStore, LoadedExecutable, Plugin, Program, Shape, Upload,
 };
 use pjrt_layers::record::{Record, Target};
 use pjrt_layers::{Instance, Layer, State, instance};
@@ -174,25 +174,26 @@ mod round_trip {
             let options = ExecuteOptions::new().with_launch_id(3).with_call_location(c"train.py:7");
             let run = executable.execute_with([Input::Donate(upload(&client, [2.0; 4]))], &options).unwrap();
             let again = executable.execute_with(run.outputs.into_iter().map(Input::Donate), &options).unwrap();
-            let copy = again.outputs[0].copy_to_memory(&memory).unwrap();
+            let copy = again.outputs[0].copy_to(&memory).unwrap();
             assert_eq!(copy.to_host::<f32>().unwrap(), [16.0; 4]);
 
             let shape = Shape::new(ElementType::F32, [2, 2]);
-            let manager = client.create_buffers_for_async_host_to_device(&[shape], &memory).unwrap();
+            let manager = AsyncHostToDeviceTransferManager::new(&memory, &[shape]).unwrap();
             let piece = |values: [f32; 2]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
             manager.transfer_data(0, 0, piece([1.0, 2.0])).unwrap().wait().unwrap();
             let pending = manager.retrieve_buffer(0).unwrap();
             manager.transfer_last_data(0, 8, piece([3.0, 4.0])).unwrap().wait().unwrap();
             assert_eq!(pending.to_host::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
             let size = pending.on_device_size().unwrap();
-            assert_eq!(pending.copy_raw_to_host(4, 4).unwrap().wait().unwrap(), 2.0_f32.to_ne_bytes());
+            assert_eq!(pending.download().raw(4, 4).start().unwrap().wait().unwrap(), 2.0_f32.to_ne_bytes());
             assert_eq!(size, 16);
 
             // The strides reverse the elements of each row.
-            let strided = client.buffer_from_strided(&[1_u16, 2, 3, 4, 5, 6], 2, &[2, 3], &[3, -1], &device).unwrap();
+            let strided = client
+                .upload(Upload::of(&[1_u16, 2, 3, 4, 5, 6]).dims(&[2, 3]).strides(2, &[3, -1]).to(&device))
+                .unwrap();
             assert_eq!(strided.to_host::<u16>().unwrap(), [3, 2, 1, 6, 5, 4]);
-            let (alias, fulfillment) =
-                client.create_alias_buffer(&Shape::new(ElementType::F32, [4]), None, &memory).unwrap();
+            let (alias, fulfillment) = memory.buffer(&Shape::new(ElementType::F32, [4])).alias().unwrap();
             fulfillment.fulfill(&copy).unwrap();
             assert_eq!(alias.to_host::<f32>().unwrap(), [16.0; 4]);
         }
@@ -214,7 +215,7 @@ mod round_trip {
             let memory = client.default_device().unwrap().default_memory().unwrap();
             client.compile(&Program::mlir("nonsense"), &CompileOptions::default()).unwrap_err();
             let shape = Shape::new(ElementType::F32, [4]);
-            let broken = client.create_error_buffer(ErrorCode::ABORTED, "by request", &shape, &memory).unwrap();
+            let broken = memory.buffer(&shape).error(ErrorCode::ABORTED, "by request").unwrap();
             broken.to_host::<f32>().unwrap_err();
         }
         let summary = folder.summary();
@@ -517,9 +518,9 @@ mod trimmed {
             let add = compile(&client, ADD);
             let shape = || Shape::new(ElementType::F32, [4]);
             let bytes = |values: [f32; 2]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
-            let manager = client.create_buffers_for_async_host_to_device(&[shape()], &memory).unwrap();
+            let manager = AsyncHostToDeviceTransferManager::new(&memory, &[shape()]).unwrap();
             let pending = manager.retrieve_buffer(0).unwrap();
-            let (alias, fulfillment) = client.create_alias_buffer(&shape(), None, &memory).unwrap();
+            let (alias, fulfillment) = memory.buffer(&shape()).alias().unwrap();
             fulfillment.fulfill(&pending).unwrap();
             manager.transfer_data(0, 0, bytes([1.0, 2.0])).unwrap().wait().unwrap();
             manager.transfer_last_data(0, 8, bytes([3.0, 4.0])).unwrap().wait().unwrap();

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::io::{Read, Seek};
 use std::rc::Rc;
 
-use pjrt::{Buffer, Client, ExecuteOptions, Input, NamedValue, Program};
+use pjrt::{AsyncHostToDeviceTransferManager, Buffer, Client, ExecuteOptions, Input, NamedValue, Program};
 use pjrt_types::ErrorCode;
 
 use super::compare::compare;
@@ -173,8 +173,7 @@ impl Machine<'_> {
                 let memory = places.any_memory(create.device, create.memory)?;
                 let shape = shape(create.array.as_ref())?;
                 let layout = tiled(create.layout.as_ref());
-                let (buffer, fulfillment) =
-                    places.client.create_alias_buffer(&shape, layout.as_ref(), &memory).map_err(text)?;
+                let (buffer, fulfillment) = memory.buffer(&shape).layout(layout.as_ref()).alias().map_err(text)?;
                 let node = self.state.readiness.open();
                 produced.objects.extend([Made::buffer(buffer, Some(node)), Made::Fulfillment(fulfillment, node)]);
             }
@@ -199,8 +198,8 @@ impl Machine<'_> {
                 let Known { buffer, waits } = self.buffer(copy.buffer)?;
                 let (buffer, waits) = (buffer, *waits);
                 let copied = match (copy.memory, copy.device) {
-                    (Some(memory), _) => buffer.copy_to_memory(places.memory(memory)?),
-                    (None, Some(device)) => buffer.copy_to_device(places.device(device)?),
+                    (Some(memory), _) => buffer.copy_to(places.memory(memory)?),
+                    (None, Some(device)) => buffer.copy_to(places.device(device)?),
                     (None, None) => return Err("the recording does not have the destination".to_owned()),
                 };
                 let copied = copied.map_err(text)?;
@@ -233,10 +232,10 @@ impl Machine<'_> {
         let data = reader.elements(&shape, upload.data.as_ref())?;
         let placement = places.placement(upload.device, upload.memory)?;
         let buffer = match strided(&data, &shape, &upload.byte_strides) {
-            Some((data, offset)) => {
-                places.client.buffer_from_strided_bytes(&data, offset, &shape, &upload.byte_strides, placement)
-            }
-            None => places.client.buffer_from_bytes(&data, &shape, placement),
+            Some((data, offset)) => places
+                .client
+                .upload(pjrt::Upload::of(&data).shape(&shape).byte_strides(offset, &upload.byte_strides).to(placement)),
+            None => places.client.upload(pjrt::Upload::of(&data).shape(&shape).to(placement)),
         };
         buffer.map(|buffer| Made::buffer(buffer, None)).map_err(text)
     }
@@ -251,7 +250,7 @@ impl Machine<'_> {
         let data = row_major(data, &shape, snapshot.layout.as_ref())
             .ok_or("the data have a layout that cannot be replayed")?;
         let placement = places.placement(snapshot.device, snapshot.memory)?;
-        places.client.buffer_from_bytes(&data, &shape, placement).map_err(text)
+        places.client.upload(pjrt::Upload::of(&data).shape(&shape).to(placement)).map_err(text)
     }
 
     fn create_buffer(&self, create: &CreateBuffer) -> Result<Made, String> {
@@ -260,10 +259,8 @@ impl Machine<'_> {
         let shape = shape(create.array.as_ref())?;
         let layout = tiled(create.layout.as_ref());
         let buffer = match &create.failure {
-            None => places.client.create_uninitialized_buffer(&shape, layout.as_ref(), &memory),
-            Some(error) => {
-                places.client.create_error_buffer(ErrorCode::from_raw(error.code), &error.message, &shape, &memory)
-            }
+            None => memory.buffer(&shape).layout(layout.as_ref()).uninitialized(),
+            Some(error) => memory.buffer(&shape).error(ErrorCode::from_raw(error.code), &error.message),
         };
         buffer.map(|buffer| Made::buffer(buffer, None)).map_err(text)
     }
@@ -289,7 +286,7 @@ impl Machine<'_> {
         let places = self.places(create.client)?;
         let memory = places.any_memory(None, create.memory)?;
         let shapes = create.arrays.iter().map(|array| shape(Some(array))).collect::<Result<Vec<_>, _>>()?;
-        let raw = places.client.create_buffers_for_async_host_to_device(&shapes, &memory).map_err(text)?;
+        let raw = AsyncHostToDeviceTransferManager::new(&memory, &shapes).map_err(text)?;
         let nodes = shapes.iter().map(|_| self.state.readiness.open()).collect();
         Ok(Made::Manager(Manager { raw, nodes }))
     }

@@ -36,7 +36,7 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn read(&self, readiness: &Readiness) -> Result<Vec<u8>, String> {
         self.check(readiness)?;
-        self.buffer.to_host_bytes().map_err(|error| error.to_string())
+        self.buffer.download().bytes().map_err(|error| error.to_string())
     }
 
     /// Returns an error if a read would wait for a later call, which the replay would never reach.
@@ -75,7 +75,7 @@ impl Pending {
     pub(super) fn read(&self, readiness: &Readiness) -> Result<Vec<u8>, String> {
         let Some((offset, size)) = self.raw else { return self.known.read(readiness) };
         self.known.check(readiness)?;
-        let read = self.known.buffer.copy_raw_to_host(offset, size).and_then(pjrt::HostRead::wait);
+        let read = self.known.buffer.download().raw(offset, size).start().and_then(pjrt::HostRead::wait);
         read.map_err(|error| error.to_string())
     }
 }

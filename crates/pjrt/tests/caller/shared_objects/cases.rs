@@ -8,8 +8,8 @@ use dlpark::versioned::Dlpack;
 use pjrt::extensions::{Layouts, MemoryDescriptions, RawBuffers, Shardings};
 use pjrt::{
     AsyncHostToDeviceTransferManager, Buffer, Client, CompileOptions, Device, DeviceDescription, ElementType, Error,
-    ErrorCode, ErrorKind, Event, Executable, ExecuteOptions, Input, LoadedExecutable, Memory, Program, Shape,
-    TopologyDescription,
+    ErrorCode, ErrorKind, Event, Executable, ExecuteOptions, Input, LoadedExecutable, Memory, Program, SettableEvent,
+    Shape, TopologyDescription,
 };
 
 use crate::real::compile;
@@ -93,9 +93,9 @@ fn check(contents: &[f32]) {
 fn read(buffer: &Buffer) -> Result<(), Error> {
     check(&buffer.to_host::<f32>()?);
     let mut into = vec![0f32; LEN];
-    buffer.to_host_into(&mut into)?;
+    buffer.download().copy_to(&mut into)?;
     check(&into);
-    assert_eq!(buffer.to_host_bytes()?.len(), 4 * LEN);
+    assert_eq!(buffer.download().bytes()?.len(), 4 * LEN);
     Ok(())
 }
 
@@ -139,8 +139,8 @@ fn query(x: &Buffer) -> Result<(), Error> {
 }
 
 fn copy(x: &Buffer) -> Result<(), Error> {
-    check(&x.to_host_async::<f32>()?.wait()?);
-    check(&x.copy_to_memory(&x.memory()?)?.to_host::<f32>()?);
+    check(&x.download().start::<f32>()?.wait()?);
+    check(&x.copy_to(&x.memory()?)?.to_host::<f32>()?);
     Ok(())
 }
 
@@ -156,9 +156,9 @@ fn buffer(client: &Client, time: Duration) {
             &|| x.memory_layout().map(drop),
             &|| x.memory()?.kind().map(drop),
             &|| x.unsafe_pointer().map(drop),
-            &|| x.copy_raw_to_host(4, 8)?.wait().map(|bytes| assert_eq!(bytes.len(), 8)),
+            &|| x.download().raw(4, 8).start()?.wait().map(|bytes| assert_eq!(bytes.len(), 8)),
             &|| copy(&x),
-            &|| x.copy_to_device(&x.device()?)?.wait(),
+            &|| x.copy_to(&x.device()?)?.wait(),
             &|| program.execute(&[&x, &x])?[0].to_host::<f32>().map(|sum| assert_eq!(sum[3], 6.0)),
             &|| raw_buffers.as_ref().map_or(Ok(()), |raw| raw.alias(&x)?.read(0, 4).map(drop)),
             &|| read(&x),
@@ -200,10 +200,10 @@ fn event(client: &Client, time: Duration) {
         let x = upload(client);
         uses(&x.ready_event().unwrap(), &calls);
         let mut expected = 10 * THREADS;
-        match client.create_event() {
+        match SettableEvent::new(client) {
             Ok(pending) => std::thread::scope(|scope| {
                 let (set, is_set) = std::sync::mpsc::channel();
-                let event = x.client().create_event().unwrap();
+                let event = SettableEvent::new(&x.client()).unwrap();
                 scope.spawn(move || set.send(pending.set().unwrap()).unwrap());
                 drop(event);
                 uses(&is_set.recv().unwrap(), &calls);
@@ -342,11 +342,10 @@ fn transfer_manager(client: &Client, time: Duration) {
     let memory = client.default_device().unwrap().default_memory().unwrap();
     let shapes = [Shape::new(ElementType::U8, [8]), Shape::new(ElementType::U8, [4])];
     rounds(time, || {
-        let manager: AsyncHostToDeviceTransferManager =
-            match client.create_buffers_for_async_host_to_device(&shapes, &memory) {
-                Ok(manager) => manager,
-                Err(error) => return assert!(is_unsupported(&error), "{error}"),
-            };
+        let manager: AsyncHostToDeviceTransferManager = match AsyncHostToDeviceTransferManager::new(&memory, &shapes) {
+            Ok(manager) => manager,
+            Err(error) => return assert!(is_unsupported(&error), "{error}"),
+        };
         let sent = AtomicUsize::new(0);
         let send = || {
             let offset = sent.fetch_add(1, Ordering::SeqCst);

@@ -118,7 +118,7 @@ pub(crate) fn declare(suite: &mut Suite) {
             on_threads(4, |_| {
                 for _ in 0..25 {
                     let input = client.buffer_from_host(&[1.0f32; 64], &[64])?;
-                    let read = input.to_host_async::<f32>()?;
+                    let read = input.download().start::<f32>()?;
                     let run = executable.execute_with([Input::Donate(input)], &ExecuteOptions::new())?;
                     ensure!(
                         read.wait()? == [1.0; 64] && floats(&run.outputs[0])? == [2.0; 64],

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use pjrt::{ClientOptions, CompileOptions, Device, ErrorCode, ExecuteOptions, Plugin, Program};
+use pjrt::{ClientOptions, CompileOptions, Device, ErrorCode, ExecuteOptions, Plugin, Program, Upload};
 use pjrt_layers::validate::{Reports, Validate};
 use pjrt_layers::{Call, Function, Instance, Layer, State, Step, instance};
 use pjrt_sys::StaticApi;
@@ -55,8 +55,8 @@ fn check<I: Instance>(path: &str) {
     let options = CompileOptions::default().with_num_partitions(2).with_spmd_partitioning(true);
     let executable = client.compile(&Program::mlir(SHARDED), &options).unwrap();
     let on = |device: &Device, dims: &[i64]| {
-        let x = client.buffer_from_host_to(&[5.0_f32, 6.0, 7.0, 8.0], dims, device).unwrap();
-        let y = client.buffer_from_host_to(&[1_i32], &[], device).unwrap();
+        let x = client.upload(Upload::of(&[5.0_f32, 6.0, 7.0, 8.0]).dims(dims).to(device)).unwrap();
+        let y = client.upload(Upload::of(&[1_i32]).dims(&[]).to(device)).unwrap();
         vec![x.into(), y.into()]
     };
     let run = |second: &[i64]| {
