@@ -43,18 +43,6 @@ typedef struct PJRT_Api PJRT_Api;
 /** AutocastKind cuda: PyTorch's list of autocast operations for CUDA devices. */
 #define DP_AUTOCAST_CUDA 2
 
-/** AutocastDispatchKey autocast_xla: AutocastXLA. */
-#define DP_AUTOCAST_DISPATCH_KEY_AUTOCAST_XLA 0
-
-/** AutocastDispatchKey autocast_cuda: AutocastCUDA. */
-#define DP_AUTOCAST_DISPATCH_KEY_AUTOCAST_CUDA 1
-
-/** EagerFallback cpu: On the host, with copies of the operands and results. */
-#define DP_EAGER_FALLBACK_CPU 0
-
-/** EagerFallback cuda: On the framework's own CUDA device, with memory that is shared through DLPack. */
-#define DP_EAGER_FALLBACK_CUDA 1
-
 /** Int64Policy native: The device computes with 64-bit integers. */
 #define DP_INT64_NATIVE 0
 
@@ -234,15 +222,6 @@ typedef struct PJRT_Api PJRT_Api;
  * layout_tile.
  */
 #define DP_LAYOUT_TILED 1
-
-/** Processes cannot find the address, so the user must specify a coordinator. */
-#define DP_MASTER_ADDRESS_UNKNOWN 0
-
-/** Processes get the address from the machine's metadata service, or from the other processes through a collective. */
-#define DP_MASTER_ADDRESS_METADATA 1
-
-/** The address is in the environment variable that master_address_variable names. */
-#define DP_MASTER_ADDRESS_VARIABLE 2
 
 /** The value is string_value. */
 #define DP_FEATURE_STRING 0
@@ -459,20 +438,6 @@ typedef struct dp_dtype_remap {
     uint32_t to;
 } dp_dtype_remap;
 
-/** The order in which a collective operation visits the devices of one physical mesh. */
-typedef struct dp_replica_order {
-    /** Device kind: the vendor's name of the hardware generation. Never empty. */
-    dp_string device_kind;
-    /** Number of devices along each coordinate. */
-    const uint32_t *bounds;
-    /** Number of elements of bounds. Never 0. */
-    size_t bounds_size;
-    /** Logical indices of all devices of the mesh, in the order in which the operation visits the devices. */
-    const uint32_t *order;
-    /** Number of elements of order: the product of bounds. */
-    size_t order_size;
-} dp_replica_order;
-
 /** A capability for which dp_capabilities does not have a field. */
 typedef struct dp_feature {
     /** Name of the capability. Never empty. */
@@ -516,8 +481,6 @@ typedef struct dp_capabilities {
     uint32_t dense_scatter_factor;
     /** Algorithm for random bits, DP_RNG_BIT_GENERATOR_*. 0: the compiler chooses the algorithm. */
     uint32_t rng_bit_generator;
-    /** PyTorch's dispatch key for autocast, DP_AUTOCAST_DISPATCH_KEY_*. 0: AutocastXLA. */
-    uint32_t autocast_dispatch_key;
     /** Float types of automatic mixed precision, as PJRT_Buffer_Type values. Ignored if autocast_kind is 0. */
     const uint32_t *autocast_dtypes;
     /** Number of elements of autocast_dtypes. */
@@ -526,8 +489,6 @@ typedef struct dp_capabilities {
     uint32_t autocast_default_dtype;
     /** List of the operations that run in the narrower type, DP_AUTOCAST_*. 0: no automatic mixed precision. */
     uint32_t autocast_kind;
-    /** Device for operations without a lowering, DP_EAGER_FALLBACK_*. 0: the host. */
-    uint32_t eager_fallback;
     /** Handling of 64-bit integers, DP_INT64_*. 0: the device computes with 64-bit integers. */
     uint32_t int64_policy;
     /** Element types that programs may use, as PJRT_Buffer_Type values. Empty: unknown. */
@@ -549,31 +510,8 @@ typedef struct dp_capabilities {
     float layout_max_padding;
     /** Layout of arrays sent to the device, DP_LAYOUT_*. 0: row-major. */
     uint32_t layout_policy;
-    /** 1: the compiler supports the custom calls ResizeNearest and ResizeBilinear. 0: it does not. */
-    uint32_t resize_custom_call;
-    /** 1: the gradient of nearest-neighbor upsampling runs on the device. 0: it runs on the host. */
-    uint32_t upsample_nearest_backward;
-    /** 1: the gradient of bilinear upsampling runs on the device. 0: it runs on the host. */
-    uint32_t upsample_bilinear_backward;
     /** Whether the compiler can partition one program across several devices, DP_SPMD_*. 0: it can. */
     uint32_t spmd;
-    /**
-     * Name of the device attribute with a device's coordinates in the physical mesh. Empty: devices do not form a
-     * mesh.
-     */
-    const char *mesh_coordinates;
-    /** Length of mesh_coordinates in bytes. */
-    size_t mesh_coordinates_size;
-    /** Device orders for collective operations. Empty: operations use the logical order. */
-    const dp_replica_order *replica_orders;
-    /** Number of elements of replica_orders. */
-    size_t replica_orders_size;
-    /** Environment variable with the address of the process with rank 0. Used only with DP_MASTER_ADDRESS_VARIABLE. */
-    const char *master_address_variable;
-    /** Length of master_address_variable in bytes. */
-    size_t master_address_variable_size;
-    /** How processes find the address of the process with rank 0, DP_MASTER_ADDRESS_*. 0: they cannot find it. */
-    uint32_t master_address;
     /** 1: a program may reuse the memory of its inputs for its outputs. 0: it may not. */
     uint32_t donation;
     /** 1: frameworks may keep compiled programs on disk for other processes. 0: they may not. */

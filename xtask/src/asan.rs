@@ -18,7 +18,7 @@ use crate::{Error, package, sh};
 /// Accepted leaks, in the format of the leak sanitizer's suppressions.
 const SUPPRESSED: &str = "\
 # Descriptions live as long as the process; two threads that make the same one keep the first.
-leak:plugin_manifest::describe::descriptor::exported
+leak:plugin_manifest::c_view::descriptor::exported
 # Libraries of plugins stay mapped.
 leak:pjrt::library::get_pjrt_api
 # A plugin that rejected a callback may have kept it.

@@ -21,9 +21,9 @@ const HEADERS: &[Header] = &[Header {
     path: "include/device_plugin.h",
     config: "crates/pjrt-c/cbindgen.toml",
     sources: &[
-        "crates/plugin-manifest/src/describe/capabilities/structs.rs",
-        "crates/plugin-manifest/src/describe/capabilities/constants.rs",
-        "crates/plugin-manifest/src/describe/descriptor/structs.rs",
+        "crates/plugin-manifest/src/c_view/capabilities/structs.rs",
+        "crates/plugin-manifest/src/c_view/capabilities/constants.rs",
+        "crates/plugin-manifest/src/c_view/descriptor/structs.rs",
         "crates/pjrt-c/src/lib.rs",
     ],
     preamble: "/*

@@ -39,7 +39,7 @@ const RUSTC: &str = "rustc 1.95.";
 /// that RELEASING.md exempts from the version policy, for the members of the trait `AsRaw`, and for the C library,
 /// whose functions take C structs.
 const RAW: &[&str] =
-    &["pjrt::raw::", "device_plugin::raw::", "plugin_manifest::describe::", "pjrt_c::", "::as_raw(&self)", "::Raw = "];
+    &["pjrt::raw::", "device_plugin::raw::", "plugin_manifest::c_view::", "pjrt_c::", "::as_raw(&self)", "::Raw = "];
 
 /// The library whose whole API may contain types of `pjrt-sys`, because it processes C structs.
 const ABOUT_STRUCTS: &str = "pjrt_layers";

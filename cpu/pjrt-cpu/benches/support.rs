@@ -10,8 +10,8 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use device_plugin::support::{AttributeRule, Checker, Depth, OperationRule, Support, SupportTable};
-use device_plugin::{DevicePlugin, Program};
+use device_plugin::support::{AttributeRule, Checker, OperationRule};
+use device_plugin::{Depth, DevicePlugin, Program, Support, SupportTable};
 use pjrt_cpu::Cpu;
 use stablehlo::ir::{Module, Region};
 

@@ -7,8 +7,8 @@
 
 use std::process::ExitCode;
 
-use device_plugin::ProcessPlan;
-use device_plugin::process::{Detection, DeviceShare, Environment, Explicit, ThisHost, builtin_plans};
+use device_plugin::process::{Detection, DeviceShare, Explicit, ThisHost, builtin_plans};
+use device_plugin::{Environment, ProcessPlan};
 
 fn main() -> ExitCode {
     match run() {

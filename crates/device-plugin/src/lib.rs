@@ -124,8 +124,8 @@ pub use plugin_macros::device_plugin;
 pub use plugin_manifest::{
     Autocast, Capabilities, Depth, Descriptor, EnvPlan, Environment, Error, Fault, Faults, Hooks, Library, Manifest,
     OptionSchema, OptionSpec, OptionType, Ownership, ProcessPlan, ProcessTopology, Program, Registered, Result,
-    StablehloVersions, Support, SupportTable, builtin, capabilities, describe, header, manifest, options, process,
-    registered, support, variants,
+    StablehloVersions, Support, SupportTable, builtin, c_view, capabilities, header, manifest, process, registered,
+    support, value_from_json, value_to_json, variants,
 };
 use plugin_manifest::{artifact, contain};
 pub use program::{Compiled, ExecutableInfo};
@@ -162,7 +162,7 @@ pub mod __private {
     pub use plugin_macros::export;
     pub use plugin_manifest::inventory;
 
-    pub use crate::describe::descriptor::dp_descriptor;
+    pub use crate::c_view::descriptor::dp_descriptor;
     pub use crate::descriptor::descriptor;
     pub use crate::features::{Implemented, NotImplemented, Probe, check};
     use crate::{Backend, DevicePlugin, Registered, StaticApi};

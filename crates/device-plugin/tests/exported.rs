@@ -10,7 +10,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use device_plugin::describe::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
+use device_plugin::c_view::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
 use device_plugin::{Descriptor, Library, Manifest, header};
 use object::{Object, ObjectSymbol};
 use pjrt_sys::{AbiStruct, PJRT_Api, PJRT_Client_Create_Args, PJRT_Client_Destroy_Args, PJRT_Client_PlatformName_Args};

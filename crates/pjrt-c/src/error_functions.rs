@@ -1,6 +1,6 @@
 //! Functions that read and free `dp_error`.
 
-use plugin_manifest::describe::capabilities::dp_string;
+use plugin_manifest::c_view::capabilities::dp_string;
 
 use crate::error::{DP_OK, dp_code, dp_error};
 use crate::guard;

@@ -12,10 +12,10 @@ use std::ptr::NonNull;
 
 use pjrt::ErrorCode;
 use pjrt_sys::PJRT_Api;
-use plugin_manifest::describe::descriptor::{dp_descriptor, dp_topology};
+use plugin_manifest::c_view::descriptor::{dp_descriptor, dp_topology};
 use plugin_manifest::{Descriptor, ProcessTopology, StaticApi};
 
-use plugin_manifest::describe::capabilities::dp_string;
+use plugin_manifest::c_view::capabilities::dp_string;
 
 use crate::error::{dp_code, dp_error};
 use crate::failure::{Failure, Outcome};

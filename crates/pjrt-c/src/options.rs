@@ -9,7 +9,7 @@ use crate::error::{dp_code, dp_error};
 use crate::failure::{Failure, Outcome};
 use crate::guard;
 use crate::sized::StructSize;
-use plugin_manifest::describe::capabilities::dp_string;
+use plugin_manifest::c_view::capabilities::dp_string;
 
 use crate::text::{NO_TEXT, Text};
 

@@ -2,7 +2,7 @@
 
 use pjrt::ErrorCode;
 use plugin_manifest::EnvPlan;
-use plugin_manifest::describe::capabilities::dp_string;
+use plugin_manifest::c_view::capabilities::dp_string;
 use plugin_manifest::process::{Before, EnvStep, SetMode};
 
 use plugin_registry::{PluginEntry, Status};

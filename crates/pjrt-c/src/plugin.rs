@@ -6,8 +6,8 @@ use std::sync::OnceLock;
 
 use pjrt::ErrorCode;
 use pjrt_sys::PJRT_Api;
-use plugin_manifest::describe::capabilities::{CCapabilities, dp_capabilities, dp_string};
-use plugin_manifest::describe::descriptor::dp_topology;
+use plugin_manifest::c_view::capabilities::{CCapabilities, dp_capabilities, dp_string};
+use plugin_manifest::c_view::descriptor::dp_topology;
 use plugin_manifest::{EnvPlan, Environment, Ownership, ProcessTopology};
 
 use plugin_registry::{

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::time::Duration;
 
 use pjrt_sys::PJRT_Api;
-use plugin_manifest::describe::descriptor::dp_descriptor;
+use plugin_manifest::c_view::descriptor::dp_descriptor;
 use plugin_manifest::{Descriptor, Library, Manifest};
 
 use plugin_registry::{PluginEntry, PluginId, PluginRegistry, Policy};

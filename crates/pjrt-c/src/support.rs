@@ -2,10 +2,9 @@
 
 use std::ffi::{c_char, c_void};
 
-use plugin_manifest::describe::capabilities::dp_string;
-use plugin_manifest::describe::descriptor::depth_from_raw;
-use plugin_manifest::support::Support;
-use plugin_manifest::{Bytes, Program};
+use plugin_manifest::c_view::capabilities::dp_string;
+use plugin_manifest::c_view::descriptor::depth_from_raw;
+use plugin_manifest::{Bytes, Program, Support};
 
 use crate::error::{dp_code, dp_error};
 use crate::guard;

@@ -2,7 +2,7 @@
 
 use std::ptr::null;
 
-use plugin_manifest::describe::capabilities::dp_string;
+use plugin_manifest::c_view::capabilities::dp_string;
 
 /// A string with null `data`, which means that there is no string.
 pub(crate) const NO_TEXT: dp_string = dp_string { data: null(), size: 0 };

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use plugin_manifest::describe::descriptor::{CTopology, dp_topology};
+use plugin_manifest::c_view::descriptor::{CTopology, dp_topology};
 use plugin_manifest::{Environment, ProcessTopology};
 
 use crate::error::{dp_code, dp_error};

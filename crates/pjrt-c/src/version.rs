@@ -1,6 +1,6 @@
 //! Version of this library.
 
-use plugin_manifest::describe::capabilities::dp_string;
+use plugin_manifest::c_view::capabilities::dp_string;
 
 /// Version of the binary interface of this header. A library with a larger version also supports the interfaces with
 /// smaller versions.

@@ -52,7 +52,7 @@ fn cpp_header_compiles() {
 #[test]
 fn descriptor_function_name() {
     let header = std::fs::read_to_string(include().join("device_plugin.h")).unwrap();
-    let name = plugin_manifest::describe::descriptor::DP_GET_DESCRIPTOR;
+    let name = plugin_manifest::c_view::descriptor::DP_GET_DESCRIPTOR;
     assert!(header.contains(&format!("#define DP_GET_DESCRIPTOR \"{name}\"\n")), "cbindgen.toml has another name");
 }
 

@@ -6,7 +6,7 @@ use crate::c_function::is_identifier;
 use crate::{Fault, Faults, Manifest};
 
 const GET_PJRT_API: &str = "GetPjrtApi";
-const GET_DESCRIPTOR: &str = crate::describe::descriptor::DP_GET_DESCRIPTOR;
+const GET_DESCRIPTOR: &str = crate::c_view::descriptor::DP_GET_DESCRIPTOR;
 
 /// Maximum width of a comment's line, in characters.
 const WIDTH: usize = 100;

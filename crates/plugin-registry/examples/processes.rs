@@ -6,10 +6,8 @@
 
 use std::sync::Arc;
 
-use device_plugin::OptionType;
-use device_plugin::process::{
-    Before, CoordinatorNeed, Detection, Environment, OptionRule, ProcessPlan, ThisHost, When,
-};
+use device_plugin::process::{Before, CoordinatorNeed, Detection, OptionRule, ThisHost, When};
+use device_plugin::{Environment, OptionType, ProcessPlan};
 use pjrt::{ClientOptions, KeyValueStore};
 use plugin_registry::key_value::{Etcd, Prefixed, Redis};
 

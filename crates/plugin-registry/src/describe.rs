@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::path::Path;
 
 use pjrt::Plugin;
-use plugin_manifest::describe::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
+use plugin_manifest::c_view::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
 use plugin_manifest::{Descriptor, Faults};
 
 use crate::Error;

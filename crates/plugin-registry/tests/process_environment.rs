@@ -2,8 +2,8 @@
 //! thread uses the environment.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
-use device_plugin::process::{EnvRule, Position, ProcessPlan, ProcessTopology};
-use device_plugin::{DevicePlugin, NoBackend};
+use device_plugin::process::{EnvRule, Position};
+use device_plugin::{DevicePlugin, NoBackend, ProcessPlan, ProcessTopology};
 use plugin_registry::{Error, PluginLoadOptions, PluginRegistry, ProcessEnvironment};
 
 struct Ranked;

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use device_plugin::process::{CoordinatorNeed, Environment, OptionRule, ProcessPlan, ProcessTopology, When};
-use device_plugin::{OptionType, Value};
+use device_plugin::process::{CoordinatorNeed, OptionRule, When};
+use device_plugin::{Environment, OptionType, ProcessPlan, ProcessTopology, Value};
 use device_plugin_testing::{Server, ServerKind};
 use pjrt::{ClientOptions, ErrorCode, KeyValueStore, Plugin};
 use plugin_registry::key_value::{Etcd, InProcess, Prefixed, Redis};

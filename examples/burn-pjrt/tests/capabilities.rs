@@ -84,7 +84,7 @@ fn panic_of(function: impl FnOnce() + Send + 'static) -> String {
 #[test]
 fn dense_gather_replaces_gathers() {
     let (expected, sparse) = run(&described("sparse", plain()));
-    let capabilities = plain().into_builder().dense_gather_factor(1).build();
+    let capabilities = Capabilities { dense_gather_factor: NonZeroU32::new(1), ..plain() };
     let (found, dense) = run(&described("dense", capabilities));
     assert_close(&found, &expected, 1e-6);
     let (sparse, dense) = (ops(&sparse), ops(&dense));
@@ -92,7 +92,7 @@ fn dense_gather_replaces_gathers() {
     assert_eq!(dense["dot_general"], sparse["dot_general"] + 1);
     assert_eq!(sparse.get("scatter"), dense.get("scatter"));
     // The device gathers sparsely along dimensions that exceed ten times the dense gather factor.
-    let device = described("large", plain().into_builder().dense_gather_factor(1).build());
+    let device = described("large", Capabilities { dense_gather_factor: NonZeroU32::new(1), ..plain() });
     let x = Tensor::<Pjrt, 1, Int>::arange(0..11, &device).float();
     let _ = x.select(0, Tensor::from_data([10, 0], &device)).into_data();
     assert_eq!(ops(&device.last_program()).get("gather"), Some(&1));
@@ -101,7 +101,7 @@ fn dense_gather_replaces_gathers() {
 #[test]
 fn dense_scatter_replaces_scatters() {
     let (expected, sparse) = run(&described("sparse", plain()));
-    let capabilities = plain().into_builder().dense_scatter_factor(100).build();
+    let capabilities = Capabilities { dense_scatter_factor: NonZeroU32::new(100), ..plain() };
     let (found, dense) = run(&described("dense", capabilities));
     assert_close(&found, &expected, 1e-6);
     let (sparse, dense) = (ops(&sparse), ops(&dense));
@@ -114,7 +114,7 @@ fn dense_scatter_replaces_scatters() {
 fn random_bits_use_the_declared_generator() {
     let (_, default) = run(&described("default", plain()));
     for (generator, word) in [(RngBitGenerator::Philox, "PHILOX"), (RngBitGenerator::ThreeFry, "THREE_FRY")] {
-        let capabilities = plain().into_builder().rng_bit_generator(generator).build();
+        let capabilities = Capabilities { rng_bit_generator: generator, ..plain() };
         let (_, chosen) = run(&described("chosen", capabilities));
         assert_eq!(default.matches("DEFAULT").count() - chosen.matches("DEFAULT").count(), 1, "{default}");
         assert_eq!(chosen.matches(word).count(), 1, "{chosen}");
@@ -126,7 +126,7 @@ fn random_bits_use_the_declared_generator() {
 #[test]
 fn last_uses_are_donated_if_memory_is_reusable() {
     let (expected, kept) = run(&described("kept", plain()));
-    let device = described("donated", plain().into_builder().donation(true).build());
+    let device = described("donated", Capabilities { donation: true, ..plain() });
     let (found, donated) = run(&device);
     assert_eq!(found, expected);
     assert!(!kept.contains("aliasing_output"), "{kept}");
@@ -139,7 +139,7 @@ fn last_uses_are_donated_if_memory_is_reusable() {
 fn long_dimensions_are_stored_last_if_tiles_need_it() {
     let (expected, rows) = run(&described("rows", plain()));
     let tile = [8, 128].map(|extent| NonZeroU32::new(extent).expect("an extent"));
-    let capabilities = plain().into_builder().layout(LayoutPolicy::tiled(tile, 1.5)).build();
+    let capabilities = Capabilities { layout: LayoutPolicy::tiled(tile, 1.5), ..plain() };
     let (found, tiled) = run(&described("tiled", capabilities));
     assert_eq!(found, expected);
     assert!(!rows.contains("layout_mode"), "{rows}");
@@ -152,7 +152,7 @@ fn long_dimensions_are_stored_last_if_tiles_need_it() {
 
 #[test]
 fn autocast_shortens_products_on_request() {
-    let capabilities = plain().into_builder().autocast(Autocast::xla([ElementType::Bf16])).build();
+    let capabilities = Capabilities { autocast: Some(Autocast::xla([ElementType::Bf16])), ..plain() };
     let (expected, exact) = run(&described("exact", capabilities.clone()));
     let on = Settings::default().autocast(true);
     let (found, short) = run(&with_settings("short", capabilities, on));
@@ -173,7 +173,7 @@ fn autocast_shortens_products_on_request() {
 #[test]
 fn types_are_replaced_as_declared() {
     let capabilities =
-        plain().into_builder().remapped_dtype(ElementType::F64, ElementType::F32).int64(Int64Policy::Remapped).build();
+        Capabilities { int64: Int64Policy::Remapped, remapped_dtypes: BTreeMap::from([(ElementType::F64, ElementType::F32)]), ..plain() };
     let run = |device: &PjrtDevice| {
         let x = Tensor::<Pjrt, 1>::from_data([1.5, -2.0, 0.25], device).cast(DType::F64);
         let n = Tensor::<Pjrt, 1, Int>::from_data([3, 4, -5], device).cast(DType::I64);
@@ -191,7 +191,7 @@ fn types_are_replaced_as_declared() {
 fn missing_types_are_errors() {
     use burn_tensor::backend::Backend;
     let types = [ElementType::F32, ElementType::S32, ElementType::Pred];
-    let device = described("short", plain().into_builder().supported_dtypes(types).build());
+    let device = described("short", Capabilities { supported_dtypes: Some(BTreeSet::from(types)), ..plain() });
     assert!(Pjrt::dtype_usage(&device, DType::F64).is_empty());
     assert!(!Pjrt::dtype_usage(&device, DType::F32).is_empty());
     let message = panic_of(move || drop(Tensor::<Pjrt, 1>::from_floats([1.0], &device).cast(DType::F64)));

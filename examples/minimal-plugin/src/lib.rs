@@ -25,7 +25,7 @@ impl DevicePlugin for Plugin {
 
     /// Capabilities of the device. This device reads programs in StableHLO.
     fn capabilities() -> Capabilities {
-        Capabilities::builder().program_formats(ProgramFormats::preferring(ProgramFormat::Mlir)).build()
+        Capabilities { program_formats: ProgramFormats::preferring(ProgramFormat::Mlir), ..Capabilities::default() }
     }
 
     /// StableHLO versions that the plugin reads. Frameworks send programs in one of them.

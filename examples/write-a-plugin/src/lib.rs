@@ -7,6 +7,7 @@ mod memory;
 mod program;
 mod queue;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use device_plugin::capabilities::{MemoryKinds, ProgramFormat, ProgramFormats};
@@ -31,12 +32,13 @@ impl DevicePlugin for Plugin {
 
     // ANCHOR: capabilities
     fn capabilities() -> Capabilities {
-        Capabilities::builder()
-            .program_formats(ProgramFormats::preferring(ProgramFormat::Mlir))
-            .supported_dtypes([ElementType::F32])
-            .donation(true)
-            .memory_kinds(MemoryKinds::new([DEVICE, PINNED]))
-            .build()
+        Capabilities {
+            program_formats: ProgramFormats::preferring(ProgramFormat::Mlir),
+            supported_dtypes: Some(BTreeSet::from([ElementType::F32])),
+            donation: true,
+            memory_kinds: MemoryKinds::new([DEVICE, PINNED]),
+            ..Capabilities::default()
+        }
     }
     // ANCHOR_END: capabilities
 

@@ -7,9 +7,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use device_plugin::support::{OperationRule, SupportTable};
+use device_plugin::support::OperationRule;
 use device_plugin::{
-    Backend, ClientOptions, DevicePlugin, Error, HostArray, Manifest, Placement, Result, device_plugin,
+    Backend, ClientOptions, DevicePlugin, Error, HostArray, Manifest, Placement, Result, SupportTable, device_plugin,
 };
 
 /// The plugin type, which `#[device_plugin]` exports.

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use device_plugin::process::{Address, Detected, Detection, DeviceShare, Environment, Explicit, ThisHost};
+use device_plugin::Environment;
+use device_plugin::process::{Address, Detected, Detection, DeviceShare, Explicit, ThisHost};
 use serde_json::json;
 
 use crate::Report;

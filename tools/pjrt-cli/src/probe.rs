@@ -7,8 +7,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use device_plugin::Manifest;
-use device_plugin::support::{Reason, Support};
+use device_plugin::support::Reason;
+use device_plugin::{Manifest, Support};
 use pjrt::extensions::ExtensionInfo;
 use pjrt::{ClientOptions, CompileOptions, ErrorCode, ErrorKind, Function, TopologyDescription};
 use plugin_registry::discovery::check_trusted;

@@ -1,7 +1,7 @@
 //! `pjrt supports`: reports whether a plugin supports a program.
 
-use device_plugin::Manifest;
-use device_plugin::support::{Depth, Reason, Support};
+use device_plugin::support::Reason;
+use device_plugin::{Depth, Manifest, Support};
 use plugin_registry::PluginEntry;
 use serde_json::json;
 

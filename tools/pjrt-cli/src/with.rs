@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use device_plugin::process::{Detection, Environment};
+use device_plugin::Environment;
+use device_plugin::process::Detection;
 use pjrt_layers::record::Selection;
 use plugin_registry::{PluginEntry, PluginRegistry, Policy};
 

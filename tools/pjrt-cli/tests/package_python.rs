@@ -8,10 +8,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use device_plugin::process::{
-    ChipProbe, CoordinatorNeed, DeviceShare, EnvRule, Environment, Host, HostIndex, OptionRule, Position, ProcessPlan,
-    ProcessTopology, When, builtin_plans,
+    ChipProbe, CoordinatorNeed, DeviceShare, EnvRule, Host, HostIndex, OptionRule, Position, When, builtin_plans,
 };
-use device_plugin::{Manifest, NamedValue, OptionSchema, OptionSpec, OptionType, options};
+use device_plugin::{
+    Environment, Manifest, NamedValue, OptionSchema, OptionSpec, OptionType, ProcessPlan, ProcessTopology,
+    value_from_json, value_to_json,
+};
 use serde_json::{Value, json};
 use wheel_support::{Folder, PLUGIN};
 
@@ -238,7 +240,7 @@ fn plans_are_carried_out_as_in_rust() {
                         let options: Value = resolved
                             .create_options()
                             .into_iter()
-                            .map(|NamedValue { name, value }| (name, options::value_to_json(&value)))
+                            .map(|NamedValue { name, value }| (name, value_to_json(&value)))
                             .collect();
                         let after: Value = after.iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
                         json!({
@@ -320,11 +322,11 @@ fn options_are_converted_as_in_rust() {
             cases.push(json!({ "schema": schema, "given": given }));
             let values = given.as_object().unwrap().iter();
             let values: Vec<NamedValue> =
-                values.map(|(name, json)| NamedValue::new(name, options::value_from_json(json).unwrap())).collect();
+                values.map(|(name, json)| NamedValue::new(name, value_from_json(json).unwrap())).collect();
             expected.push(match schema.resolve(&values) {
                 Err(_) => json!("error"),
                 Ok(resolved) => {
-                    resolved.iter().map(|given| (given.name.clone(), options::value_to_json(&given.value))).collect()
+                    resolved.iter().map(|given| (given.name.clone(), value_to_json(&given.value))).collect()
                 }
             });
         }
@@ -370,7 +372,7 @@ shutdown.register()
 
 #[test]
 fn python_reads_the_descriptor_of_a_library() {
-    use device_plugin::describe::descriptor::{DP_DESCRIPTOR_VERSION, dp_descriptor};
+    use device_plugin::c_view::descriptor::{DP_DESCRIPTOR_VERSION, dp_descriptor};
     let folder = Folder::new("descriptor");
     let library = folder.library("libexample.so", PLUGIN);
     let wheel = folder.package(&["--library", library.to_str().unwrap(), "--name", "example", "--version", "1"]);

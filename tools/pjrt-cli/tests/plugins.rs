@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use device_plugin::process::{EnvRule, ProcessPlan};
-use device_plugin::{Capabilities, Manifest, OptionSchema, OptionSpec, OptionType, Ownership};
+use device_plugin::process::EnvRule;
+use device_plugin::{Capabilities, Manifest, OptionSchema, OptionSpec, OptionType, Ownership, ProcessPlan};
 use serde_json::Value;
 
 /// Runs the command with only the plugins whose manifests are in a folder.

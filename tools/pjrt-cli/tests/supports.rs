@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use device_plugin::Manifest;
-use device_plugin::support::{AttributeRule, OperationRule, SupportTable};
+use device_plugin::support::{AttributeRule, OperationRule};
+use device_plugin::{Manifest, SupportTable};
 use serde_json::Value;
 
 const PROGRAM: &str = "func.func @main(%x: tensor<2x2xf64>) -> tensor<2x2xf64> {

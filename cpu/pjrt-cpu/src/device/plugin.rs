@@ -1,5 +1,7 @@
 //! The plugin's name, capabilities and manifest.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use device_plugin::capabilities::{
     DlpackDevice, DynamicShapes, HostCallbacks, MemoryKinds, MemoryStatsReport, ProgramFormat, ProgramFormats,
     StablehloRange,
@@ -32,27 +34,28 @@ impl DevicePlugin for Cpu {
     type Backend = CpuBackend;
 
     fn capabilities() -> Capabilities {
-        let builder = Capabilities::builder()
-            .program_formats(
-                ProgramFormats::preferring(ProgramFormat::Mlir).or(ProgramFormat::Hlo).or(ProgramFormat::HloWithConfig),
-            )
-            .donation(true)
-            .dynamic_shapes(DynamicShapes::Bounded)
-            .persistent_cache(true)
-            .host_callbacks(Some(HostCallbacks::default()))
+        Capabilities {
+            program_formats: ProgramFormats::preferring(ProgramFormat::Mlir)
+                .or(ProgramFormat::Hlo)
+                .or(ProgramFormat::HloWithConfig),
+            donation: true,
+            dynamic_shapes: DynamicShapes::Bounded,
+            persistent_cache: true,
+            host_callbacks: Some(HostCallbacks::default()),
+            memory_kinds: MemoryKinds::new(KINDS).host_offload(),
+            memory_stats: MemoryStatsReport::WithLimit,
+            dlpack_device: Some(DlpackDevice::Cpu),
+            dlpack_host_device: Some(DlpackDevice::Cpu),
+            zero_copy_import: BTreeSet::from([DlpackDevice::Cpu]),
+            zero_copy_export: BTreeSet::from([DlpackDevice::Cpu]),
+            // The tests check that these constants form a valid range.
+            stablehlo: StablehloRange::try_from(STABLEHLO).ok(),
             // Programs can call functions that a framework registers by name.
-            .feature("custom_calls.ffi", true)
-            .feature("custom_calls.lapack", LAPACK)
-            .memory_kinds(MemoryKinds::new(KINDS).host_offload())
-            .memory_stats(MemoryStatsReport::WithLimit)
-            .dlpack_device(DlpackDevice::Cpu)
-            .dlpack_host_device(DlpackDevice::Cpu)
-            .zero_copy_import([DlpackDevice::Cpu])
-            .zero_copy_export([DlpackDevice::Cpu]);
-        // The tests check that these constants form a valid range, so the error case does not occur.
-        match StablehloRange::try_from(STABLEHLO) {
-            Ok(range) => builder.stablehlo(range).build(),
-            Err(_) => builder.build(),
+            features: BTreeMap::from([
+                ("custom_calls.ffi".to_owned(), true.into()),
+                ("custom_calls.lapack".to_owned(), LAPACK.into()),
+            ]),
+            ..Capabilities::default()
         }
     }
 

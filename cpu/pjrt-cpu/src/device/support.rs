@@ -3,8 +3,8 @@
 //! Compiling takes less than a millisecond, so a check of any depth compiles the program. A table of ops would be less
 //! reliable.
 
-use device_plugin::support::{Reason, Support};
-use device_plugin::{CompileOptions, Program};
+use device_plugin::support::Reason;
+use device_plugin::{CompileOptions, Program, Support};
 use stablehlo::ir::Module;
 
 use super::backend::CpuBackend;

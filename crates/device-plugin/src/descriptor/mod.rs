@@ -10,9 +10,9 @@ use std::any::TypeId;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::c_view::descriptor::{CDescriptor, ExportedPlugin, dp_descriptor};
 use crate::capabilities::StablehloRange;
 use crate::contain::contain;
-use crate::describe::descriptor::{CDescriptor, ExportedPlugin, dp_descriptor};
 use crate::per_type::PerType;
 use crate::{
     Backend, Depth, Descriptor, DevicePlugin, EnvPlan, Environment, Fault, Faults, Hooks, Library, Manifest,

@@ -7,15 +7,16 @@
     reason = "tests of unsafe code, which read what C reads"
 )]
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use recorded_messages::assert_message;
 
-use crate::describe::capabilities::dp_string;
-use crate::describe::descriptor::{DP_LIBRARY_COMPUTED, dp_descriptor};
+use crate::OptionType;
+use crate::c_view::capabilities::dp_string;
+use crate::c_view::descriptor::{DP_LIBRARY_COMPUTED, dp_descriptor};
 use crate::descriptor::c_descriptor;
-use crate::options::OptionType;
 use crate::process::{Before, Position, SetMode};
 use crate::{
     Capabilities, Descriptor, DevicePlugin, EnvPlan, Environment, Error, ErrorCode, Library, NamedValue, NoBackend,
@@ -49,7 +50,7 @@ impl DevicePlugin for Full {
         Library::computed(|| Ok(PathBuf::from("/opt/full/lib.so")))
     }
     fn capabilities() -> Capabilities {
-        Capabilities::builder().dense_gather_factor(8192).build()
+        Capabilities { dense_gather_factor: NonZeroU32::new(8192), ..Capabilities::default() }
     }
     fn options() -> OptionSchema {
         OptionSchema::only([OptionSpec::new("cores", OptionType::Int64, "how many").with_default(4i64)])

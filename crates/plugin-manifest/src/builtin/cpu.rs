@@ -1,5 +1,7 @@
 //! Manifest of XLA's CPU plugin.
 
+use std::collections::BTreeSet;
+
 use super::lists::{linux, owned};
 use crate::capabilities::{Capabilities, DlpackDevice, DotAlgorithm, HostCallbacks};
 use crate::{Manifest, OptionSchema, OptionSpec, OptionType};
@@ -16,14 +18,14 @@ pub fn cpu() -> Manifest {
     cpu.priority = 0;
     let count = OptionSpec::new("cpu_device_count", OptionType::Int64, "number of devices to make of it; by default 4");
     cpu.create_options = OptionSchema::only([count]);
-    cpu.capabilities = Capabilities::builder()
-        .donation(true)
-        .persistent_cache(true)
-        .host_callbacks(HostCallbacks::default())
-        .dlpack_device(DlpackDevice::Cpu)
-        .zero_copy_import([DlpackDevice::Cpu])
-        .zero_copy_export([DlpackDevice::Cpu])
-        .dot_algorithms([
+    cpu.capabilities = Capabilities {
+        donation: true,
+        persistent_cache: true,
+        host_callbacks: Some(HostCallbacks::default()),
+        dlpack_device: Some(DlpackDevice::Cpu),
+        zero_copy_import: BTreeSet::from([DlpackDevice::Cpu]),
+        zero_copy_export: BTreeSet::from([DlpackDevice::Cpu]),
+        dot_algorithms: Some(BTreeSet::from([
             DotAlgorithm::Default,
             DotAlgorithm::F16F16F16,
             DotAlgorithm::F32F32F32,
@@ -31,15 +33,14 @@ pub fn cpu() -> Manifest {
             DotAlgorithm::Bf16Bf16F32,
             DotAlgorithm::Bf16Bf16F32X3,
             DotAlgorithm::Bf16Bf16F32X6,
-        ])
-        .build();
+        ])),
+        ..Capabilities::default()
+    };
     cpu
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::NamedValue;
 

@@ -1,10 +1,11 @@
 //! Manifest of NVIDIA GPUs, through XLA's CUDA plugin.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::gpu;
 use super::lists::{linux, owned, pci};
 use crate::capabilities::{
-    Autocast, AutocastDispatchKey, Capabilities, DlpackDevice, EagerFallback, HostCallbacks, MemoryKinds,
-    MemoryStatsReport, RngBitGenerator,
+    Autocast, Capabilities, DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport, RngBitGenerator,
 };
 use crate::manifest::Hardware;
 use crate::process::builtin_plans;
@@ -32,29 +33,31 @@ pub fn cuda() -> Manifest {
 }
 
 fn capabilities() -> Capabilities {
-    Capabilities::builder()
-        .rng_bit_generator(RngBitGenerator::ThreeFry)
-        .autocast(Autocast::cuda([ElementType::F16, ElementType::Bf16]))
-        .autocast_dispatch_key(AutocastDispatchKey::AutocastCuda)
-        .eager_fallback(EagerFallback::Cuda)
-        .donation(true)
-        .persistent_cache(true)
-        .cache_key_strip_device_assignment(true)
-        .host_callbacks(HostCallbacks::default())
-        .dlpack_device(DlpackDevice::Cuda)
-        .dlpack_host_device(DlpackDevice::CudaHost)
-        .zero_copy_import([DlpackDevice::Cuda])
-        .zero_copy_export([DlpackDevice::Cuda])
-        .memory_kinds(MemoryKinds::new(["device", "pinned_host"]).host_offload())
-        .memory_stats(MemoryStatsReport::WithLimit)
-        .build()
+    Capabilities {
+        rng_bit_generator: RngBitGenerator::ThreeFry,
+        autocast: Some(Autocast::cuda([ElementType::F16, ElementType::Bf16])),
+        donation: true,
+        persistent_cache: true,
+        cache_key_strip_device_assignment: true,
+        host_callbacks: Some(HostCallbacks::default()),
+        dlpack_device: Some(DlpackDevice::Cuda),
+        dlpack_host_device: Some(DlpackDevice::CudaHost),
+        zero_copy_import: BTreeSet::from([DlpackDevice::Cuda]),
+        zero_copy_export: BTreeSet::from([DlpackDevice::Cuda]),
+        memory_kinds: MemoryKinds::new(["device", "pinned_host"]).host_offload(),
+        memory_stats: MemoryStatsReport::WithLimit,
+        features: BTreeMap::from([
+            ("autocast_dispatch_key".to_owned(), "autocast_cuda".into()),
+            ("eager_fallback".to_owned(), "cuda".into()),
+        ]),
+        ..Capabilities::default()
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
+    use crate::Value;
     use crate::process::CoordinatorNeed;
 
     #[test]
@@ -65,13 +68,13 @@ mod tests {
         // PyTorch/XLA 2.8.1 amp/autocast_mode.py:28-68: f16 unless the caller specifies bf16.
         assert_eq!(capabilities.autocast, Some(Autocast::cuda([ElementType::F16, ElementType::Bf16])));
         // PyTorch/XLA 2.8.1 csrc/tensor_impl.cpp:74-83.
-        assert_eq!(capabilities.autocast_dispatch_key, AutocastDispatchKey::AutocastCuda);
+        assert_eq!(capabilities.features["autocast_dispatch_key"], Value::from("autocast_cuda"));
         // PyTorch/XLA 2.8.1 csrc/aten_fallback.cpp:68-100.
-        assert_eq!(capabilities.eager_fallback, EagerFallback::Cuda);
+        assert_eq!(capabilities.features["eager_fallback"], Value::from("cuda"));
         // PyTorch/XLA 2.8.1 csrc/data_ops.cpp:31-49 and csrc/xla_lower_util.cpp:75-87: no rule for CUDA.
         assert_eq!((capabilities.dense_gather_factor, capabilities.dense_scatter_factor), (None, None));
         // PyTorch/XLA csrc/aten_xla_type.cpp:3997-4007 and 4052-4063: the gradients of upsampling run on the host.
-        assert!(!capabilities.upsample_nearest_backward && !capabilities.upsample_bilinear_backward);
+        assert!(!capabilities.features.keys().any(|name| name.starts_with("upsample")));
     }
 
     #[test]

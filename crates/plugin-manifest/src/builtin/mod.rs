@@ -11,7 +11,6 @@
 //!
 //! let tpu = builtin::find("TPU").unwrap();
 //! assert_eq!(tpu.capabilities.dense_gather_factor.unwrap().get(), 8192);
-//! assert_eq!(builtin::library_variables(&tpu.name), ["TPU_LIBRARY_PATH", "PTXLA_TPU_LIBRARY_PATH"]);
 //! ```
 
 mod cpu;
@@ -42,17 +41,6 @@ pub fn all() -> Vec<Manifest> {
 /// Returns the first manifest with this name, alias or platform name. Letter case is ignored.
 pub fn find(name: &str) -> Option<Manifest> {
     all().into_iter().find(|manifest| manifest.answers_to(name))
-}
-
-/// Returns the environment variables that can hold the path of the library of the plugin `name`. If several are set,
-/// the first in the list takes precedence. Returns an empty list if the plugin has no such variable.
-pub fn library_variables(name: &str) -> &'static [&'static str] {
-    match name {
-        "tpu" => &["TPU_LIBRARY_PATH", "PTXLA_TPU_LIBRARY_PATH"],
-        "oneapi" => &["XPU_LIBRARY_PATH"],
-        "neuron" => &["NEURON_LIBRARY_PATH"],
-        _ => &[],
-    }
 }
 
 #[cfg(test)]
@@ -107,12 +95,5 @@ mod tests {
         let expected =
             [("tpu", 300), ("cuda", 500), ("rocm", 500), ("oneapi", 500), ("neuron", 400), ("tt", 400), ("cpu", 0)];
         assert_eq!(priorities, expected.map(|(name, priority)| (name.to_owned(), priority)));
-    }
-
-    #[test]
-    fn library_variables_match_frameworks() {
-        // PyTorch/XLA pjrt_registry.cpp:137-163, and __init__.py:145-172 for PTXLA_TPU_LIBRARY_PATH.
-        let variables: Vec<usize> = all().iter().map(|known| library_variables(&known.name).len()).collect();
-        assert_eq!(variables, [2, 0, 0, 1, 1, 0, 0]);
     }
 }

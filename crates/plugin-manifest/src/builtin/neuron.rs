@@ -1,7 +1,10 @@
 //! Manifest of AWS Inferentia and Trainium, through libneuronpjrt.
 
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+
 use super::lists::{linux, owned, pci};
-use crate::capabilities::{Autocast, Capabilities, MasterAddress, Spmd};
+use crate::capabilities::{Autocast, Capabilities, Spmd};
 use crate::manifest::Hardware;
 use crate::process::builtin_plans;
 use crate::{ElementType, Manifest, Ownership};
@@ -20,24 +23,30 @@ pub fn neuron() -> Manifest {
     neuron.process = builtin_plans::neuron();
     // Only one process at a time can use a NeuronCore.
     neuron.ownership = Ownership::PerProcess;
-    neuron.capabilities = Capabilities::builder()
-        .dense_gather_factor(8192)
-        .autocast(Autocast::xla([ElementType::Bf16]))
-        .remapped_dtype(ElementType::F64, ElementType::F32)
-        .remapped_dtype(ElementType::U16, ElementType::U32)
-        .remapped_dtype(ElementType::S16, ElementType::S32)
-        .resize_custom_call(true)
-        .upsample_nearest_backward(true)
-        .spmd(Spmd::Reinitialize)
-        .master_address(MasterAddress::Variable("MASTER_ADDR".to_owned()))
-        .donation(true)
-        .persistent_cache(true)
-        .build();
+    neuron.capabilities = Capabilities {
+        dense_gather_factor: NonZeroU32::new(8192),
+        autocast: Some(Autocast::xla([ElementType::Bf16])),
+        spmd: Spmd::Reinitialize,
+        donation: true,
+        persistent_cache: true,
+        remapped_dtypes: BTreeMap::from([
+            (ElementType::F64, ElementType::F32),
+            (ElementType::U16, ElementType::U32),
+            (ElementType::S16, ElementType::S32),
+        ]),
+        features: BTreeMap::from([
+            ("resize_custom_call".to_owned(), true.into()),
+            ("upsample_nearest_backward".to_owned(), true.into()),
+            ("master_address_variable".to_owned(), "MASTER_ADDR".into()),
+        ]),
+        ..Capabilities::default()
+    };
     neuron
 }
 
 #[cfg(test)]
 mod tests {
+    use crate::Value;
     use std::num::NonZeroU32;
 
     use super::*;
@@ -55,9 +64,10 @@ mod tests {
         use ElementType::{F32, F64, S16, S32, S64, U16, U32};
         assert_eq!([F64, U16, S16, S64].map(|ty| capabilities.stored_as(ty)), [F32, U32, S32, S64]);
         // PyTorch/XLA csrc/resize_ops.cpp:273-291.
-        assert!(capabilities.resize_custom_call);
+        assert_eq!(capabilities.features["resize_custom_call"], Value::Bool(true));
         // PyTorch/XLA csrc/aten_xla_type.cpp:4052-4063 (nearest) and 3997-4007 (bilinear).
-        assert!(capabilities.upsample_nearest_backward && !capabilities.upsample_bilinear_backward);
+        assert_eq!(capabilities.features["upsample_nearest_backward"], Value::Bool(true));
+        assert!(!capabilities.features.contains_key("upsample_bilinear_backward"));
     }
 
     #[test]
@@ -66,7 +76,7 @@ mod tests {
         // PyTorch/XLA runtime.py:221-228: torch_neuronx is initialized again.
         assert_eq!(neuron.capabilities.spmd, Spmd::Reinitialize);
         // PyTorch/XLA runtime.py:237-247 and _internal/neuron.py `get_master_worker_ip`.
-        assert_eq!(neuron.capabilities.master_address, MasterAddress::Variable("MASTER_ADDR".to_owned()));
+        assert_eq!(neuron.capabilities.features["master_address_variable"], Value::from("MASTER_ADDR"));
         // PyTorch/XLA _internal/neuron.py:16-112, which the process plan in process::builtin_plans reproduces.
         assert!(neuron.process.environment.iter().any(|rule| rule.variable == "NEURON_RT_ROOT_COMM_ID"));
         // PyTorch/XLA csrc/runtime/pjrt_registry.cpp:157-163.

@@ -20,11 +20,12 @@ pub fn oneapi() -> Manifest {
     oneapi.experimental = true;
     oneapi.hardware = Hardware { device_nodes: Vec::new(), pci: vec![pci("8086", &[], &["03"])] };
     oneapi.create_options = gpu::options("SYCL");
-    oneapi.capabilities = Capabilities::builder()
-        .persistent_cache(true)
-        .cache_key_strip_device_assignment(true)
-        .dlpack_device(DlpackDevice::OneApi)
-        .build();
+    oneapi.capabilities = Capabilities {
+        persistent_cache: true,
+        cache_key_strip_device_assignment: true,
+        dlpack_device: Some(DlpackDevice::OneApi),
+        ..Capabilities::default()
+    };
     oneapi
 }
 

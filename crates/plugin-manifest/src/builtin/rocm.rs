@@ -20,16 +20,17 @@ pub fn rocm() -> Manifest {
     rocm.hardware = Hardware { device_nodes: owned(&["/dev/kfd"]), pci: vec![pci("1002", &[], &["03", "12"])] };
     rocm.create_options = gpu::options("ROCM");
     rocm.process = builtin_plans::rocm();
-    rocm.capabilities = Capabilities::builder()
-        .donation(true)
-        .persistent_cache(true)
-        .cache_key_strip_device_assignment(true)
-        .host_callbacks(HostCallbacks::default())
-        .dlpack_device(DlpackDevice::Rocm)
-        .dlpack_host_device(DlpackDevice::RocmHost)
-        .memory_kinds(MemoryKinds::new(["device", "pinned_host"]).host_offload())
-        .memory_stats(MemoryStatsReport::WithLimit)
-        .build();
+    rocm.capabilities = Capabilities {
+        donation: true,
+        persistent_cache: true,
+        cache_key_strip_device_assignment: true,
+        host_callbacks: Some(HostCallbacks::default()),
+        dlpack_device: Some(DlpackDevice::Rocm),
+        dlpack_host_device: Some(DlpackDevice::RocmHost),
+        memory_kinds: MemoryKinds::new(["device", "pinned_host"]).host_offload(),
+        memory_stats: MemoryStatsReport::WithLimit,
+        ..Capabilities::default()
+    };
     rocm
 }
 

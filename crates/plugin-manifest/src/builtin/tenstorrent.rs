@@ -21,8 +21,11 @@ pub fn tenstorrent() -> Manifest {
     // A board hangs if a process ends without releasing it.
     tt.ownership = Ownership::PerProcess;
     tt.shutdown_symbol = Some("tt_pjrt_shutdown".to_owned());
-    tt.capabilities =
-        Capabilities::builder().donation(true).program_formats(ProgramFormats::preferring(ProgramFormat::Mlir)).build();
+    tt.capabilities = Capabilities {
+        donation: true,
+        program_formats: ProgramFormats::preferring(ProgramFormat::Mlir),
+        ..Capabilities::default()
+    };
     tt
 }
 

@@ -1,11 +1,12 @@
 //! Manifest of Google TPUs, through libtpu.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use super::lists::{linux, owned, pci};
 use crate::capabilities::{
-    Autocast, Capabilities, DlpackDevice, HostCallbacks, Int64Policy, LayoutPolicy, MasterAddress, MemoryKinds,
-    MemoryStatsReport, MixedDot, ReplicaOrder,
+    Autocast, Capabilities, DlpackDevice, HostCallbacks, Int64Policy, LayoutPolicy, MemoryKinds, MemoryStatsReport,
+    MixedDot,
 };
 use crate::manifest::Hardware;
 use crate::process::builtin_plans;
@@ -46,28 +47,31 @@ pub fn tpu() -> Manifest {
 }
 
 fn capabilities() -> Capabilities {
-    Capabilities::builder()
-        .dense_gather_factor(8192)
-        .dense_scatter_factor(100)
-        .autocast(Autocast::xla([ElementType::Bf16]))
-        .int64(Int64Policy::DotOnHost)
-        .layout(LayoutPolicy::tiled(TILE, 1.25))
-        .resize_custom_call(true)
-        .upsample_nearest_backward(true)
-        .upsample_bilinear_backward(true)
-        .mesh_coordinates("coords")
-        .replica_order(ReplicaOrder::new("v5p", [2, 2, 2], [0, 1, 3, 2, 6, 7, 5, 4]))
-        .replica_order(ReplicaOrder::new("v6e", [2, 4, 1], [0, 2, 4, 6, 7, 5, 3, 1]))
-        .master_address(MasterAddress::Metadata)
-        .donation(true)
-        .persistent_cache(true)
-        .host_callbacks(HostCallbacks::new(false, false))
-        .tuple_args_threshold(2000)
-        .dlpack_host_device(DlpackDevice::TpuHost)
-        .memory_kinds(MemoryKinds::new(["device", "pinned_host", "unpinned_host"]).host_offload())
-        .memory_stats(MemoryStatsReport::WithLimit)
-        .mixed_dot(MixedDot::FloatAndInteger)
-        .build()
+    Capabilities {
+        dense_gather_factor: NonZeroU32::new(8192),
+        dense_scatter_factor: NonZeroU32::new(100),
+        autocast: Some(Autocast::xla([ElementType::Bf16])),
+        int64: Int64Policy::DotOnHost,
+        layout: LayoutPolicy::tiled(TILE, 1.25),
+        donation: true,
+        persistent_cache: true,
+        host_callbacks: Some(HostCallbacks::new(false, false)),
+        tuple_args_threshold: NonZeroU32::new(2000),
+        dlpack_host_device: Some(DlpackDevice::TpuHost),
+        memory_kinds: MemoryKinds::new(["device", "pinned_host", "unpinned_host"]).host_offload(),
+        memory_stats: MemoryStatsReport::WithLimit,
+        mixed_dot: MixedDot::FloatAndInteger,
+        features: BTreeMap::from([
+            ("resize_custom_call".to_owned(), true.into()),
+            ("upsample_nearest_backward".to_owned(), true.into()),
+            ("upsample_bilinear_backward".to_owned(), true.into()),
+            ("mesh_coordinates".to_owned(), "coords".into()),
+            ("master_address".to_owned(), "metadata".into()),
+            ("replica_order.v5p.2x2x2".to_owned(), [0, 1, 3, 2, 6, 7, 5, 4].into()),
+            ("replica_order.v6e.2x4x1".to_owned(), [0, 2, 4, 6, 7, 5, 3, 1].into()),
+        ]),
+        ..Capabilities::default()
+    }
 }
 
 #[cfg(test)]
@@ -91,9 +95,10 @@ mod tests {
         assert_eq!(TILE.map(NonZeroU32::get), [8, 128]);
         assert_eq!(capabilities.layout, LayoutPolicy::tiled(TILE, 1.25));
         // PyTorch/XLA csrc/resize_ops.cpp:273-291.
-        assert!(capabilities.resize_custom_call);
+        assert_eq!(capabilities.features["resize_custom_call"], Value::Bool(true));
         // PyTorch/XLA csrc/aten_xla_type.cpp:3997-4007 and 4052-4063.
-        assert!(capabilities.upsample_bilinear_backward && capabilities.upsample_nearest_backward);
+        assert_eq!(capabilities.features["upsample_bilinear_backward"], Value::Bool(true));
+        assert_eq!(capabilities.features["upsample_nearest_backward"], Value::Bool(true));
         // PyTorch/XLA csrc/random.cpp:20-43: no rule for TPU.
         assert_eq!(capabilities.rng_bit_generator, Default::default());
         // PyTorch/XLA csrc/dtype.cpp:145-161: no rule for TPU.
@@ -104,13 +109,12 @@ mod tests {
     fn meshes_match_pytorch_xla() {
         let capabilities = tpu().capabilities;
         // PyTorch/XLA distributed/spmd/xla_sharding.py:414.
-        assert_eq!(capabilities.mesh_coordinates.as_deref(), Some("coords"));
+        assert_eq!(capabilities.features["mesh_coordinates"], Value::from("coords"));
         // PyTorch/XLA distributed/xla_multiprocessing.py:134-196.
-        assert_eq!(capabilities.replica_order("v5p", &[2, 2, 2]), Some(&[0, 1, 3, 2, 6, 7, 5, 4][..]));
-        assert_eq!(capabilities.replica_order("v6e", &[2, 4, 1]), Some(&[0, 2, 4, 6, 7, 5, 3, 1][..]));
-        assert_eq!(capabilities.replica_order("v5p", &[4, 4, 4]), None);
+        assert_eq!(capabilities.features["replica_order.v5p.2x2x2"], Value::from([0, 1, 3, 2, 6, 7, 5, 4]));
+        assert_eq!(capabilities.features["replica_order.v6e.2x4x1"], Value::from([0, 2, 4, 6, 7, 5, 3, 1]));
         // PyTorch/XLA runtime.py:237-247.
-        assert_eq!(capabilities.master_address, MasterAddress::Metadata);
+        assert_eq!(capabilities.features["master_address"], Value::from("metadata"));
     }
 
     #[test]
@@ -124,7 +128,7 @@ mod tests {
         // arrays.
         assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(false, false)));
         // JAX dispatch.py:217-224.
-        assert!(capabilities.tuples_args(2001) && !capabilities.tuples_args(2000));
+        assert_eq!(capabilities.tuple_args_threshold, NonZeroU32::new(2000));
         // JAX lax/lax.py:6207-6222.
         assert_eq!(capabilities.mixed_dot, MixedDot::FloatAndInteger);
         // JAX dlpack.cc:146-163: pinned host memory has a DLPack device type, and device memory does not.

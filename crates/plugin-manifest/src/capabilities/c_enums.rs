@@ -28,12 +28,12 @@ macro_rules! codes {
             }
 
             /// Returns the code of the variant in the C descriptor.
-            pub const fn code(self) -> u32 {
+            pub(crate) const fn code(self) -> u32 {
                 self as u32
             }
 
             /// Returns the variant with this code in the C descriptor, or `None` if the code is unknown.
-            pub const fn from_code(code: u32) -> Option<Self> {
+            pub(crate) const fn from_code(code: u32) -> Option<Self> {
                 match code {
                     $($code => Some(Self::$variant),)*
                     _ => None,

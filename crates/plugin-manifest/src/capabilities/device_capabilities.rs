@@ -6,10 +6,8 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 use super::fields::for_each_capability;
-use super::layout::{LayoutPolicy, MasterAddress, ReplicaOrder};
-use super::lowering::{
-    Autocast, AutocastDispatchKey, Bf16Policy, DotAlgorithm, EagerFallback, Int64Policy, MixedDot, RngBitGenerator,
-};
+use super::layout::LayoutPolicy;
+use super::lowering::{Autocast, Bf16Policy, DotAlgorithm, Int64Policy, MixedDot, RngBitGenerator};
 use super::memory::{DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport};
 use super::program::{DynamicShapes, OptimizedProgram, ProgramFormats, Spmd, StablehloRange};
 use crate::{ElementType, Value};
@@ -18,7 +16,7 @@ use crate::{ElementType, Value};
 macro_rules! capabilities {
     ($(
         $(#[$doc:meta])*
-        $field:ident: $ty:ty { builder: $kind:ident $(($item:ty))?, c: [$($c:ident),*], replaces: $replaces:literal, }
+        $field:ident: $ty:ty { c: [$($c:ident),*], replaces: $replaces:literal, }
     )*) => {
         /// The capabilities of the devices of a plugin. The default is what frameworks assume about an unknown device.
         ///
@@ -26,7 +24,6 @@ macro_rules! capabilities {
         /// the values that they use.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
         #[serde(default)]
-        #[non_exhaustive]
         pub struct Capabilities {
             $(
                 $(#[$doc])*
@@ -57,12 +54,6 @@ impl Capabilities {
         }
     }
 
-    /// Returns whether frameworks should lower a gather along a dimension of `elements` elements densely, as
-    /// [`Self::dense_gather_factor`] describes.
-    pub fn gathers_densely(&self, elements: u64) -> bool {
-        self.dense_gather_factor.is_some_and(|factor| elements <= u64::from(factor.get()) * 10)
-    }
-
     /// Returns whether frameworks should lower a scatter densely, as [`Self::dense_scatter_factor`] describes. The
     /// scatter has `index_elements` index elements and `input_elements` input elements.
     pub fn scatters_densely(&self, index_elements: u64, input_elements: u64) -> bool {
@@ -70,18 +61,9 @@ impl Capabilities {
         self.dense_scatter_factor.is_some_and(dense)
     }
 
-    /// Returns whether frameworks should pass the arguments of a program as one tuple, if the program has this number
-    /// of arguments.
-    pub fn tuples_args(&self, arguments: usize) -> bool {
-        let more = |limit: NonZeroU32| u64::try_from(arguments).is_ok_and(|n| n > u64::from(limit.get()));
-        self.tuple_args_threshold.is_some_and(more)
-    }
-
-    /// Returns the order in which a collective operation should visit the devices of this kind in a mesh with these
-    /// bounds. Returns `None` if the logical order is suitable. The letter case of `device_kind` is ignored.
-    pub fn replica_order(&self, device_kind: &str, bounds: &[u32]) -> Option<&[u32]> {
-        let fits =
-            |order: &&ReplicaOrder| order.device_kind.eq_ignore_ascii_case(device_kind) && order.bounds == bounds;
-        self.replica_orders.iter().find(fits).map(|order| order.order.as_slice())
+    /// Returns whether frameworks should lower a gather along a dimension of `elements` elements densely, as
+    /// [`Self::dense_gather_factor`] describes.
+    pub fn gathers_densely(&self, elements: u64) -> bool {
+        self.dense_gather_factor.is_some_and(|factor| elements <= u64::from(factor.get()) * 10)
     }
 }

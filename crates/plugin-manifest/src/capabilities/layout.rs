@@ -1,4 +1,4 @@
-//! Array layouts, the order of devices in a mesh, and the address of the first process.
+//! The layout of arrays that frameworks send to a device.
 
 use std::num::NonZeroU32;
 
@@ -67,37 +67,4 @@ impl Tiling {
         };
         Some(factor(*rows, self.tile[0]) * factor(*columns, self.tile[1]))
     }
-}
-
-/// The order in which a collective operation visits the devices of one physical mesh, to follow its physical links.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct ReplicaOrder {
-    /// Device kind: the vendor's name of the hardware generation, such as `v5p`.
-    pub device_kind: String,
-    /// Number of devices along each coordinate.
-    pub bounds: Vec<u32>,
-    /// Logical indices of all devices of the mesh, in the order in which the operation visits the devices.
-    pub order: Vec<u32>,
-}
-
-impl ReplicaOrder {
-    /// Creates an order for meshes of this device kind with these bounds.
-    pub fn new(device_kind: impl Into<String>, bounds: impl Into<Vec<u32>>, order: impl Into<Vec<u32>>) -> Self {
-        Self { device_kind: device_kind.into(), bounds: bounds.into(), order: order.into() }
-    }
-}
-
-/// How processes find the address of the process with rank 0.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum MasterAddress {
-    /// Processes cannot find the address, so the user must specify a coordinator.
-    #[default]
-    Unknown,
-    /// Processes get the address from the machine's metadata service, or from the other processes through a collective.
-    Metadata,
-    /// The address is in this environment variable.
-    Variable(String),
 }

@@ -2,14 +2,20 @@
 //!
 //! PyTorch/XLA does not query capabilities. Environment variables change some of its rules for all devices of the
 //! process. PyTorch/XLA reads some of these variables only for certain device names, so they have no effect on other
-//! devices. With the table in [`VARIABLES`], a package can set the variables that have an effect, and report the
-//! capabilities that PyTorch/XLA ignores.
+//! devices. A package can set the variables that have an effect, and report the capabilities that PyTorch/XLA ignores.
 //!
 //! ```
-//! use plugin_manifest::capabilities::{Capabilities, ProgramFormat, ProgramFormats, legacy};
+//! use std::num::NonZeroU32;
+//!
+//! use plugin_manifest::capabilities::{ProgramFormat, ProgramFormats, legacy};
+//! use plugin_manifest::Capabilities;
 //!
 //! let formats = ProgramFormats::preferring(ProgramFormat::Mlir);
-//! let capabilities = Capabilities::builder().program_formats(formats).dense_gather_factor(64).build();
+//! let capabilities = Capabilities {
+//!     program_formats: formats,
+//!     dense_gather_factor: NonZeroU32::new(64),
+//!     ..Capabilities::default()
+//! };
 //! let settings = legacy::environment(&capabilities, "example");
 //! assert_eq!((settings[0].variable, settings[0].value.as_str()), ("XLA_STABLEHLO_COMPILE", "1"));
 //! assert_eq!(legacy::unhonoured(&capabilities, "example"), ["dense_gather_factor"]);
@@ -17,33 +23,25 @@
 
 use std::num::NonZeroU32;
 
-use super::{
-    Bf16Policy, Capabilities, DynamicShapes, EagerFallback, Int64Policy, LayoutPolicy, ProgramFormat, RngBitGenerator,
-};
+use super::{Bf16Policy, Capabilities, DynamicShapes, Int64Policy, LayoutPolicy, ProgramFormat, RngBitGenerator};
+use crate::Value;
 
 /// A capability and the corresponding environment variable of PyTorch/XLA.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct LegacyVariable {
+struct LegacyVariable {
     /// Name of the field in [`Capabilities`].
-    pub field: &'static str,
+    field: &'static str,
     /// Name of the environment variable.
-    pub variable: &'static str,
+    variable: &'static str,
     /// Lower-case platform names for which PyTorch/XLA reads the variable. An empty list means every platform.
-    pub platforms: &'static [&'static str],
+    platforms: &'static [&'static str],
     /// Computes the variable's value from capabilities. Returns `None` to leave the variable unset.
     value: fn(&Capabilities) -> Option<String>,
 }
 
 impl LegacyVariable {
     /// Returns whether PyTorch/XLA reads the variable for a device of this platform.
-    pub fn is_read_for(&self, platform: &str) -> bool {
+    fn is_read_for(&self, platform: &str) -> bool {
         self.platforms.is_empty() || self.platforms.iter().any(|known| known.eq_ignore_ascii_case(platform))
-    }
-
-    /// Returns the variable's value for these capabilities, or `None` to leave the variable unset.
-    pub fn value(&self, capabilities: &Capabilities) -> Option<String> {
-        (self.value)(capabilities)
     }
 }
 
@@ -60,7 +58,7 @@ pub struct Setting {
 }
 
 /// All variables, in the order of the fields of [`Capabilities`]. Fields without a variable are not listed.
-pub const VARIABLES: &[LegacyVariable] = &[
+const VARIABLES: &[LegacyVariable] = &[
     LegacyVariable {
         field: "dense_gather_factor",
         variable: "XLA_DENSE_GATHER_FACTOR",
@@ -83,10 +81,11 @@ pub const VARIABLES: &[LegacyVariable] = &[
         },
     },
     LegacyVariable {
-        field: "eager_fallback",
+        field: "features",
         variable: "XLA_FALLBACK_CPU",
         platforms: &["cuda"],
-        value: |capabilities| flag(capabilities.eager_fallback == EagerFallback::Cpu),
+        // The feature names the device that runs operations without a lowering. By default, the host runs them.
+        value: |capabilities| flag(capabilities.features.get("eager_fallback") != Some(&Value::from("cuda"))),
     },
     LegacyVariable {
         field: "int64",
@@ -137,11 +136,11 @@ pub const VARIABLES: &[LegacyVariable] = &[
 /// Platforms for which PyTorch/XLA has its own rules.
 const OWN_RULES: &[&str] = &["tpu", "neuron", "cpu", "cuda"];
 
-/// Returns the variables to set for a device with this platform name, in the order of [`VARIABLES`].
+/// Returns the variables to set for a device with this platform name, in the order of the fields of [`Capabilities`].
 pub fn environment(capabilities: &Capabilities, platform: &str) -> Vec<Setting> {
     let read = VARIABLES.iter().filter(|variable| variable.is_read_for(platform));
     read.filter_map(|entry| {
-        let value = entry.value(capabilities)?;
+        let value = (entry.value)(capabilities)?;
         Some(Setting { variable: entry.variable, value, field: entry.field })
     })
     .collect()
@@ -182,7 +181,7 @@ mod tests {
         let rows = Capabilities::default().rows();
         for entry in VARIABLES {
             let row = rows.iter().find(|row| row.field == entry.field).expect(entry.field);
-            assert!(row.replaces.contains("PyTorch/XLA"), "{}", entry.field);
+            assert!(row.replaces.contains("PyTorch/XLA") || entry.field == "features", "{}", entry.field);
             assert!(entry.platforms.iter().all(|platform| OWN_RULES.contains(platform)), "{}", entry.variable);
         }
     }
@@ -197,7 +196,11 @@ mod tests {
 
     #[test]
     fn factors_of_unknown_names_are_ignored() {
-        let dense = Capabilities::builder().dense_gather_factor(64).dense_scatter_factor(7).build();
+        let dense = Capabilities {
+            dense_gather_factor: NonZeroU32::new(64),
+            dense_scatter_factor: NonZeroU32::new(7),
+            ..Capabilities::default()
+        };
         let gather = ("XLA_DENSE_GATHER_FACTOR", "64".to_owned());
         assert_eq!(set(&dense, "TPU"), [gather.clone(), ("XLA_DENSE_SCATTER_FACTOR", "7".to_owned())]);
         assert_eq!(set(&dense, "neuron"), [gather]);
@@ -210,15 +213,16 @@ mod tests {
     fn variable_values() {
         use crate::capabilities::{DynamicShapes, LayoutPolicy};
         let two = NonZeroU32::new(2).unwrap();
-        let all = Capabilities::builder()
-            .rng_bit_generator(RngBitGenerator::ThreeFry)
-            .int64(Int64Policy::Remapped)
-            .bf16(Bf16Policy::Downcast)
-            .layout(LayoutPolicy::tiled([two, two], 1.5))
-            .program_formats(ProgramFormats::preferring(ProgramFormat::Mlir))
-            .dynamic_shapes(DynamicShapes::Unbounded)
-            .donation(true)
-            .build();
+        let all = Capabilities {
+            rng_bit_generator: RngBitGenerator::ThreeFry,
+            int64: Int64Policy::Remapped,
+            bf16: Bf16Policy::Downcast,
+            layout: LayoutPolicy::tiled([two, two], 1.5),
+            program_formats: ProgramFormats::preferring(ProgramFormat::Mlir),
+            dynamic_shapes: DynamicShapes::Unbounded,
+            donation: true,
+            ..Capabilities::default()
+        };
         let texts: Vec<String> = set(&all, "tpu").iter().map(|(name, value)| format!("{name}={value}")).collect();
         assert_eq!(
             texts,
@@ -239,7 +243,7 @@ mod tests {
     fn hlo_with_config_does_not_satisfy_pytorch() {
         let formats = |formats: &[ProgramFormat]| {
             let formats = ProgramFormats::try_from(formats.to_vec()).unwrap();
-            set(&Capabilities::builder().program_formats(formats).build(), "example").len()
+            set(&Capabilities { program_formats: formats, ..Capabilities::default() }, "example").len()
         };
         assert_eq!(formats(&[ProgramFormat::HloWithConfig, ProgramFormat::Mlir]), 1);
         assert_eq!(formats(&[ProgramFormat::HloWithConfig, ProgramFormat::Hlo, ProgramFormat::Mlir]), 0);

@@ -68,30 +68,6 @@ impl Autocast {
 }
 
 codes! {
-    /// PyTorch's dispatch key under which autocast intercepts operations on the device's tensors.
-    #[derive(Default)]
-    pub enum AutocastDispatchKey, "a dispatch key of autocast" {
-        /// `AutocastXLA`.
-        #[default]
-        AutocastXla = 0 "autocast_xla",
-        /// `AutocastCUDA`.
-        AutocastCuda = 1 "autocast_cuda",
-    }
-}
-
-codes! {
-    /// Where an operation without a lowering for the device runs.
-    #[derive(Default)]
-    pub enum EagerFallback, "a device for eager fallback" {
-        /// On the host, with copies of the operands and results.
-        #[default]
-        Cpu = 0 "cpu",
-        /// On the framework's own CUDA device, with memory that is shared through DLPack.
-        Cuda = 1 "cuda",
-    }
-}
-
-codes! {
     /// How a device handles 64-bit integers.
     #[derive(Default)]
     pub enum Int64Policy, "a policy for 64-bit integers" {

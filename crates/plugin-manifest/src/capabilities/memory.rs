@@ -46,7 +46,7 @@ codes! {
 
 impl DlpackDevice {
     /// Returns whether the host can read memory of this type directly.
-    pub const fn is_host(self) -> bool {
+    pub(crate) const fn is_host(self) -> bool {
         matches!(self, Self::Cpu | Self::CudaHost | Self::RocmHost | Self::CudaManaged | Self::TpuHost)
     }
 }

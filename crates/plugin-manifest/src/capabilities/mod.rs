@@ -7,41 +7,39 @@
 //! [`Manifest`](crate::Manifest)) and in C (`dp_capabilities`).
 //!
 //! ```
-//! use plugin_manifest::ElementType;
-//! use plugin_manifest::capabilities::{Autocast, Capabilities};
+//! use std::num::NonZeroU32;
 //!
-//! let capabilities = Capabilities::builder()
-//!     .dense_gather_factor(8192)
-//!     .autocast(Autocast::xla([ElementType::Bf16]))
-//!     .spmd(true)
-//!     .build();
+//! use plugin_manifest::ElementType;
+//! use plugin_manifest::{Autocast, Capabilities};
+//!
+//! let capabilities = Capabilities {
+//!     dense_gather_factor: NonZeroU32::new(8192),
+//!     autocast: Some(Autocast::xla([ElementType::Bf16])),
+//!     ..Capabilities::default()
+//! };
 //! assert_eq!(capabilities.validate(), Ok(()));
 //! let json = r#"{"dense_gather_factor": 8192, "autocast": {"kind": "xla", "dtypes": ["bf16"], "default_dtype": "bf16"}}"#;
 //! assert_eq!(Capabilities::from_json(json)?, capabilities);
 //! # Ok::<(), plugin_manifest::Faults>(())
 //! ```
 
-mod builder;
 mod c_enums;
-mod device_capabilities;
+pub(crate) mod device_capabilities;
 mod fields;
 mod layout;
 pub mod legacy;
-mod lowering;
+pub(crate) mod lowering;
 mod memory;
 mod patch;
 mod program;
 mod table;
 mod validate;
 
-pub use builder::CapabilitiesBuilder;
-pub use device_capabilities::Capabilities;
+pub(crate) use device_capabilities::Capabilities;
 pub(crate) use fields::for_each_capability;
-pub use layout::{LayoutPolicy, MasterAddress, ReplicaOrder, Tiling};
-pub use lowering::{
-    Autocast, AutocastDispatchKey, AutocastKind, Bf16Policy, DotAlgorithm, EagerFallback, Int64Policy, MixedDot,
-    RngBitGenerator,
-};
+pub use layout::{LayoutPolicy, Tiling};
+pub(crate) use lowering::Autocast;
+pub use lowering::{AutocastKind, Bf16Policy, DotAlgorithm, Int64Policy, MixedDot, RngBitGenerator};
 pub use memory::{DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport};
 pub use program::{
     DynamicShapes, OptimizedProgram, ProgramFormat, ProgramFormats, Spmd, StablehloRange, StablehloVersion,

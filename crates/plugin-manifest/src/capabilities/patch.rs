@@ -3,7 +3,7 @@
 use serde_json::Value as Json;
 
 use super::Capabilities;
-use crate::manifest_parse::{read, unknown_field};
+use crate::manifest::{read, unknown_field};
 use crate::{Fault, Faults};
 
 impl Capabilities {

@@ -40,13 +40,6 @@ impl ProgramFormats {
         self
     }
 
-    /// Returns the compiler's preferred format.
-    pub fn preferred(&self) -> ProgramFormat {
-        // The list is never empty, so the fallback is unused. The fallback is the preferred format of
-        // [`Self::default`].
-        self.0.first().copied().unwrap_or(ProgramFormat::Hlo)
-    }
-
     /// Returns whether the compiler accepts this format.
     pub fn accepts(&self, format: ProgramFormat) -> bool {
         self.0.contains(&format)

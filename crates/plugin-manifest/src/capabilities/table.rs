@@ -25,7 +25,7 @@ pub struct Row {
 macro_rules! rows {
     ($(
         $(#[$doc:meta])*
-        $field:ident: $ty:ty { builder: $kind:ident $(($item:ty))?, c: [$($c:ident),*], replaces: $replaces:literal, }
+        $field:ident: $ty:ty { c: [$($c:ident),*], replaces: $replaces:literal, }
     )*) => {
         /// Names of the fields, in the order of the struct.
         pub(super) const FIELDS: &[&str] = &[$(stringify!($field)),*];

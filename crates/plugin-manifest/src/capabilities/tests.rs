@@ -1,5 +1,6 @@
 //! Tests of the capability types, their JSON form and their validation.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
 use recorded_messages::assert_message;
@@ -12,48 +13,49 @@ use crate::Faults;
 pub(crate) fn full() -> Capabilities {
     let tile = [NonZeroU32::new(8).unwrap(), NonZeroU32::new(128).unwrap()];
     let version = StablehloVersion::new;
-    Capabilities::builder()
-        .dense_gather_factor(8192)
-        .dense_scatter_factor(100)
-        .rng_bit_generator(RngBitGenerator::ThreeFry)
-        .autocast(Autocast::cuda([ElementType::F16, ElementType::Bf16]))
-        .autocast_dispatch_key(AutocastDispatchKey::AutocastCuda)
-        .eager_fallback(EagerFallback::Cuda)
-        .supported_dtypes([ElementType::Pred, ElementType::S32, ElementType::U32, ElementType::F16, ElementType::F32])
-        .remapped_dtype(ElementType::S64, ElementType::S32)
-        .int64(Int64Policy::Remapped)
-        .bf16(Bf16Policy::Downcast)
-        .layout(LayoutPolicy::tiled(tile, 1.1))
-        .resize_custom_call(true)
-        .upsample_nearest_backward(true)
-        .upsample_bilinear_backward(true)
-        .spmd(Spmd::Reinitialize)
-        .mesh_coordinates("coords")
-        .replica_order(ReplicaOrder::new("v6e", [2, 2], [0, 2, 3, 1]))
-        .master_address(MasterAddress::Variable("MASTER_ADDR".to_owned()))
-        .donation(true)
-        .persistent_cache(true)
-        .cache_key_strip_device_assignment(true)
-        .host_callbacks(HostCallbacks::new(false, true))
-        .tuple_args_threshold(2000)
-        .program_formats(ProgramFormats::preferring(ProgramFormat::Mlir).or(ProgramFormat::Hlo))
-        .optimized_program(OptimizedProgram::Unavailable)
-        .stablehlo(StablehloRange::new(version(0, 9, 0), version(1, 13, 7)))
-        .dynamic_shapes(DynamicShapes::Bounded)
-        .dlpack_device(DlpackDevice::Cuda)
-        .dlpack_host_device(DlpackDevice::CudaHost)
-        .zero_copy_import([DlpackDevice::Cuda, DlpackDevice::CudaManaged])
-        .zero_copy_export([DlpackDevice::Cuda])
-        .memory_kinds(MemoryKinds::new(["device", "pinned_host"]).host_offload())
-        .memory_stats(MemoryStatsReport::WithLimit)
-        .dot_algorithms([DotAlgorithm::Default, DotAlgorithm::F32F32F32])
-        .mixed_dot(MixedDot::FloatAndInteger)
-        .feature("vendor.queues", 4)
-        .feature("name", "x")
-        .feature("ratio", 0.5_f32)
-        .feature("sizes", [1, 2])
-        .feature("on", true)
-        .build()
+    Capabilities {
+        dense_gather_factor: NonZeroU32::new(8192),
+        dense_scatter_factor: NonZeroU32::new(100),
+        rng_bit_generator: RngBitGenerator::ThreeFry,
+        autocast: Some(Autocast::cuda([ElementType::F16, ElementType::Bf16])),
+        supported_dtypes: Some(BTreeSet::from([
+            ElementType::Pred,
+            ElementType::S32,
+            ElementType::U32,
+            ElementType::F16,
+            ElementType::F32,
+        ])),
+        int64: Int64Policy::Remapped,
+        bf16: Bf16Policy::Downcast,
+        layout: LayoutPolicy::tiled(tile, 1.1),
+        spmd: Spmd::Reinitialize,
+        donation: true,
+        persistent_cache: true,
+        cache_key_strip_device_assignment: true,
+        host_callbacks: Some(HostCallbacks::new(false, true)),
+        tuple_args_threshold: NonZeroU32::new(2000),
+        program_formats: ProgramFormats::preferring(ProgramFormat::Mlir).or(ProgramFormat::Hlo),
+        optimized_program: OptimizedProgram::Unavailable,
+        stablehlo: Some(StablehloRange::new(version(0, 9, 0), version(1, 13, 7))),
+        dynamic_shapes: DynamicShapes::Bounded,
+        dlpack_device: Some(DlpackDevice::Cuda),
+        dlpack_host_device: Some(DlpackDevice::CudaHost),
+        zero_copy_import: BTreeSet::from([DlpackDevice::Cuda, DlpackDevice::CudaManaged]),
+        zero_copy_export: BTreeSet::from([DlpackDevice::Cuda]),
+        memory_kinds: MemoryKinds::new(["device", "pinned_host"]).host_offload(),
+        memory_stats: MemoryStatsReport::WithLimit,
+        dot_algorithms: Some(BTreeSet::from([DotAlgorithm::Default, DotAlgorithm::F32F32F32])),
+        mixed_dot: MixedDot::FloatAndInteger,
+        remapped_dtypes: BTreeMap::from([(ElementType::S64, ElementType::S32)]),
+        features: BTreeMap::from([
+            ("vendor.queues".to_owned(), 4.into()),
+            ("name".to_owned(), "x".into()),
+            ("ratio".to_owned(), 0.5_f32.into()),
+            ("sizes".to_owned(), [1, 2].into()),
+            ("on".to_owned(), true.into()),
+        ]),
+        ..Capabilities::default()
+    }
 }
 
 fn fields(faults: &Faults) -> Vec<&str> {
@@ -82,11 +84,9 @@ fn json_round_trip_of_every_field() {
     assert_eq!(faults(&full), Vec::<String>::new());
     assert!(full.rows().iter().all(|row| !row.is_default), "{full}");
     assert_eq!(Capabilities::from_json(&full.to_json()).unwrap(), full);
-    assert_eq!(full.clone().into_builder().build(), full);
     let json: serde_json::Value = serde_json::from_str(&full.to_json()).unwrap();
     assert_eq!(json["remapped_dtypes"]["s64"], "s32");
     assert_eq!(json["layout"]["tiled"]["tile"][1], 128);
-    assert_eq!(json["master_address"]["variable"], "MASTER_ADDR");
     assert_eq!(json["stablehlo"]["current"], "1.13.7");
     assert_eq!(json["program_formats"], serde_json::json!(["mlir", "hlo"]));
     // The field names of the rows are the JSON keys.
@@ -119,25 +119,24 @@ fn names_unknown_fields_and_values() {
 #[test]
 fn lists_all_faults() {
     let zero = StablehloVersion::new(0, 9, 0);
-    let mut bad = Capabilities::builder()
-        .dense_gather_factor(u32::MAX)
-        .autocast(Autocast::xla([ElementType::S32, ElementType::S32]))
-        .remapped_dtype(ElementType::F64, ElementType::S32)
-        .remapped_dtype(ElementType::S64, ElementType::S16)
-        .remapped_dtype(ElementType::S16, ElementType::S16)
-        .layout(LayoutPolicy::tiled([NonZeroU32::MIN; 2], f32::NAN))
-        .replica_order(ReplicaOrder::new("", [2, 2], [0, 1, 2, 2]))
-        .replica_order(ReplicaOrder::new("a", [], []))
-        .master_address(MasterAddress::Variable("A B".to_owned()))
-        .cache_key_strip_device_assignment(true)
-        .program_formats(ProgramFormats::preferring(ProgramFormat::Hlo))
-        .stablehlo(StablehloRange::new(StablehloVersion::new(1, 0, 0), zero))
-        .dlpack_host_device(DlpackDevice::Cuda)
-        .memory_kinds(MemoryKinds::new(["device", "device"]).host_offload())
-        .dot_algorithms([])
-        .feature("donation", true)
-        .feature("Big", f32::INFINITY)
-        .build();
+    let mut bad = Capabilities {
+        dense_gather_factor: NonZeroU32::new(u32::MAX),
+        autocast: Some(Autocast::xla([ElementType::S32, ElementType::S32])),
+        layout: LayoutPolicy::tiled([NonZeroU32::MIN; 2], f32::NAN),
+        cache_key_strip_device_assignment: true,
+        program_formats: ProgramFormats::preferring(ProgramFormat::Hlo),
+        stablehlo: Some(StablehloRange::new(StablehloVersion::new(1, 0, 0), zero)),
+        dlpack_host_device: Some(DlpackDevice::Cuda),
+        memory_kinds: MemoryKinds::new(["device", "device"]).host_offload(),
+        dot_algorithms: Some(BTreeSet::from([])),
+        remapped_dtypes: BTreeMap::from([
+            (ElementType::F64, ElementType::S32),
+            (ElementType::S64, ElementType::S16),
+            (ElementType::S16, ElementType::S16),
+        ]),
+        features: BTreeMap::from([("donation".to_owned(), true.into()), ("Big".to_owned(), f32::INFINITY.into())]),
+        ..Capabilities::default()
+    };
     bad.memory_kinds.default_kind = Some("hbm".to_owned());
     let expected = [
         "dense_gather_factor",
@@ -148,11 +147,6 @@ fn lists_all_faults() {
         "autocast.dtypes[0]",
         "autocast.dtypes[1]",
         "layout.tiled.max_padding",
-        "replica_orders",
-        "replica_orders[0].device_kind",
-        "replica_orders[0].order",
-        "replica_orders[1].bounds",
-        "master_address.variable",
         "cache_key_strip_device_assignment",
         "stablehlo.minimum",
         "program_formats",
@@ -175,35 +169,43 @@ fn lists_all_faults() {
 #[test]
 fn supported_types_limit_other_fields() {
     // Returns the field of the first fault that is found if only `f32` is supported.
-    let first = |capabilities: CapabilitiesBuilder| {
-        let faults = capabilities.supported_dtypes([ElementType::F32]).build().validate().unwrap_err();
+    let first = |capabilities: Capabilities| {
+        let supported_dtypes = Some(BTreeSet::from([ElementType::F32]));
+        let faults = Capabilities { supported_dtypes, ..capabilities }.validate().unwrap_err();
         let fault = &faults.all()[0];
         assert_message!("capabilities::supported_dtypes", fault.field, fault);
         fault.field.clone()
     };
-    let builder = Capabilities::builder;
+    let default = Capabilities::default;
+    let with_autocast = |autocast| Capabilities { autocast: Some(autocast), ..default() };
+    let remapped = |from, to| Capabilities { remapped_dtypes: BTreeMap::from([(from, to)]), ..default() };
     for (capabilities, field) in [
-        (builder().autocast(Autocast::xla([ElementType::Bf16])), "autocast.dtypes[0]"),
-        (builder().bf16(Bf16Policy::Replace), "bf16"),
-        (builder().int64(Int64Policy::Remapped), "int64"),
-        (builder().remapped_dtype(ElementType::F64, ElementType::F16), "remapped_dtypes.f64"),
-        (builder().remapped_dtype(ElementType::F32, ElementType::F64), "remapped_dtypes.f32"),
+        (with_autocast(Autocast::xla([ElementType::Bf16])), "autocast.dtypes[0]"),
+        (Capabilities { bf16: Bf16Policy::Replace, ..default() }, "bf16"),
+        (Capabilities { int64: Int64Policy::Remapped, ..default() }, "int64"),
+        (remapped(ElementType::F64, ElementType::F16), "remapped_dtypes.f64"),
+        (remapped(ElementType::F32, ElementType::F64), "remapped_dtypes.f32"),
     ] {
         assert_eq!(first(capabilities), field);
     }
-    let none = Capabilities::builder().supported_dtypes([]).zero_copy_export([DlpackDevice::Cpu]).build();
+    let none = Capabilities {
+        supported_dtypes: Some(BTreeSet::new()),
+        zero_copy_export: BTreeSet::from([DlpackDevice::Cpu]),
+        ..default()
+    };
     let faults = none.validate().unwrap_err();
     assert_eq!(fields(&faults), ["supported_dtypes", "zero_copy_export"]);
     assert_message!("capabilities::supported_dtypes", "no types", faults);
     let mut autocast = Autocast::cuda([]);
-    assert_eq!(first(builder().autocast(autocast.clone())), "autocast.dtypes");
+    assert_eq!(first(with_autocast(autocast.clone())), "autocast.dtypes");
     autocast.dtypes = vec![ElementType::F32];
-    assert_eq!(first(builder().autocast(autocast)), "autocast.default_dtype");
+    assert_eq!(first(with_autocast(autocast)), "autocast.default_dtype");
 }
 
 #[test]
 fn user_overrides() {
-    let base = Capabilities::builder().donation(true).autocast(Autocast::xla([ElementType::Bf16])).build();
+    let base =
+        Capabilities { donation: true, autocast: Some(Autocast::xla([ElementType::Bf16])), ..Capabilities::default() };
     let patched = base.patched(r#"{"donation": null, "dense_gather_factor": 64, "spmd": "unsupported"}"#).unwrap();
     assert!(!patched.donation && patched.autocast == base.autocast);
     assert_eq!(
@@ -233,12 +235,13 @@ fn user_overrides() {
 
 #[test]
 fn table_text() {
-    let some = Capabilities::builder()
-        .dense_gather_factor(8192)
-        .autocast(Autocast::xla([ElementType::Bf16]))
-        .remapped_dtype(ElementType::F64, ElementType::F32)
-        .donation(true)
-        .build();
+    let some = Capabilities {
+        dense_gather_factor: NonZeroU32::new(8192),
+        autocast: Some(Autocast::xla([ElementType::Bf16])),
+        donation: true,
+        remapped_dtypes: BTreeMap::from([(ElementType::F64, ElementType::F32)]),
+        ..Capabilities::default()
+    };
     assert_eq!(
         some.to_string(),
         "dense_gather_factor  8192\n\
@@ -261,18 +264,18 @@ fn queries() {
     assert!(full.gathers_densely(81920) && !full.gathers_densely(81921));
     assert!(full.scatters_densely(10, 1000) && !full.scatters_densely(10, 1001));
     assert!(full.scatters_densely(u64::MAX, u64::MAX));
-    assert!(full.tuples_args(2001) && !full.tuples_args(2000));
-    assert_eq!(full.replica_order("V6E", &[2, 2]), Some(&[0, 2, 3, 1][..]));
-    assert_eq!(full.replica_order("v6e", &[2, 4]), None);
     let default = Capabilities::default();
-    assert!(!default.gathers_densely(1) && !default.scatters_densely(9, 1) && !default.tuples_args(usize::MAX));
+    assert!(!default.gathers_densely(1) && !default.scatters_densely(9, 1));
 
     use ElementType::{Bf16, F32, F64, S32, S64, U32, U64};
     let stored = |capabilities: &Capabilities| [F64, F32, S64, U64].map(|ty| capabilities.stored_as(ty));
     assert_eq!(stored(&full), [F32, Bf16, S32, U32]);
     assert_eq!(stored(&default), [F64, F32, S64, U64]);
-    assert_eq!(stored(&Capabilities::builder().bf16(Bf16Policy::Replace).build()), [Bf16, Bf16, S64, U64]);
-    assert_eq!(stored(&Capabilities::builder().remapped_dtype(F64, F32).build()), [F32, F32, S64, U64]);
+    assert_eq!(stored(&Capabilities { bf16: Bf16Policy::Replace, ..Capabilities::default() }), [Bf16, Bf16, S64, U64]);
+    assert_eq!(
+        stored(&Capabilities { remapped_dtypes: BTreeMap::from([(F64, F32)]), ..Capabilities::default() }),
+        [F32, F32, S64, U64]
+    );
 }
 
 #[test]

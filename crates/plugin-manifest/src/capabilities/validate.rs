@@ -4,11 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
 use super::table::FIELDS;
-use super::{
-    Autocast, Bf16Policy, Capabilities, Int64Policy, LayoutPolicy, MasterAddress, MemoryKinds, ProgramFormat,
-    ReplicaOrder,
-};
-use crate::process::is_variable;
+use super::{Autocast, Bf16Policy, Capabilities, Int64Policy, LayoutPolicy, MemoryKinds, ProgramFormat};
 use crate::{ElementType, Fault, Faults, Value};
 
 /// Largest dense gather factor. Frameworks multiply the factor by ten in signed 32-bit arithmetic, where a larger
@@ -38,16 +34,6 @@ impl Capabilities {
                 "layout.tiled.max_padding",
                 tiling.max_padding,
                 "is not a valid padding factor; write a number of at least 1",
-            );
-        }
-        self.mesh(&mut faults);
-        if let MasterAddress::Variable(name) = &self.master_address
-            && !is_variable(name)
-        {
-            faults.add(
-                "master_address.variable",
-                format_args!("{name:?}"),
-                "is not a valid name of an environment variable; write letters, digits and underscores, and begin with a letter or underscore",
             );
         }
         if self.cache_key_strip_device_assignment && !self.persistent_cache {
@@ -149,50 +135,6 @@ impl Capabilities {
                 faults.add(&field, ty, "is listed twice; remove one of the two");
             } else if self.supported_dtypes.as_ref().is_some_and(|supported| !supported.contains(&ty)) {
                 faults.add(&field, ty, "is missing from supported_dtypes; add it there");
-            }
-        }
-    }
-
-    fn mesh(&self, faults: &mut List) {
-        if self.mesh_coordinates.as_deref() == Some("") {
-            let remedy = "is not the name of a device attribute; name the attribute that holds the coordinates, or remove the field";
-            faults.add("mesh_coordinates", "\"\"", remedy);
-        }
-        if self.mesh_coordinates.is_none() && !self.replica_orders.is_empty() {
-            faults.add(
-                "replica_orders",
-                "the list",
-                "needs mesh coordinates; set mesh_coordinates to the device attribute that holds them",
-            );
-        }
-        for (index, replicas) in self.replica_orders.iter().enumerate() {
-            let field = |name: &str| format!("replica_orders[{index}].{name}");
-            let ReplicaOrder { device_kind, bounds, order } = replicas;
-            if device_kind.is_empty() {
-                faults.add(
-                    &field("device_kind"),
-                    "\"\"",
-                    "is not a device kind; write the kind that the plugin reports for its devices",
-                );
-            }
-            let size = bounds.iter().try_fold(1_u32, |size, &bound| size.checked_mul(bound));
-            let Some(size) = size.filter(|&size| size > 0 && !bounds.is_empty()) else {
-                faults.add(
-                    &field("bounds"),
-                    list(bounds),
-                    "is not a valid mesh; write the number of devices along each coordinate, at least 1",
-                );
-                continue;
-            };
-            let mut missing = vec![true; order.len()];
-            let first =
-                |&at: &u32| usize::try_from(at).ok().and_then(|at| missing.get_mut(at)).is_some_and(std::mem::take);
-            if !(usize::try_from(size) == Ok(order.len()) && order.iter().all(first)) {
-                let remedy = format!(
-                    "is not an order of the {size} devices of the mesh; write each number from 0 to {} once",
-                    size - 1
-                );
-                faults.add(&field("order"), list(order), &remedy);
             }
         }
     }

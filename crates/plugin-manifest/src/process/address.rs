@@ -53,20 +53,20 @@ impl Address {
 
     /// Returns the address with this port, unless the address already has a port.
     #[must_use]
-    pub fn or_port(mut self, port: u16) -> Self {
+    pub(crate) fn or_port(mut self, port: u16) -> Self {
         self.port = self.port.or(Some(port));
         self
     }
 
     /// Returns the address with this port, which replaces any earlier port.
     #[must_use]
-    pub fn with_port(mut self, port: u16) -> Self {
+    pub(crate) fn with_port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
     /// Returns the host in the form that can precede a port. An IPv6 address gets brackets.
-    pub fn url_host(&self) -> String {
+    pub(crate) fn url_host(&self) -> String {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
     }
 }

@@ -6,7 +6,8 @@
 //! print this plan, and applies it before it loads the plugin's library.
 //!
 //! ```
-//! use plugin_manifest::process::{EnvRule, Environment, Position, ProcessPlan, ProcessTopology, When};
+//! use plugin_manifest::process::{EnvRule, Position, When};
+//! use plugin_manifest::{Environment, ProcessPlan, ProcessTopology};
 //!
 //! let plan = ProcessPlan::new().with_variable(
 //!     EnvRule::default_value("EXAMPLE_VISIBLE_DEVICES", "{local_rank}")
@@ -39,33 +40,38 @@
 //! | `mesh_product:A,B` | axis-by-axis product of two meshes, such as `2,2,1`, in variables |
 //!
 //! `{{` and `}}` produce literal braces.
+//!
+//! [`EnvPlan`]: crate::EnvPlan
+//! [`ProcessPlan`]: crate::ProcessPlan
+//! [`ProcessPlan::resolve`]: crate::ProcessPlan::resolve
+//! [`ProcessTopology`]: crate::ProcessTopology
 
 mod address;
 pub mod builtin_plans;
 mod chips;
 mod detect;
-mod env_plan;
-mod environment;
+pub(crate) mod env_plan;
+pub(crate) mod environment;
 mod node_list;
 mod partial_topology;
-mod plan;
+pub(crate) mod plan;
 mod probe;
 mod provenance;
 mod rank;
 mod resolve;
 mod source;
 mod template;
-mod topology;
+pub(crate) mod topology;
 mod validate;
 
 pub use address::Address;
 pub use detect::{Detected, Detection, Explicit, SourceReport, SourceState};
-pub use env_plan::{Effect, EnvPlan, EnvStep, PlannedOption};
-pub use environment::{Environment, Host, NoHost, ThisHost};
-pub use plan::{Before, Coordinator, CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, SetMode, When};
+pub use env_plan::{Effect, EnvStep, PlannedOption};
+pub use environment::{Host, NoHost, ThisHost};
+pub use plan::{Before, Coordinator, CoordinatorNeed, EnvRule, OptionRule, SetMode, When};
 pub use probe::{ChipProbe, HostIndex};
 pub use provenance::{Item, Origin, Provenance, Source};
 pub use rank::Position;
 pub(crate) use template::is_variable;
-pub use topology::{DeviceShare, ProcessTopology};
+pub use topology::DeviceShare;
 pub(crate) use validate::not_a_variable;

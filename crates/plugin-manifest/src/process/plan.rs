@@ -30,7 +30,7 @@ pub enum When {
 
 impl When {
     /// Returns whether the condition is true for this topology.
-    pub fn holds(self, topology: &ProcessTopology) -> bool {
+    pub(crate) fn holds(self, topology: &ProcessTopology) -> bool {
         match self {
             Self::SingleProcess => topology.world_size() == 1,
             Self::MultiProcess => topology.world_size() > 1,

@@ -146,7 +146,7 @@ pub struct Provenance(BTreeMap<Item, Origin>);
 
 impl Provenance {
     /// Returns the origin of one value. Returns `None` if the value is unknown, or if the program passed it to
-    /// [`ProcessTopology`](super::ProcessTopology) directly.
+    /// [`ProcessTopology`](crate::ProcessTopology) directly.
     pub fn of(&self, item: Item) -> Option<&Origin> {
         self.0.get(&item)
     }

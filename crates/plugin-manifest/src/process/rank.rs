@@ -57,7 +57,7 @@ impl Position {
     }
 
     /// Returns whether the group has more than one member.
-    pub fn has_others(self) -> bool {
+    pub(crate) fn has_others(self) -> bool {
         self.count > 1
     }
 }

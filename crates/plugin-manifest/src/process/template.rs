@@ -1,24 +1,7 @@
 //! Templates over a topology, such as `{host_in_slice*local_world_size+local_rank}`.
 //!
-//! ```text
-//! template    = { text | "{{" | "}}" | "{" choice { "|" choice } "}" }
-//! choice      = "'" text "'"                       that text
-//!             | sum                                a whole number
-//!             | "env:" NAME                        an environment variable that is set and not empty
-//!             | "env:" NAME "[" sum "]"            one item of its list `0,4-7`, counted from 0
-//!             | "coordinator" | "coordinator_host" | "coordinator_port"
-//!             | "hosts"                            names of the slice's hosts, separated by commas
-//!             | "process_addresses:" PORT          `host:port` of every process of the slice, ports from PORT up on
-//!                                                  each host, separated by commas
-//!             | "mesh_product:" NAME "," NAME      product of two meshes `2,2,1` of the environment, axis by axis
-//! sum         = product { "+" product }
-//! product     = factor { "*" factor }
-//! factor      = digits | integer name
-//! ```
-//!
-//! If there are several choices, the first one whose value is known is used. Templates have no subtraction or division,
-//! so every sum is a whole number. A sum that does not fit into 64 bits is an error. Spaces around choices, `+` and `*`
-//! are ignored.
+//! The documentation of [`process`](super) describes the choices. Templates have no subtraction or division, so every sum
+//! is a whole number. A sum that does not fit into 64 bits is an error. Spaces around choices, `+` and `*` are ignored.
 
 use super::environment::Environment;
 use super::topology::ProcessTopology;

@@ -242,12 +242,12 @@ impl ProcessTopology {
     }
 
     /// Returns the number of hosts in each slice.
-    pub fn hosts_per_slice(&self) -> u32 {
+    pub(crate) fn hosts_per_slice(&self) -> u32 {
         self.host.count() / self.slice.count()
     }
 
     /// Returns the index of this host among the hosts of its slice.
-    pub fn host_in_slice(&self) -> u32 {
+    pub(crate) fn host_in_slice(&self) -> u32 {
         self.host.index() % self.hosts_per_slice()
     }
 

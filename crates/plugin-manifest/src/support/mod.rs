@@ -9,15 +9,17 @@
 //! program. `Yes` is valid only for the [`Depth`] of the check. For example, a device may support an operation, but not
 //! one of its types.
 
-mod answer;
+pub(crate) mod answer;
 #[cfg(feature = "stablehlo")]
 mod check;
-mod table;
+pub(crate) mod table;
 #[cfg(feature = "stablehlo")]
 #[cfg(test)]
 mod tests;
 
-pub use answer::{Depth, Reason, Support};
+pub use answer::Reason;
+pub(crate) use answer::{Depth, Support};
 #[cfg(feature = "stablehlo")]
 pub use check::Checker;
-pub use table::{AttributeRule, OperationRule, SupportTable, Verdict};
+pub(crate) use table::SupportTable;
+pub use table::{AttributeRule, OperationRule, Verdict};

@@ -213,9 +213,4 @@ impl AttributeRule {
     pub fn one_of<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
         Self { one_of: values.into_iter().map(Into::into).collect(), ..Self::default() }
     }
-
-    /// Creates a rule that restricts an attribute to the integers from `least` to `most`, both inclusive.
-    pub fn between(least: i64, most: i64) -> Self {
-        Self { at_least: Some(least), at_most: Some(most), ..Self::default() }
-    }
 }

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plugin_manifest::NamedValue;
-use plugin_manifest::options::value_from_json;
+use plugin_manifest::{NamedValue, value_from_json};
 use serde_json::Value as Json;
 
 use super::candidate::NameOrigin;

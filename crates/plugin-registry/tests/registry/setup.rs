@@ -1,6 +1,7 @@
 //! Tests the environment variables and the coordinator that a plugin needs.
 
-use device_plugin::process::{CoordinatorNeed, EnvRule, Environment, Position, ProcessPlan, ProcessTopology};
+use device_plugin::process::{CoordinatorNeed, EnvRule, Position};
+use device_plugin::{Environment, ProcessPlan, ProcessTopology};
 use pjrt::ClientOptions;
 use plugin_registry::{Error, PluginLoadOptions};
 

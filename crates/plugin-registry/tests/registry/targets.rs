@@ -1,12 +1,15 @@
 //! Tests one model on plugins that differ only in their capabilities.
 
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use pjrt::stablehlo::ForPlugin;
 use pjrt::stablehlo::builder::{Argument, Gather, ModuleBuilder};
 use pjrt::stablehlo::ir::{ElementType, Module, RngAlgorithm, TensorType};
 use pjrt::{ClientOptions, CompileOptions, Program};
-use plugin_manifest::capabilities::{Autocast, Capabilities, ProgramFormat, ProgramFormats, RngBitGenerator};
+use plugin_manifest::capabilities::{ProgramFormat, ProgramFormats, RngBitGenerator};
+use plugin_manifest::{Autocast, Capabilities};
 use plugin_registry::{LoadedPlugin, PluginRegistry};
 
 /// Loads the embedded device with the given capabilities instead of its own.
@@ -55,16 +58,15 @@ fn layer(plugin: &LoadedPlugin, program: &Program) -> Vec<f32> {
 
 #[test]
 fn same_model_on_two_described_plugins() {
-    let mlir = || Capabilities::builder().program_formats(ProgramFormats::preferring(ProgramFormat::Mlir));
-    let plain = described(mlir().donation(true).build());
-    let special = described(
-        mlir()
-            .donation(false)
-            .dense_gather_factor(1)
-            .rng_bit_generator(RngBitGenerator::Philox)
-            .autocast(Autocast::xla([plugin_manifest::ElementType::Bf16]))
-            .build(),
-    );
+    let mlir = ProgramFormats::preferring(ProgramFormat::Mlir);
+    let plain = described(Capabilities { program_formats: mlir.clone(), donation: true, ..Capabilities::default() });
+    let special = described(Capabilities {
+        program_formats: mlir,
+        dense_gather_factor: NonZeroU32::new(1),
+        rng_bit_generator: RngBitGenerator::Philox,
+        autocast: Some(Autocast::xla([plugin_manifest::ElementType::Bf16])),
+        ..Capabilities::default()
+    });
     let model = model();
     let (one, other) = (plain.program(&model).unwrap(), special.program(&model).unwrap());
     for (part, expected) in [
@@ -90,19 +92,21 @@ fn same_model_on_two_described_plugins() {
 #[test]
 fn compiler_that_reads_only_hlo() {
     let hlo = ProgramFormats::preferring(ProgramFormat::Hlo);
-    let plugin = described(Capabilities::builder().program_formats(hlo).donation(true).build());
+    let plugin = described(Capabilities { program_formats: hlo, donation: true, ..Capabilities::default() });
     let program = plugin.program(&model()).unwrap();
     assert_eq!(program.format(), "hlo");
     assert_eq!(layer(&plugin, &program), [51.0f32, 3.0, 59.0].map(|sum| [sum; 4]).concat());
     let config = ProgramFormats::preferring(ProgramFormat::HloWithConfig);
-    let error = described(Capabilities::builder().program_formats(config).build()).program(&model()).unwrap_err();
+    let error =
+        described(Capabilities { program_formats: config, ..Capabilities::default() }).program(&model()).unwrap_err();
     assert_eq!(error.kind(), pjrt::ErrorKind::Unsupported, "{error}");
 }
 
 #[test]
 fn element_types_that_the_devices_lack() {
     let element = plugin_manifest::ElementType::F32;
-    let plugin = described(Capabilities::builder().supported_dtypes([element]).build());
+    let plugin =
+        described(Capabilities { supported_dtypes: Some(BTreeSet::from([element])), ..Capabilities::default() });
     let error = plugin.program(&model()).unwrap_err();
     assert_eq!(error.kind(), pjrt::ErrorKind::Unsupported);
 }

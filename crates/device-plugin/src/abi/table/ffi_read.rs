@@ -6,7 +6,7 @@ use pjrt_sys::{
     AbiStruct, PJRT_Buffer_MemoryLayout, PJRT_Buffer_MemoryLayout_Type, PJRT_NamedValue, PJRT_NamedValue_Type,
 };
 
-pub(crate) use plugin_manifest::describe::foreign::{slice, slice_mut, text};
+pub(crate) use plugin_manifest::c_view::foreign::{slice, slice_mut, text};
 
 use crate::array_layout::ArrayLayout;
 use crate::strided::Strided;

@@ -4,12 +4,12 @@ use std::ffi::{CStr, c_void};
 
 use pjrt_sys::PJRT_Api;
 
-use crate::contain::contain;
-use crate::describe::capabilities::{CCapabilities, dp_string};
-use crate::describe::descriptor::{
+use crate::c_view::capabilities::{CCapabilities, dp_string};
+use crate::c_view::descriptor::{
     DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_descriptor, dp_sink, dp_topology,
     dp_variable, plan, strings,
 };
+use crate::contain::contain;
 use crate::{Descriptor, Environment, Error, Faults, Hooks, Library, ProcessTopology, Result};
 
 /// A plugin in Rust that is described to other programs through C. Other programs may call the functions of its

@@ -23,7 +23,7 @@ mod structs;
 mod write;
 
 pub use read::read;
-pub use structs::{dp_capabilities, dp_dtype_remap, dp_feature, dp_replica_order, dp_string};
+pub use structs::{dp_capabilities, dp_dtype_remap, dp_feature, dp_string};
 pub use write::CCapabilities;
 
 #[cfg(test)]

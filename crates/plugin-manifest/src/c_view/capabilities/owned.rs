@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use super::constants::{DP_FEATURE_BOOL, DP_FEATURE_FLOAT, DP_FEATURE_INT64, DP_FEATURE_INT64_LIST, DP_FEATURE_STRING};
-use super::structs::{dp_dtype_remap, dp_feature, dp_replica_order, dp_string};
+use super::structs::{dp_dtype_remap, dp_feature, dp_string};
 use crate::{Error, Result, Value};
 
 /// The memory to which a C struct points.
@@ -14,7 +14,6 @@ pub(super) struct Owned {
     integers: Vec<Vec<i64>>,
     pub(super) strings: Vec<dp_string>,
     pub(super) remaps: Vec<dp_dtype_remap>,
-    pub(super) orders: Vec<dp_replica_order>,
     pub(super) features: Vec<dp_feature>,
 }
 

@@ -8,9 +8,8 @@ use recorded_messages::assert_message;
 use super::fields::{FIELDS, whole_fields};
 use super::*;
 use crate::capabilities::{
-    AutocastDispatchKey, AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, EagerFallback,
-    Int64Policy, MemoryStatsReport, MixedDot, OptimizedProgram, ProgramFormat, RngBitGenerator, Spmd,
-    for_each_capability,
+    AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, Int64Policy, MemoryStatsReport, MixedDot,
+    OptimizedProgram, ProgramFormat, RngBitGenerator, Spmd, for_each_capability,
 };
 use crate::{Capabilities, ElementType, ErrorCode};
 
@@ -40,7 +39,7 @@ const C_SIZE: usize = size_of::<dp_capabilities>();
 macro_rules! c_fields {
     ($(
         $(#[$doc:meta])*
-        $field:ident: $ty:ty { builder: $kind:ident $(($item:ty))?, c: [$($c:ident),*], replaces: $replaces:literal, }
+        $field:ident: $ty:ty { c: [$($c:ident),*], replaces: $replaces:literal, }
     )*) => {
         fn c_fields(field: &str) -> &'static [&'static str] {
             match field {
@@ -71,7 +70,7 @@ fn round_trip_at_full_size() {
         assert_eq!(read_cut(&moved, C_SIZE + 8).unwrap(), capabilities);
     }
     let default = CCapabilities::new(&Capabilities::default()).unwrap();
-    assert!(default.features.is_null() && default.mesh_coordinates.is_null());
+    assert!(default.features.is_null() && default.memory_kinds.is_null());
     assert_eq!(default.program_formats_size, 2);
 }
 
@@ -132,7 +131,7 @@ fn reads_structs_of_every_size() {
     }
     assert_eq!(checked, C_SIZE + 2 - size_of::<usize>());
     assert_eq!(whole_fields(7), 0);
-    assert_eq!(whole_fields(ends["autocast_dtypes"] - 1), ends["autocast_dispatch_key"]);
+    assert_eq!(whole_fields(ends["autocast_dtypes"] - 1), ends["rng_bit_generator"]);
 }
 
 #[test]
@@ -162,7 +161,7 @@ fn invalid_values_name_their_field() {
     };
     let features = [feature(9, 0), feature(4, 2), feature(2, 0)];
     type Change<'c> = &'c dyn Fn(&mut dp_capabilities);
-    let cases: [(&str, Change<'_>); 20] = [
+    let cases: [(&str, Change<'_>); 18] = [
         ("rng_bit_generator", &|raw| raw.rng_bit_generator = 3),
         ("autocast_default_dtype: none", &|raw| raw.autocast_kind = 1),
         ("autocast_kind", &|raw| (raw.autocast_kind, raw.autocast_default_dtype) = (7, 13)),
@@ -181,9 +180,9 @@ fn invalid_values_name_their_field() {
         ("layout_tile", &|raw| raw.layout_policy = 1),
         ("layout_policy", &|raw| raw.layout_policy = 2),
         ("donation", &|raw| raw.donation = 2),
-        ("mesh_coordinates", &|raw| (raw.mesh_coordinates, raw.mesh_coordinates_size) = (BYTES.as_ptr().cast(), 2)),
-        ("master_address", &|raw| raw.master_address = 3),
-        ("master_address: no variable", &|raw| raw.master_address = 2),
+        ("default_memory_kind", &|raw| {
+            (raw.default_memory_kind, raw.default_memory_kind_size) = (BYTES.as_ptr().cast(), 2)
+        }),
         ("dlpack_device", &|raw| raw.dlpack_device = 5),
         ("features: kind", &|raw| (raw.features, raw.features_size) = (&raw const features[0], 1)),
         ("features: bool_value", &|raw| (raw.features, raw.features_size) = (&raw const features[1], 1)),
@@ -216,8 +215,6 @@ fn constants_match_enums() {
     expect! {
         RngBitGenerator "RNG_BIT_GENERATOR"
         AutocastKind "AUTOCAST"
-        AutocastDispatchKey "AUTOCAST_DISPATCH_KEY"
-        EagerFallback "EAGER_FALLBACK"
         Int64Policy "INT64"
         Bf16Policy "BF16"
         MixedDot "MIXED_DOT"
@@ -233,7 +230,7 @@ fn constants_match_enums() {
     let found: Vec<&str> = source.lines().filter(|line| line.starts_with("pub const ")).collect();
     // The other constants are codes of enumerations whose variants hold data. `read` and `write` convert each of these
     // enumerations explicitly.
-    let own = ["DP_LAYOUT_", "DP_MASTER_ADDRESS_", "DP_FEATURE_"];
+    let own = ["DP_LAYOUT_", "DP_FEATURE_"];
     let found: Vec<&str> = found.into_iter().filter(|line| !own.iter().any(|own| line.contains(own))).collect();
     assert_eq!(found, expected);
 }
@@ -245,13 +242,11 @@ const FIRST: &[(&str, usize)] = &[
     ("dense_gather_factor", 12),
     ("dense_scatter_factor", 16),
     ("rng_bit_generator", 20),
-    ("autocast_dispatch_key", 24),
     ("autocast_dtypes", 32),
     ("autocast_dtypes_size", 40),
     ("autocast_default_dtype", 44),
     ("autocast_kind", 48),
-    ("eager_fallback", 52),
-    ("int64_policy", 56),
+    ("int64_policy", 52),
     ("supported_dtypes", 64),
     ("supported_dtypes_size", 72),
     ("remapped_dtypes", 80),
@@ -260,47 +255,37 @@ const FIRST: &[(&str, usize)] = &[
     ("layout_tile", 100),
     ("layout_max_padding", 104),
     ("layout_policy", 108),
-    ("resize_custom_call", 112),
-    ("upsample_nearest_backward", 116),
-    ("upsample_bilinear_backward", 120),
-    ("spmd", 124),
-    ("mesh_coordinates", 136),
-    ("mesh_coordinates_size", 144),
-    ("replica_orders", 152),
-    ("replica_orders_size", 160),
-    ("master_address_variable", 168),
-    ("master_address_variable_size", 176),
-    ("master_address", 180),
-    ("donation", 184),
-    ("persistent_cache", 188),
-    ("cache_key_strip_device_assignment", 192),
-    ("host_callbacks_partitioned", 196),
-    ("host_callbacks_empty_arrays", 200),
-    ("host_callbacks", 204),
-    ("tuple_args_threshold", 208),
-    ("program_formats", 216),
-    ("program_formats_size", 224),
-    ("stablehlo_minimum", 236),
-    ("stablehlo_current", 248),
-    ("optimized_program", 252),
-    ("dynamic_shapes", 256),
-    ("dlpack_device", 260),
-    ("dlpack_host_device", 264),
-    ("zero_copy_import", 272),
-    ("zero_copy_import_size", 280),
-    ("zero_copy_export", 288),
-    ("zero_copy_export_size", 296),
-    ("memory_kinds", 304),
-    ("memory_kinds_size", 312),
-    ("default_memory_kind", 320),
-    ("default_memory_kind_size", 328),
-    ("host_offload", 332),
-    ("memory_stats", 336),
-    ("mixed_dot", 340),
-    ("dot_algorithms", 352),
-    ("dot_algorithms_size", 360),
-    ("features", 368),
-    ("features_size", 376),
+    ("spmd", 112),
+    ("donation", 116),
+    ("persistent_cache", 120),
+    ("cache_key_strip_device_assignment", 124),
+    ("host_callbacks_partitioned", 128),
+    ("host_callbacks_empty_arrays", 132),
+    ("host_callbacks", 136),
+    ("tuple_args_threshold", 140),
+    ("program_formats", 152),
+    ("program_formats_size", 160),
+    ("stablehlo_minimum", 172),
+    ("stablehlo_current", 184),
+    ("optimized_program", 188),
+    ("dynamic_shapes", 192),
+    ("dlpack_device", 196),
+    ("dlpack_host_device", 200),
+    ("zero_copy_import", 208),
+    ("zero_copy_import_size", 216),
+    ("zero_copy_export", 224),
+    ("zero_copy_export_size", 232),
+    ("memory_kinds", 240),
+    ("memory_kinds_size", 248),
+    ("default_memory_kind", 256),
+    ("default_memory_kind_size", 264),
+    ("host_offload", 268),
+    ("memory_stats", 272),
+    ("mixed_dot", 276),
+    ("dot_algorithms", 288),
+    ("dot_algorithms_size", 296),
+    ("features", 304),
+    ("features_size", 312),
 ];
 
 #[test]
@@ -311,6 +296,5 @@ fn struct_only_grows_at_end() {
         assert_eq!(found, first, "append to dp_capabilities; never insert, remove or change");
     }
     // Structs that are elements of lists never grow.
-    assert_eq!([size_of::<dp_string>(), size_of::<dp_dtype_remap>()], [16, 8]);
-    assert_eq!([size_of::<dp_replica_order>(), size_of::<dp_feature>()], [48, 72]);
+    assert_eq!([size_of::<dp_string>(), size_of::<dp_dtype_remap>(), size_of::<dp_feature>()], [16, 8, 72]);
 }

@@ -23,7 +23,7 @@ pub(super) struct Field {
 macro_rules! fields {
     ($(
         $(#[$doc:meta])*
-        $field:ident: $ty:ty { builder: $kind:ident $(($item:ty))?, c: [$($c:ident),*], replaces: $replaces:literal, }
+        $field:ident: $ty:ty { c: [$($c:ident),*], replaces: $replaces:literal, }
     )*) => {
         /// All C fields. `struct_size` is first, and the other fields are in the order of the table.
         pub(super) const FIELDS: &[Field] = &{

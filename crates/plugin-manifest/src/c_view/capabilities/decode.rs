@@ -2,7 +2,7 @@
 
 use super::constants::{DP_FEATURE_BOOL, DP_FEATURE_FLOAT, DP_FEATURE_INT64, DP_FEATURE_INT64_LIST, DP_FEATURE_STRING};
 use super::structs::{dp_feature, dp_string};
-use crate::describe::foreign;
+use crate::c_view::foreign;
 use crate::{Error, Result, Value};
 
 /// Converts the code of an enumeration with `from_code`. The error for an unknown code names the field.

@@ -4,20 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_char;
 use std::num::NonZeroU32;
 
-use super::constants::{
-    DP_LAYOUT_DESCENDING, DP_LAYOUT_TILED, DP_MASTER_ADDRESS_METADATA, DP_MASTER_ADDRESS_UNKNOWN,
-    DP_MASTER_ADDRESS_VARIABLE,
-};
+use super::constants::{DP_LAYOUT_DESCENDING, DP_LAYOUT_TILED};
 use super::decode::{decode, decoded, flag, named, text};
 use super::owned::{Owned, feature, parts};
-use super::structs::{dp_dtype_remap, dp_feature, dp_replica_order, dp_string};
+use super::structs::{dp_dtype_remap, dp_feature, dp_string};
+use crate::c_view::foreign;
 use crate::capabilities::{
-    Autocast, AutocastDispatchKey, AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, EagerFallback,
-    HostCallbacks, Int64Policy, LayoutPolicy, MasterAddress, MemoryKinds, MemoryStatsReport, MixedDot,
-    OptimizedProgram, ProgramFormat, ProgramFormats, ReplicaOrder, RngBitGenerator, Spmd, StablehloRange,
-    StablehloVersion,
+    Autocast, AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, HostCallbacks, Int64Policy,
+    LayoutPolicy, MemoryKinds, MemoryStatsReport, MixedDot, OptimizedProgram, ProgramFormat, ProgramFormats,
+    RngBitGenerator, Spmd, StablehloRange, StablehloVersion,
 };
-use crate::describe::foreign;
 use crate::{ElementType, Error, Result, Value};
 
 /// The Rust type of a capability. `FIELDS` is the number of fields that represent the capability in the C struct.
@@ -79,7 +75,7 @@ macro_rules! enumerations {
     )*};
 }
 enumerations! {
-    RngBitGenerator AutocastDispatchKey EagerFallback Int64Policy Bf16Policy Spmd OptimizedProgram DynamicShapes
+    RngBitGenerator Int64Policy Bf16Policy Spmd OptimizedProgram DynamicShapes
     MemoryStatsReport MixedDot
 }
 
@@ -242,80 +238,6 @@ impl CForm<3> for LayoutPolicy {
         Ok(match self {
             Self::Descending => ([0; 2], 0.0, DP_LAYOUT_DESCENDING),
             Self::Tiled(tiling) => (tiling.tile.map(NonZeroU32::get), tiling.max_padding, DP_LAYOUT_TILED),
-        })
-    }
-}
-
-/// An empty string in C means `None`.
-impl CForm<2> for Option<String> {
-    type Raw = (*const c_char, usize);
-
-    unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
-        // SAFETY: V8 (descriptors): the text is readable for its length.
-        unsafe { text(dp_string { data, size }, name) }
-    }
-
-    fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
-        let dp_string { data, size } = owned.text(self.as_deref().unwrap_or_default());
-        Ok((data, size))
-    }
-}
-
-impl CForm<2> for Vec<ReplicaOrder> {
-    type Raw = (*const dp_replica_order, usize);
-
-    unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
-        // SAFETY: V8 (descriptors): the list is readable for its length.
-        let orders = unsafe { foreign::slice(data, size, name) }?;
-        let each = orders.iter().enumerate().map(|(index, from)| {
-            let field = |part: &str| format!("{name}[{index}].{part}");
-            // SAFETY: V8 (descriptors): the text is readable for its length.
-            let device_kind = unsafe { text(from.device_kind, &field("device_kind")) }?.unwrap_or_default();
-            // SAFETY: V8 (descriptors): the list is readable for its length.
-            let bounds = unsafe { foreign::slice(from.bounds, from.bounds_size, &field("bounds")) }?;
-            // SAFETY: V8 (descriptors): the list is readable for its length.
-            let order = unsafe { foreign::slice(from.order, from.order_size, &field("order")) }?;
-            Ok(ReplicaOrder::new(device_kind, bounds, order))
-        });
-        each.collect()
-    }
-
-    fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
-        for replicas in self {
-            let device_kind = owned.text(&replicas.device_kind);
-            let (bounds, bounds_size) = owned.numbers(replicas.bounds.iter().copied());
-            let (order, order_size) = owned.numbers(replicas.order.iter().copied());
-            owned.orders.push(dp_replica_order { device_kind, bounds, bounds_size, order, order_size });
-        }
-        Ok(parts(&owned.orders))
-    }
-}
-
-/// Pointer to the name of the environment variable, length of the name in bytes, and one of `DP_MASTER_ADDRESS_*`.
-impl CForm<3> for MasterAddress {
-    type Raw = (*const c_char, usize, u32);
-
-    unsafe fn read((data, size, kind): Self::Raw, [variable, _, name]: [&str; 3]) -> Result<Self> {
-        match kind {
-            DP_MASTER_ADDRESS_UNKNOWN => Ok(Self::Unknown),
-            DP_MASTER_ADDRESS_METADATA => Ok(Self::Metadata),
-            DP_MASTER_ADDRESS_VARIABLE => {
-                // SAFETY: V8 (descriptors): the text is readable for its length.
-                let variable = unsafe { text(dp_string { data, size }, variable) }?;
-                Ok(Self::Variable(variable.unwrap_or_default()))
-            }
-            other => decode(name, other, |_| None),
-        }
-    }
-
-    fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
-        Ok(match self {
-            Self::Unknown => (std::ptr::null(), 0, DP_MASTER_ADDRESS_UNKNOWN),
-            Self::Metadata => (std::ptr::null(), 0, DP_MASTER_ADDRESS_METADATA),
-            Self::Variable(name) => {
-                let dp_string { data, size } = owned.text(name);
-                (data, size, DP_MASTER_ADDRESS_VARIABLE)
-            }
         })
     }
 }

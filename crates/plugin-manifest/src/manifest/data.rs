@@ -130,13 +130,6 @@ impl LibraryFile {
         self
     }
 
-    /// Sets the architecture, as `std::env::consts::ARCH` spells it.
-    #[must_use]
-    pub fn with_arch(mut self, arch: impl Into<String>) -> Self {
-        self.arch = Some(arch.into());
-        self
-    }
-
     /// Sets the hash of the file, in lower-case hexadecimal.
     #[must_use]
     pub fn with_sha256(mut self, sha256: impl Into<String>) -> Self {

@@ -1,7 +1,7 @@
 //! Conversion between `dp_topology` and [`ProcessTopology`].
 
-use crate::describe::capabilities::dp_string;
-use crate::describe::descriptor::{
+use crate::c_view::capabilities::dp_string;
+use crate::c_view::descriptor::{
     DP_DEVICE_SHARE_ALL, DP_DEVICE_SHARE_DEFAULT, DP_DEVICE_SHARE_ONE, dp_topology, dp_variable, strings,
 };
 use crate::process::{Address, DeviceShare, Position};

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::describe::capabilities::dp_string;
-use crate::describe::descriptor::{
+use crate::c_view::capabilities::dp_string;
+use crate::c_view::descriptor::{
     CTopology, DP_DESCRIPTOR_VERSION, DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS,
     dp_configure, dp_descriptor, dp_library_path, dp_shutdown, dp_supports, plan, strings,
 };
-use crate::descriptor::Hooks;
+use crate::rust_view::Hooks;
 use crate::{
     Depth, Descriptor, EnvPlan, Environment, Error, ErrorCode, Fault, Faults, Library, Manifest, ProcessTopology,
     Program, Result, StaticApi, Support,
@@ -81,7 +81,7 @@ unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> 
     let said = serde_json::from_str::<serde_json::Value>(json).is_ok_and(|json| json.get("capabilities").is_some());
     if !said && !raw.capabilities.is_null() {
         // SAFETY: V8 (descriptors): D2 guarantees that the struct and all data that it points to are readable.
-        let read = unsafe { crate::describe::capabilities::read(raw.capabilities) };
+        let read = unsafe { crate::c_view::capabilities::read(raw.capabilities) };
         manifest.capabilities = read.map_err(|error| Fault::new("descriptor.capabilities", error.message()))?;
     }
     Ok(manifest)

@@ -1,7 +1,6 @@
 //! Codes of the enumerations in [`dp_capabilities`](super::dp_capabilities), as literals for the C header.
 //!
-//! Except for the codes of layouts, master addresses and features, a test compares the codes with the Rust
-//! enumerations.
+//! Except for the codes of layouts and features, a test compares the codes with the Rust enumerations.
 
 /// RngBitGenerator default: The compiler chooses the algorithm.
 pub const DP_RNG_BIT_GENERATOR_DEFAULT: u32 = 0;
@@ -13,14 +12,6 @@ pub const DP_RNG_BIT_GENERATOR_THREE_FRY: u32 = 2;
 pub const DP_AUTOCAST_XLA: u32 = 1;
 /// AutocastKind cuda: PyTorch's list of autocast operations for CUDA devices.
 pub const DP_AUTOCAST_CUDA: u32 = 2;
-/// AutocastDispatchKey autocast_xla: AutocastXLA.
-pub const DP_AUTOCAST_DISPATCH_KEY_AUTOCAST_XLA: u32 = 0;
-/// AutocastDispatchKey autocast_cuda: AutocastCUDA.
-pub const DP_AUTOCAST_DISPATCH_KEY_AUTOCAST_CUDA: u32 = 1;
-/// EagerFallback cpu: On the host, with copies of the operands and results.
-pub const DP_EAGER_FALLBACK_CPU: u32 = 0;
-/// EagerFallback cuda: On the framework's own CUDA device, with memory that is shared through DLPack.
-pub const DP_EAGER_FALLBACK_CUDA: u32 = 1;
 /// Int64Policy native: The device computes with 64-bit integers.
 pub const DP_INT64_NATIVE: u32 = 0;
 /// Int64Policy dot_on_host: Like native, but integer dot products with a 64-bit operand run on the host.
@@ -139,12 +130,6 @@ pub const DP_LAYOUT_DESCENDING: u32 = 0;
 /// The device stores arrays of two or more dimensions in tiles of the last two dimensions. The extents of a tile are in
 /// layout_tile.
 pub const DP_LAYOUT_TILED: u32 = 1;
-/// Processes cannot find the address, so the user must specify a coordinator.
-pub const DP_MASTER_ADDRESS_UNKNOWN: u32 = 0;
-/// Processes get the address from the machine's metadata service, or from the other processes through a collective.
-pub const DP_MASTER_ADDRESS_METADATA: u32 = 1;
-/// The address is in the environment variable that master_address_variable names.
-pub const DP_MASTER_ADDRESS_VARIABLE: u32 = 2;
 /// The value is string_value.
 pub const DP_FEATURE_STRING: u32 = 0;
 /// The value is int64_value.

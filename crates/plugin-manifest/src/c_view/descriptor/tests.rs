@@ -7,13 +7,14 @@
 )]
 
 use std::ffi::{c_char, c_void};
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::ptr;
 
 use recorded_messages::assert_message;
 
-use crate::describe::capabilities::dp_string;
-use crate::describe::descriptor::{
+use crate::c_view::capabilities::dp_string;
+use crate::c_view::descriptor::{
     CTopology, DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_descriptor, dp_sink,
     dp_topology, dp_variable,
 };
@@ -109,18 +110,22 @@ unsafe extern "C" fn nowhere(_: dp_sink, _: *mut c_void) -> u32 {
 }
 
 unsafe extern "C" fn bad_path(sink: dp_sink, user: *mut c_void) -> u32 {
+    // SAFETY: D5 (sinks): the sink may be called with `user` on this thread.
     unsafe { sink.unwrap()(user, c"\xff".as_ptr(), 1) };
     0
 }
 
 unsafe extern "C" fn two_answers(sink: dp_sink, user: *mut c_void) -> u32 {
     let sink = sink.unwrap();
+    // SAFETY: D5 (sinks): the sink may be called with `user` on this thread.
     unsafe { sink(user, c"/first".as_ptr(), 6) };
+    // SAFETY: D5 (sinks): the sink may be called with `user` on this thread.
     unsafe { sink(user, c"/second".as_ptr(), 7) };
     0
 }
 
 unsafe extern "C" fn undefined_code(sink: dp_sink, user: *mut c_void) -> u32 {
+    // SAFETY: D5 (sinks): the sink may be called with `user` on this thread.
     unsafe { sink.unwrap()(user, c"no".as_ptr(), 2) };
     u32::MAX
 }
@@ -229,12 +234,12 @@ fn plans_of_newer_versions() {
 }
 
 fn capabilities() -> Capabilities {
-    Capabilities::builder().dense_gather_factor(8192).build()
+    Capabilities { dense_gather_factor: NonZeroU32::new(8192), ..Capabilities::default() }
 }
 
 #[test]
 fn struct_capabilities_fill_manifest() {
-    let own = crate::describe::capabilities::CCapabilities::new(&capabilities()).unwrap();
+    let own = crate::c_view::capabilities::CCapabilities::new(&capabilities()).unwrap();
     let bare = dp_descriptor { capabilities: own.as_ptr(), library_kind: DP_LIBRARY_PATH, ..foreign() };
     let silent = r#"{"format_version": "1.0", "name": "foreign"}"#;
     let said = r#"{"format_version": "1.0", "name": "foreign", "capabilities": {}}"#;

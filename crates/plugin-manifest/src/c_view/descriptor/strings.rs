@@ -2,10 +2,10 @@
 
 use std::ffi::{c_char, c_void};
 
+use crate::c_view::capabilities::dp_string;
+use crate::c_view::descriptor::{dp_descriptor, dp_sink, dp_topology, dp_variable};
+use crate::c_view::foreign::{slice, text};
 use crate::contain::contain;
-use crate::describe::capabilities::dp_string;
-use crate::describe::descriptor::{dp_descriptor, dp_sink, dp_topology, dp_variable};
-use crate::describe::foreign::{slice, text};
 use crate::{Bytes, Environment, Error, ErrorCode, Program, Result};
 
 impl dp_string {

@@ -23,22 +23,6 @@ pub struct dp_dtype_remap {
     pub to: u32,
 }
 
-/// The order in which a collective operation visits the devices of one physical mesh.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct dp_replica_order {
-    /// Device kind: the vendor's name of the hardware generation. Never empty.
-    pub device_kind: dp_string,
-    /// Number of devices along each coordinate.
-    pub bounds: *const u32,
-    /// Number of elements of bounds. Never 0.
-    pub bounds_size: usize,
-    /// Logical indices of all devices of the mesh, in the order in which the operation visits the devices.
-    pub order: *const u32,
-    /// Number of elements of order: the product of bounds.
-    pub order_size: usize,
-}
-
 /// A capability for which dp_capabilities does not have a field.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -80,8 +64,6 @@ pub struct dp_capabilities {
     pub dense_scatter_factor: u32,
     /// Algorithm for random bits, DP_RNG_BIT_GENERATOR_*. 0: the compiler chooses the algorithm.
     pub rng_bit_generator: u32,
-    /// PyTorch's dispatch key for autocast, DP_AUTOCAST_DISPATCH_KEY_*. 0: AutocastXLA.
-    pub autocast_dispatch_key: u32,
     /// Float types of automatic mixed precision, as PJRT_Buffer_Type values. Ignored if autocast_kind is 0.
     pub autocast_dtypes: *const u32,
     /// Number of elements of autocast_dtypes.
@@ -90,8 +72,6 @@ pub struct dp_capabilities {
     pub autocast_default_dtype: u32,
     /// List of the operations that run in the narrower type, DP_AUTOCAST_*. 0: no automatic mixed precision.
     pub autocast_kind: u32,
-    /// Device for operations without a lowering, DP_EAGER_FALLBACK_*. 0: the host.
-    pub eager_fallback: u32,
     /// Handling of 64-bit integers, DP_INT64_*. 0: the device computes with 64-bit integers.
     pub int64_policy: u32,
     /// Element types that programs may use, as PJRT_Buffer_Type values. Empty: unknown.
@@ -111,29 +91,8 @@ pub struct dp_capabilities {
     pub layout_max_padding: f32,
     /// Layout of arrays sent to the device, DP_LAYOUT_*. 0: row-major.
     pub layout_policy: u32,
-    /// 1: the compiler supports the custom calls ResizeNearest and ResizeBilinear. 0: it does not.
-    pub resize_custom_call: u32,
-    /// 1: the gradient of nearest-neighbor upsampling runs on the device. 0: it runs on the host.
-    pub upsample_nearest_backward: u32,
-    /// 1: the gradient of bilinear upsampling runs on the device. 0: it runs on the host.
-    pub upsample_bilinear_backward: u32,
     /// Whether the compiler can partition one program across several devices, DP_SPMD_*. 0: it can.
     pub spmd: u32,
-    /// Name of the device attribute with a device's coordinates in the physical mesh. Empty: devices do not form a
-    /// mesh.
-    pub mesh_coordinates: *const c_char,
-    /// Length of mesh_coordinates in bytes.
-    pub mesh_coordinates_size: usize,
-    /// Device orders for collective operations. Empty: operations use the logical order.
-    pub replica_orders: *const dp_replica_order,
-    /// Number of elements of replica_orders.
-    pub replica_orders_size: usize,
-    /// Environment variable with the address of the process with rank 0. Used only with DP_MASTER_ADDRESS_VARIABLE.
-    pub master_address_variable: *const c_char,
-    /// Length of master_address_variable in bytes.
-    pub master_address_variable_size: usize,
-    /// How processes find the address of the process with rank 0, DP_MASTER_ADDRESS_*. 0: they cannot find it.
-    pub master_address: u32,
     /// 1: a program may reuse the memory of its inputs for its outputs. 0: it may not.
     pub donation: u32,
     /// 1: frameworks may keep compiled programs on disk for other processes. 0: they may not.
