@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Accepted circles. Each element contains a source folder, and the files of the circle in this folder. The comment
 /// before an element contains the reason.
 const KEPT: &[(&str, &[&str])] = &[
-    // A layer refers to the calls that it observes and to its stack. A stack calls its layers when events become ready.
-    ("tools/pjrt-layers/src/", &["core/call.rs", "core/gates.rs", "core/ready.rs", "core/state.rs", "layer.rs"]),
     // `Backend` and the types that its methods take refer to each other. A launch is generic over its backend.
     (
         "crates/device-plugin/src/",
