@@ -1,6 +1,7 @@
 //! The objects behind the handles of the C API, and the functions of the table that act on them.
 
 pub(crate) mod client;
+pub(crate) mod device_description;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod executable;

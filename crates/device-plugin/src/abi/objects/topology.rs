@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pjrt_sys::{PJRT_DeviceDescription, PJRT_TopologyDescription};
 
-use crate::abi::objects::client::device::DeviceDescription;
+use crate::abi::objects::device_description::DeviceDescription;
 use crate::abi::objects::owned_arrays::{Blob, Bytes, NamedValues, Pointers, delete_blob};
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;

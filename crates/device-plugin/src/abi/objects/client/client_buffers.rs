@@ -1,21 +1,169 @@
-//! The object behind a `PJRT_Buffer*`: a value that can be deleted while other threads use it.
+//! The objects behind `PJRT_Client*` and `PJRT_Buffer*`. They refer to each other, because a buffer keeps its client
+//! alive, and a client has the list of the deleted buffers that executions may still use.
+//!
+//! A buffer is a value that can be deleted while other threads use it.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pjrt_sys::PJRT_Buffer;
+use pjrt_sys::{PJRT_Api, PJRT_Buffer, PJRT_Device, PJRT_Memory};
 
-use crate::abi::objects::client::state::Client;
+use crate::abi::objects::client::alias_sources::AliasSources;
+use crate::abi::objects::client::at_exit::Registration;
+use crate::abi::objects::client::device::Device;
+use crate::abi::objects::client::extents::KnownExtents;
+use crate::abi::objects::client::mappings::Mappings;
+use crate::abi::objects::client::memory::Memory;
+use crate::abi::objects::client::pending_value::PendingValue;
+use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
+use crate::abi::objects::client::value::Value;
+use crate::abi::objects::executable::deferred_launches::DeferredLaunches;
+use crate::abi::objects::executable::launch_order::Order;
+use crate::abi::objects::opaque_tokens::OpaqueTokens;
+use crate::abi::objects::owned_arrays::Pointers;
+use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::buffer_pool;
-use crate::abi::reclaim::hazard::Guard;
-use crate::abi::reclaim::refcount::OwnerRef;
+use crate::abi::reclaim::hazard::{Guard, HazardDomain};
+use crate::abi::reclaim::refcount::{Counted, OwnerRef, Reclaimed, Ref};
 use crate::abi::table::ffi_read::handles;
 use crate::array_layout::ArrayLayout;
 use crate::contain::drop_contained;
 use crate::features::FeatureCalls;
-use crate::{Backend, Error, Event, Placement, Result, Shape};
+use crate::{Backend, ClientOptions, DeviceInfo, Error, Event, Placement, Result, Shape, TopologyInfo};
+
+/// A client: the backend, and the objects that represent its devices and memories. Buffers and executables keep the
+/// client alive, so a framework may destroy the client before them.
+pub(crate) struct Client<B: Backend> {
+    /// The hook that runs if the process ends before the client is destroyed.
+    pub(crate) at_exit: Registration,
+    pub(crate) backend: B,
+    pub(crate) process_index: i32,
+    pub(crate) topology: Arc<Topology>,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) device_handles: Pointers<PJRT_Device>,
+    pub(crate) addressable_handles: Pointers<PJRT_Device>,
+    pub(crate) memories: Vec<Memory>,
+    pub(crate) memory_handles: Pointers<PJRT_Memory>,
+    /// Publishes the buffers that executions use, and counts the outputs that executions create.
+    pub(crate) hazards: Arc<HazardDomain>,
+    /// Deleted buffers that executions may still use.
+    pub(crate) retired: RetiredBuffers<B>,
+    /// Launches that wait for their arguments.
+    pub(crate) deferred: DeferredLaunches,
+    /// Prevents deferred launches on several devices from overlapping with other launches on several devices.
+    pub(crate) order: Order,
+    pub(crate) mappings: Mappings,
+    /// Alias buffers, which wait for the framework to name the buffer whose data they take over.
+    pub(crate) aliases: OpaqueTokens<PlaceholderBuffer<B::Buffer>>,
+    /// The buffers whose data alias buffers wait for.
+    pub(crate) alias_sources: Arc<AliasSources>,
+    pub(crate) extents: KnownExtents,
+}
+
+handles! {
+    PJRT_Client => Counted<Client<P::Backend>>;
+}
+
+impl<B: Backend> Reclaimed for Client<B> {
+    #[inline]
+    fn domain(&self) -> &Arc<HazardDomain> {
+        &self.hazards
+    }
+}
+
+impl<B: Backend> Client<B> {
+    /// Creates a client. Its first word is the address of the plugin's function table, so that other code of the
+    /// process can call the plugin with only a client. XLA's clients have had this first word since May 2026.
+    /// `default_platform` is the name of the platform if the backend does not name it.
+    pub(crate) fn create(table: *const PJRT_Api, default_platform: &str, options: &ClientOptions) -> Result<Ref<Self>> {
+        let backend = B::create(options)?;
+        let info = TopologyInfo {
+            platform_name: backend.platform_name().unwrap_or_else(|| default_platform.to_owned()),
+            platform_version: backend.platform_version(),
+            devices: backend.devices(),
+            memories: backend.memories(),
+            attributes: backend.topology_attributes(),
+        };
+        let topology = Arc::new(Topology::new(info)?);
+        let ids: Vec<i32> = topology.info.devices.iter().map(|info| info.id).collect();
+        let addressable: Vec<bool> = topology.info.devices.iter().map(|info| info.addressable).collect();
+        let mut memories = Vec::new();
+        for (id, info) in topology.info.memories.iter().enumerate() {
+            let index = |device: &i32| ids.iter().position(|id| id == device);
+            memories.push(Memory::new(id, info.clone(), info.devices.iter().filter_map(index).collect()));
+        }
+        let memories_of = |device: usize| {
+            let with = memories.iter().enumerate().filter(move |(_, memory)| memory.device_indices.contains(&device));
+            with.map(|(i, _)| i).collect::<Vec<_>>()
+        };
+        let devices: Vec<Device> =
+            (0..ids.len()).map(|index| Device::new(Arc::clone(&topology), index, memories_of(index))).collect();
+        if let Some(device) = (0..ids.len()).find(|i| addressable[*i] && devices[*i].memory_indices.is_empty()) {
+            return Err(Error::internal(format!(
+                "the backend lists no memory for the addressable device {}",
+                ids[device]
+            )));
+        }
+
+        let device_handles = Pointers::of(&devices);
+        let memory_handles = Pointers::of(&memories);
+        let addressable_handles =
+            Pointers::of(devices.iter().zip(&addressable).filter(|(_, yes)| **yes).map(|(device, _)| device));
+        for device in &devices {
+            device.link_memories(memory_handles.as_slice());
+        }
+        for memory in &memories {
+            memory.link_devices(device_handles.as_slice());
+        }
+        let process_index = backend.process_index();
+        let elsewhere =
+            topology.info.devices.iter().find(|info| info.addressable && info.process_index != process_index);
+        if let Some(DeviceInfo { id, process_index: other, .. }) = elsewhere {
+            return Err(Error::internal(format!(
+                "device {id} is addressable and belongs to process {other}, but Distributed::process_index is \
+                 {process_index}"
+            )));
+        }
+        let client = Ref::new(
+            table.cast(),
+            Self {
+                at_exit: Registration::new(backend.at_exit()),
+                backend,
+                process_index,
+                topology,
+                devices,
+                device_handles,
+                addressable_handles,
+                memories,
+                memory_handles,
+                hazards: HazardDomain::new(),
+                retired: RetiredBuffers::new(),
+                deferred: DeferredLaunches::default(),
+                order: Order::default(),
+                mappings: Mappings::default(),
+                aliases: OpaqueTokens::new(),
+                alias_sources: Arc::default(),
+                extents: KnownExtents::default(),
+            },
+        );
+        for device in &client.devices {
+            device.link_client(std::ptr::from_ref(&*client).cast());
+        }
+        Ok(client)
+    }
+
+    /// Returns the client of a device. Returns an error if the device belongs to a topology.
+    pub(crate) fn of_device(device: &Device) -> Result<&Counted<Self>> {
+        let client = device.client_address().cast::<Counted<Self>>();
+        // SAFETY: V6 (lifetimes): the pointer is null or refers to the client that owns this device, and a plugin has
+        // only one backend type.
+        unsafe { client.as_ref() }.ok_or_else(|| {
+            Error::internal("the device belongs to a topology without a client; use a device of a client")
+        })
+    }
+}
 
 /// The object behind a `PJRT_Buffer*`.
 ///
@@ -24,7 +172,7 @@ use crate::{Backend, Error, Event, Placement, Result, Shape};
 /// their arguments in the client's hazard domain. A thread checks this domain before it drops a value.
 pub(crate) struct BufferHandle<B: Backend> {
     state: AtomicUsize,
-    value: UnsafeCell<Value<B>>,
+    value: UnsafeCell<Value<B::Buffer>>,
     /// Number of external references, by which other libraries use the memory. Each external reference is also a use.
     external: AtomicU32,
     /// Whether the array may have dynamic dimensions. Always `false` for backends without the feature `DynamicShapes`.
@@ -36,65 +184,6 @@ pub(crate) struct BufferHandle<B: Backend> {
     pub(crate) form: ArrayLayout,
 }
 
-/// The value of a buffer: the backend's own buffer, if it exists.
-pub(crate) enum Value<B: Backend> {
-    Now(B::Buffer),
-    /// A cell that is filled before the buffer's event becomes ready. It stays empty if the buffer fails.
-    Later(Arc<OnceLock<B::Buffer>>),
-    Gone,
-}
-
-impl<B: Backend> Value<B> {
-    /// Returns the backend's buffer, or `None` if it was taken or does not exist yet.
-    #[inline]
-    pub(crate) fn get(&self) -> Option<&B::Buffer> {
-        match self {
-            Self::Now(value) => Some(value),
-            Self::Later(value) => value.get(),
-            Self::Gone => None,
-        }
-    }
-
-    /// Returns the backend's buffer of a buffer that is ready. An error means that the SDK or the backend broke an
-    /// invariant.
-    pub(crate) fn available(&self) -> Result<&B::Buffer> {
-        self.get().ok_or_else(|| Error::internal("the backend reported the buffer ready without giving it a value"))
-    }
-
-    /// Returns whether the array may have dynamic dimensions. For a value that does not exist yet, returns whether the
-    /// backend has the feature `DynamicShapes`.
-    #[inline]
-    fn may_be_dynamic(&self, backend: &B) -> bool {
-        match self {
-            Self::Now(value) => backend.is_dynamic(value),
-            Self::Later(_) => const { B::FEATURES.dynamic_shapes.is_some() },
-            Self::Gone => false,
-        }
-    }
-
-    /// Returns the backend's buffer by value. Clones it if other users share the cell of [`Value::Later`].
-    fn into_buffer(self) -> Option<B::Buffer> {
-        match self {
-            Self::Now(value) => Some(value),
-            Self::Later(value) => match Arc::try_unwrap(value) {
-                Ok(value) => value.into_inner(),
-                Err(shared) => shared.get().cloned(),
-            },
-            Self::Gone => None,
-        }
-    }
-}
-
-impl<B: Backend> Clone for Value<B> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Now(value) => Self::Now(value.clone()),
-            Self::Later(value) => Self::Later(Arc::clone(value)),
-            Self::Gone => Self::Gone,
-        }
-    }
-}
-
 /// The framework deleted the buffer or donated it to an execution. New uses are rejected.
 const DELETED: usize = 1 << (usize::BITS - 1);
 /// The framework destroyed the handle. The end of the last use frees it.
@@ -103,6 +192,17 @@ const DESTROYED: usize = 1 << (usize::BITS - 2);
 /// execution uses it any more, or together with the handle.
 const RETIRED: usize = 1 << (usize::BITS - 3);
 const USES: usize = RETIRED - 1;
+
+/// Returns whether the array of a value may have dynamic dimensions. For a value that does not exist yet, returns
+/// whether the backend has the feature `DynamicShapes`.
+#[inline]
+fn may_be_dynamic<B: Backend>(value: &Value<B::Buffer>, backend: &B) -> bool {
+    match value {
+        Value::Now(value) => backend.is_dynamic(value),
+        Value::Later(_) => const { B::FEATURES.dynamic_shapes.is_some() },
+        Value::Gone => false,
+    }
+}
 
 handles! {
     PJRT_Buffer => BufferHandle<P::Backend>;
@@ -127,13 +227,13 @@ impl<B: Backend> BufferHandle<B> {
     #[inline]
     pub(crate) fn give(
         client: impl Into<OwnerRef<Client<B>>>,
-        value: Value<B>,
+        value: Value<B::Buffer>,
         form: &ArrayLayout,
         placement: Placement,
         ready: Event,
     ) -> *mut PJRT_Buffer {
         let client = client.into();
-        let is_dynamic = value.may_be_dynamic(&client.backend);
+        let is_dynamic = may_be_dynamic(&value, &client.backend);
         Self::new(client, value, form, placement, ready, is_dynamic).as_ptr().cast()
     }
 
@@ -142,7 +242,7 @@ impl<B: Backend> BufferHandle<B> {
     #[inline]
     pub(crate) fn new(
         client: impl Into<OwnerRef<Client<B>>>,
-        value: Value<B>,
+        value: Value<B::Buffer>,
         form: &ArrayLayout,
         placement: Placement,
         ready: Event,
@@ -158,6 +258,18 @@ impl<B: Backend> BufferHandle<B> {
             placement,
             form: form.clone(),
         })
+    }
+
+    /// Creates a buffer for the framework, and the producer that sets the buffer's value. `is_dynamic` specifies
+    /// whether the array may have dynamic dimensions.
+    pub(crate) fn pending(
+        client: &Counted<Client<B>>,
+        form: &ArrayLayout,
+        to: Placement,
+        is_dynamic: bool,
+    ) -> (*mut PJRT_Buffer, PendingValue<B::Buffer>) {
+        let (value, ready, producer) = PendingValue::new();
+        (Self::new(client.share(), value, form, to, ready, is_dynamic).as_ptr().cast(), producer)
     }
 
     /// Frees a buffer that the framework has not seen yet.
@@ -306,7 +418,7 @@ impl<B: Backend> BufferHandle<B> {
     /// The reference must not outlive a use that [`BufferHandle::acquire`] added, or a guard that published the buffer
     /// before the buffer was deleted.
     #[inline]
-    pub(crate) unsafe fn value(&self) -> &Value<B> {
+    pub(crate) unsafe fn value(&self) -> &Value<B::Buffer> {
         // SAFETY: the use or the guard prevents other threads from taking or dropping the value.
         unsafe { &*self.value.get() }
     }
@@ -318,7 +430,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// The buffer occurs exactly once among the arguments of the execution that holds `own`, and the caller has no
     /// reference to its value.
-    unsafe fn take(&self, own: &Guard) -> Option<B::Buffer> {
+    pub(crate) unsafe fn take(&self, own: &Guard) -> Option<B::Buffer> {
         // If the framework's use is the only one and no other execution uses the buffer, this execution is the last
         // user. `DELETED` prevents new uses.
         if self.state.compare_exchange(1, DELETED, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
@@ -370,7 +482,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// No other thread uses the value, neither now nor later.
     #[inline]
-    unsafe fn take_value(&self) -> Value<B> {
+    unsafe fn take_value(&self) -> Value<B::Buffer> {
         // SAFETY: the caller promises that no other thread uses the value.
         let value = unsafe { &mut *self.value.get() };
         std::mem::replace(value, Value::Gone)
@@ -451,7 +563,7 @@ pub(crate) struct BufferUse<'a, B: Backend> {
 
 impl<B: Backend> BufferUse<'_, B> {
     /// Returns the value, which may still be pending.
-    pub(crate) fn value(&self) -> &Value<B> {
+    pub(crate) fn value(&self) -> &Value<B::Buffer> {
         // SAFETY: this `BufferUse` owns a use of the buffer.
         unsafe { self.buffer.value() }
     }
@@ -462,115 +574,6 @@ impl<B: Backend> Drop for BufferUse<'_, B> {
         // SAFETY: `hold` added the use that ends here.
         unsafe { self.buffer.release() };
     }
-}
-
-/// The arguments of an execution, while a guard protects them.
-pub(crate) struct LaunchArguments<'a, B: Backend> {
-    handles: &'a [&'a BufferHandle<B>],
-    /// Protects the arguments.
-    guard: &'a Guard,
-    /// For each argument, whether it is donated. Empty if no argument is donated. A donated buffer occurs only once
-    /// among the arguments.
-    donated: &'a [bool],
-}
-
-impl<'a, B: Backend> LaunchArguments<'a, B> {
-    /// # Safety
-    ///
-    /// `guard` has published the bits of all handles. After that, the caller has checked that no handle is deleted. If
-    /// any argument is donated, the handles have passed [`check_donated`].
-    #[inline]
-    pub(crate) unsafe fn new(handles: &'a [&'a BufferHandle<B>], guard: &'a Guard, donated: &'a [bool]) -> Self {
-        Self { handles, guard, donated }
-    }
-
-    #[inline]
-    pub(crate) fn handles(&self) -> &'a [&'a BufferHandle<B>] {
-        self.handles
-    }
-
-    #[inline]
-    pub(crate) fn is_donated(&self, index: usize) -> bool {
-        self.donated.get(index) == Some(&true)
-    }
-
-    /// Returns the value of an argument, or `None` if it was taken.
-    #[inline]
-    pub(crate) fn get(&self, index: usize) -> Option<&B::Buffer> {
-        // SAFETY: the guard protects each of these handles.
-        unsafe { self.handles.get(index)?.value() }.get()
-    }
-
-    /// Takes the value of a donated argument and deletes its buffer. Returns `None` if the argument is not donated or
-    /// was taken.
-    pub(crate) fn take(&mut self, index: usize) -> Option<B::Buffer> {
-        let handle = self.handles.get(index).filter(|_| self.is_donated(index))?;
-        // SAFETY: a donated buffer occurs only once among the arguments, and `&mut self` proves that no reference to
-        // its value exists.
-        unsafe { handle.take(self.guard) }
-    }
-
-    /// Deletes the donated buffers.
-    #[inline]
-    pub(crate) fn delete_donated(&self) {
-        if !self.donated.is_empty() {
-            self.delete_each_donated();
-        }
-    }
-
-    /// Deletes the donated buffers. Not inlined, because most executions donate no buffers.
-    #[inline(never)]
-    fn delete_each_donated(&self) {
-        for (handle, donated) in self.handles.iter().zip(self.donated.iter()) {
-            if *donated {
-                handle.delete(Some(self.guard));
-            }
-        }
-    }
-}
-
-/// Returns an error if a donated buffer occurs more than once among the arguments.
-pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &[bool]) -> Result<()> {
-    // A hash table with open addressing, in which at most half of the slots are used. For each buffer, it contains the
-    // index of the first argument with this buffer, plus one.
-    let size = (2 * handles.len()).next_power_of_two();
-    let mut firsts = vec![0; size];
-    for (second, handle) in handles.iter().enumerate() {
-        let mut slot = hash(std::ptr::from_ref(*handle).addr()) & (size - 1);
-        while let Some(first) = usize::checked_sub(firsts[slot], 1) {
-            if std::ptr::eq(handles[first], *handle) {
-                let is_donated = |index: usize| donated.get(index) == Some(&true);
-                if is_donated(first) {
-                    return Err(donation_conflict(first, second));
-                } else if is_donated(second) {
-                    return Err(donation_conflict(second, first));
-                }
-                break;
-            }
-            slot = (slot + 1) & (size - 1);
-        }
-        if firsts[slot] == 0 {
-            firsts[slot] = second + 1;
-        }
-    }
-    Ok(())
-}
-
-/// Returns the hash of an address, which the caller reduces to the size of the table. The lowest bits of all addresses
-/// are zero and the highest bits are equal, so the hash uses the middle bits of a product (Fibonacci hashing).
-#[inline]
-fn hash(address: usize) -> usize {
-    /// An odd number close to `usize::MAX` divided by the golden ratio.
-    const FACTOR: usize = (usize::MAX / 21 * 13) | 1;
-    address.wrapping_mul(FACTOR).rotate_left(usize::BITS / 2)
-}
-
-#[cold]
-fn donation_conflict(donated: usize, other: usize) -> Error {
-    Error::argument(format!(
-        "the buffer of argument {donated} is donated and is also argument {other}; pass a copy, or list {donated} in \
-         non_donatable_input_indices"
-    ))
 }
 
 /// A guard whose destructor calls [`BufferHandle::retire`] for a deleted buffer.
@@ -628,7 +631,7 @@ impl<B: Backend> RetiredBuffers<B> {
     /// Drops the values that executions no longer use. Catches panics of the values' destructors.
     #[cold]
     pub(crate) fn drop_unused(&self, client: &Client<B>) {
-        let mut values: Vec<Value<B>> = Vec::new();
+        let mut values: Vec<Value<B::Buffer>> = Vec::new();
         {
             let mut buffers = self.lock();
             buffers.retain(|buffer| {
