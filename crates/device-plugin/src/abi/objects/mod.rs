@@ -11,4 +11,5 @@ pub(crate) mod owned_arrays;
 pub(crate) mod pending_callbacks;
 pub(crate) mod plugin;
 pub(crate) mod topology;
+pub(crate) mod topology_functions;
 pub(crate) mod transfer_manager;
