@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 use std::sync::{Barrier, Mutex, PoisonError};
 
 use pjrt_layers::trace::{Outputs, Trace};
-use pjrt_layers::{Call, Function, Instance, Layer, State, Step, instance};
+use pjrt_layers::{Call, Function, Instance, Layer, Stack, Step, instance};
 use pjrt_sys::{AbiStruct, PJRT_Api, PJRT_Buffer_IsDeleted_Args, PJRT_Error, StaticApi};
 use timing::{median, nanoseconds};
 
@@ -56,12 +56,12 @@ fn main() {
     // SAFETY: C1 to C9: the table lives as long as the process, and its function does nothing.
     let plugin = unsafe { StaticApi::new(Box::leak(Box::new(table))) };
     let trace = || Box::new(Trace::new(Outputs { calls_per_thread: 1 << 14, ..Outputs::default() }));
-    let traced = State::start::<Traced>(plugin, vec![trace()]);
-    let off = State::start::<Off>(plugin, vec![trace()]);
-    if let Some(state) = Off::cell().get() {
-        state.set_active("trace", false);
+    let traced = Stack::start::<Traced>(plugin, vec![trace()]);
+    let off = Stack::start::<Off>(plugin, vec![trace()]);
+    if let Some(stack) = Off::cell().get() {
+        stack.set_active("trace", false);
     }
-    let emptied = State::start::<Emptied>(plugin, vec![Box::new(Empty)]);
+    let emptied = Stack::start::<Emptied>(plugin, vec![Box::new(Empty)]);
     println!("                 direct  off          empty layer  trace");
     for threads in [1, 2, 4, 8, 16] {
         let measured = measure([plugin, off, emptied, traced], threads);

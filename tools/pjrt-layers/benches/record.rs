@@ -16,7 +16,7 @@ use std::path::Path;
 use std::ptr::{null_mut, without_provenance_mut};
 
 use pjrt_layers::record::{Record, Target};
-use pjrt_layers::{State, instance};
+use pjrt_layers::{Stack, instance};
 use pjrt_sys::{
     AbiStruct, PJRT_Api, PJRT_Buffer_Delete_Args, PJRT_Buffer_IsDeleted_Args, PJRT_Buffer_Type,
     PJRT_Client_BufferFromHostBuffer_Args, PJRT_Event_IsReady_Args, PJRT_LoadedExecutable_Execute_Args, StaticApi,
@@ -54,7 +54,7 @@ fn main() {
     });
     let folder = std::env::temp_dir().join(format!("pjrt-record-bench-{}", std::process::id()));
     let record = Record::new(Target { folder: Some(folder.clone()), ..Target::default() });
-    let recorded = State::start::<Recorded>(plugin, vec![Box::new(record)]);
+    let recorded = Stack::start::<Recorded>(plugin, vec![Box::new(record)]);
     let mut bench = Bench { tables: [plugin, recorded], folder: &folder };
 
     println!("{:<44} {:>10} {:>10} {:>8}", "call", "direct us", "record us", "bytes");

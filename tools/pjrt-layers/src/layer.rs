@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use pjrt_types::ErrorCode;
 
-use crate::core::{Call, TablePlan};
+use crate::core::{Call, Plugin, TablePlan};
 use crate::function::Function;
 use crate::layer_error::LayerError;
 
@@ -66,7 +66,7 @@ impl Step {
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     pub(crate) error: usize,
-    pub(crate) state: &'static crate::core::State,
+    pub(crate) plugin: &'static Plugin,
 }
 
 impl Outcome {
@@ -81,6 +81,6 @@ impl Outcome {
     /// the error.
     #[must_use]
     pub fn error(&self) -> Option<LayerError> {
-        self.state.describe(self.error)
+        self.plugin.describe(self.error)
     }
 }

@@ -38,7 +38,7 @@ pub mod validate;
 pub mod variables;
 
 pub use beside::SETTINGS_FILE;
-pub use core::{Answer, Call, CompiledProgram, Execution, Instance, State, TablePlan};
+pub use core::{Answer, Call, CompiledProgram, Execution, Instance, Plugin, Stack, TablePlan};
 pub use function::{Field, ForwardedFunction, Function, Kind, Layout};
 pub use layer::{Layer, Outcome, Step};
 pub use layer_error::LayerError;
@@ -52,22 +52,22 @@ pub use pjrt_sys::PJRT_Api;
 /// `own` creates additional layers. The settings can select them by name, like the layers of this crate. If the
 /// settings are invalid or the plugin cannot be loaded, every function of the table returns an error with the reason.
 pub fn api<I: Instance>(own: impl FnOnce() -> Vec<Box<dyn Layer>>) -> *const PJRT_Api {
-    if let Some(state) = I::cell().get() {
-        return state.table();
+    if let Some(stack) = I::cell().get() {
+        return stack.table();
     }
     let (plugin, layers) = settings::start(own());
-    State::start::<I>(plugin, layers).as_raw()
+    Stack::start::<I>(plugin, layers).as_raw()
 }
 
 /// Activates the layer with the name `layer` in the stack `I`, or deactivates it if `active` is `false`. Has no effect
 /// before the first call of [`api`].
 pub fn set_active<I: Instance>(layer: &str, active: bool) {
-    if let Some(state) = I::cell().get() {
-        state.set_active(layer, active);
+    if let Some(stack) = I::cell().get() {
+        stack.set_active(layer, active);
     }
 }
 
-/// Declares a type that implements [`Instance`], with a static cell for the [`State`] of a stack of layers.
+/// Declares a type that implements [`Instance`], with a static cell for the [`Stack`] of a stack of layers.
 #[macro_export]
 macro_rules! instance {
     ($(#[$attribute:meta])* $visibility:vis $name:ident) => {
@@ -76,9 +76,9 @@ macro_rules! instance {
         $visibility enum $name {}
 
         impl $crate::Instance for $name {
-            fn cell() -> &'static ::std::sync::OnceLock<$crate::State> {
-                static STATE: ::std::sync::OnceLock<$crate::State> = ::std::sync::OnceLock::new();
-                &STATE
+            fn cell() -> &'static ::std::sync::OnceLock<$crate::Stack> {
+                static STACK: ::std::sync::OnceLock<$crate::Stack> = ::std::sync::OnceLock::new();
+                &STACK
             }
         }
     };

@@ -5,33 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Accepted circles. Each element contains a source folder, and the files of the circle in this folder. The comment
 /// before an element contains the reason.
 const KEPT: &[(&str, &[&str])] = &[
-    // A layer refers to the calls that it observes and to its stack. A stack calls its layers when events become ready.
-    ("tools/pjrt-layers/src/", &["core/call.rs", "core/gates.rs", "core/ready.rs", "core/state.rs", "layer.rs"]),
-    // `Backend` and the types that its methods take refer to each other. A launch is generic over its backend.
+    // `Backend` receives launches, whose inputs and outputs are buffers of a client, which contains the backend. A
+    // backend also lists its features, which are functions of the backend.
     (
         "crates/device-plugin/src/",
         &[
-            "abi/lend/host_destination.rs",
-            "abi/objects/client/buffer.rs",
-            "abi/objects/client/device.rs",
-            "abi/objects/client/dma.rs",
-            "abi/objects/client/dynamic_dims.rs",
-            "abi/objects/client/pending_value.rs",
-            "abi/objects/client/placeholder_buffer.rs",
-            "abi/objects/client/state.rs",
-            "abi/objects/executable/deferred_launch.rs",
-            "abi/objects/executable/launches.rs",
+            "abi/objects/client/client_buffers.rs",
+            "abi/objects/executable/launch_arguments.rs",
             "abi/objects/executable/output_list.rs",
-            "abi/objects/executable/pending_arguments.rs",
-            "abi/objects/executable/state.rs",
-            "abi/objects/topology.rs",
             "backend.rs",
             "features/calls.rs",
-            "features/cross_host.rs",
-            "features/streams.rs",
             "features/table.rs",
             "launch.rs",
-            "plugin.rs",
         ],
     ),
     // Children keep parents alive, and parents create children, so the objects of one client refer to each other.

@@ -1,12 +1,7 @@
 //! Streams of a device that other libraries can use.
 
+use crate::features::stream::Stream;
 use crate::{Backend, Result};
-
-/// The platform's handle of a stream, such as a `cudaStream_t`, as an integer. The SDK never dereferences the handle.
-/// Code that dereferences it must ensure that the stream exists. The type `pjrt::extensions::Stream` for frameworks
-/// also keeps the client alive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Stream(pub isize);
 
 /// A device whose streams other libraries can use to share memory (DLPack) without waiting on the host.
 #[doc(alias = "PJRT_Stream_Extension")]

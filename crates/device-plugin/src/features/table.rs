@@ -2,8 +2,8 @@
 
 use std::marker::PhantomData;
 
-use crate::features::cross_host::CrossHostTransfer;
-use crate::features::streams::Stream;
+use crate::features::cross_host_transfer::CrossHostTransfer;
+use crate::features::stream::Stream;
 use crate::{
     Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, Error, Event, ExecutableInfo,
     ForeignMemory, HostDestination, Launch, Layout, MemoryStats, NamedValue, Placement, ProcessInfo, Program, Result,

@@ -4,7 +4,7 @@ mod replicas;
 
 use pjrt_sys::{PJRT_API_MINOR, SLOTS, slot};
 
-use crate::core::{Call, State, TablePlan};
+use crate::core::{Call, Stack, TablePlan};
 use crate::function::{Function, Kind, Layout};
 use crate::layer::{Layer, Step};
 
@@ -40,7 +40,7 @@ impl Layer for Compat {
     }
 
     fn wants(&self, function: &Function) -> bool {
-        let compiles = function.name == State::function::<slot::PJRT_Client_Compile>().name;
+        let compiles = function.name == Stack::function::<slot::PJRT_Client_Compile>().name;
         has_grown(&function.layout) || structs(function).next().is_some() || compiles
     }
 
@@ -60,7 +60,7 @@ impl Layer for Compat {
     }
 
     fn before(&self, call: &mut Call) -> Step {
-        let minor = call.state().plugin_version().1;
+        let minor = call.plugin().version().1;
         if let Some(size) = wanted(&call.function().layout, minor, call.announced()) {
             call.resize(size);
         }

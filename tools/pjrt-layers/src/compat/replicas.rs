@@ -41,7 +41,7 @@ pub(super) fn compile_for_one(call: &mut Call, wanted: Option<bool>) {
     let Some(options) = options_for_one(&program) else { return };
     let is_pytorch = || {
         let client = call.address_of("client");
-        program.format == FORMAT && call.state().platform_name(client).as_deref() == Some(PLATFORM)
+        program.format == FORMAT && call.plugin().platform_name(client).as_deref() == Some(PLATFORM)
     };
     if wanted == Some(true) || is_pytorch() {
         call.replace_compile_options(&options);

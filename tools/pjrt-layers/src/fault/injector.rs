@@ -12,7 +12,7 @@ use pjrt_types::ErrorCode;
 
 use super::injections::Injections;
 use super::rule::{Failure, PATIENCE, Readiness, Rule, Rules};
-use crate::core::{Call, State};
+use crate::core::{Call, Plugin};
 use crate::function::{Function, Kind};
 use crate::generated::{COUNT, FUNCTIONS};
 use crate::layer::{Layer, Outcome, Step};
@@ -173,14 +173,14 @@ impl Layer for Fault {
             let (_, counts) = &self.rules[*at];
             let late = counts.late.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let (Some(late), Some(event)) = (late, events.first()) {
-                let state = call.state();
+                let plugin = call.plugin();
                 let ready = move || {
                     // `send` fails if the maximum time has passed, because the receiver is then dropped.
                     let _ = late.send(());
                 };
                 // If the plugin rejects the callback, `late` is dropped, which lets the earlier events become ready at
                 // once.
-                let _ = state.when_ready(*event, Box::new(ready));
+                let _ = plugin.when_ready(*event, Box::new(ready));
             }
         }
         let Some(at) = usize::try_from(token).ok().and_then(|token| token.checked_sub(1)) else { return };
@@ -193,7 +193,7 @@ impl Layer for Fault {
         if rule.readiness == Some(Readiness::Late) {
             let (sender, receiver) = channel();
             *counts.late.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
-            open_later(call.state(), handles, receiver);
+            open_later(call.plugin(), handles, receiver);
         }
     }
 
@@ -215,12 +215,12 @@ impl Layer for Fault {
 
 /// Lets gated events become ready when a message arrives, when the sender is dropped, or after [`PATIENCE`]. A new
 /// thread waits, so that the caller does not block. `handles` are the gated events from [`Call::close_events`].
-fn open_later(state: &'static State, handles: Vec<usize>, receiver: Receiver<()>) {
+fn open_later(plugin: &'static Plugin, handles: Vec<usize>, receiver: Receiver<()>) {
     let open = move || {
         // A message or a dropped sender ends the wait early.
         let _ = receiver.recv_timeout(PATIENCE);
         for handle in handles {
-            state.open_event(handle);
+            plugin.open_event(handle);
         }
     };
     let thread = std::thread::Builder::new().name("pjrt late event".to_owned());

@@ -61,7 +61,7 @@ impl Visible {
     /// Stores the handles of the hidden devices of a new client.
     fn hide(&self, call: &Call) {
         let client = call.address_of("client");
-        let all = call.state().addressable_devices(client).unwrap_or_default();
+        let all = call.plugin().addressable_devices(client).unwrap_or_default();
         if let Some(missing) = self.devices.first_missing(all.len()) {
             // The call cannot return a warning, so write it to the standard error.
             let _ = writeln!(

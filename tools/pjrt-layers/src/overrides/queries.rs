@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use pjrt_sys::slot;
 
-use crate::core::{Call, State};
+use crate::core::{Call, Stack};
 use crate::function::{Field, Kind};
 use crate::layer::Outcome;
 
@@ -94,7 +94,7 @@ impl Memory {
 
     /// Returns the fields of the memory statistics that a setting can replace.
     fn fields() -> impl Iterator<Item = &'static Field> {
-        let fields = State::function::<slot::PJRT_Device_MemoryStats>().fields.iter();
+        let fields = Stack::function::<slot::PJRT_Device_MemoryStats>().fields.iter();
         fields.filter(|field| field.output && matches!(field.kind, Kind::Integer))
     }
 }

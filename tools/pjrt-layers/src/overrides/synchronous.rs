@@ -27,17 +27,17 @@ pub(super) fn wait(call: &Call) {
     }
     let events = call.events();
     if let Some(run) = call.execution().filter(|_| events.is_empty()) {
-        buffers = run.outputs(call.state().output_count(run.executable()).unwrap_or(0));
+        buffers = run.outputs(call.plugin().output_count(run.executable()).unwrap_or(0));
     }
     for field in call.function().fields.iter().filter(|field| field.output) {
         if matches!(field.kind, Kind::Handle("PJRT_Buffer")) {
             buffers.push(call.address(field));
         }
     }
-    let state = call.state();
+    let plugin = call.plugin();
     let is_late = |is_ready: bool| !is_ready;
-    let late = events.into_iter().any(|event| is_late(state.wait_for_event(event, LIMIT)))
-        || buffers.into_iter().filter(|buffer| *buffer != 0).any(|one| is_late(state.wait_for_buffer(one, LIMIT)));
+    let late = events.into_iter().any(|event| is_late(plugin.wait_for_event(event, LIMIT)))
+        || buffers.into_iter().filter(|buffer| *buffer != 0).any(|one| is_late(plugin.wait_for_buffer(one, LIMIT)));
     if late {
         // The call cannot return a warning, so write it to the standard error.
         let _ = writeln!(

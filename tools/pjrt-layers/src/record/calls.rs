@@ -177,8 +177,8 @@ impl Converter<'_> {
     fn download(&self, source: &str) -> Option<Download> {
         let destination = self.call.destination()?;
         let buffer = self.call.address_of(source);
-        let state = self.call.state();
-        let info = state.buffer_info(buffer).ok()?;
+        let plugin = self.call.plugin();
+        let info = plugin.buffer_info(buffer).ok()?;
         Some(Download {
             buffer: self.objects().number(buffer),
             array: Some(array(info.element_type, info.dimensions)),

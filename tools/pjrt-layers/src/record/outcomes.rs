@@ -19,7 +19,7 @@ pub(super) fn outcome(call: &Call, action: Action, objects: &Mutex<Objects>) -> 
     };
     Some(match action {
         Action::CreateClient => {
-            let info = call.state().client_info(call.address_of("client"));
+            let info = call.plugin().client_info(call.address_of("client"));
             let mut objects = lock();
             for device in &info.devices {
                 objects.add_device(device.handle, device.id);
@@ -33,8 +33,8 @@ pub(super) fn outcome(call: &Call, action: Action, objects: &Mutex<Objects>) -> 
         Action::Compile | Action::Deserialize => {
             let field = if action == Action::Compile { "executable" } else { "loaded_executable" };
             let loaded = call.address_of(field);
-            let info = call.state().executable_info(loaded);
-            let count = call.state().output_count(loaded).unwrap_or(info.outputs.len());
+            let info = call.plugin().executable_info(loaded);
+            let count = call.plugin().output_count(loaded).unwrap_or(info.outputs.len());
             let mut objects = lock();
             let number = objects.add(loaded);
             let client = objects.number(call.address_of("client"));
@@ -84,18 +84,19 @@ fn client(info: &ClientInfo) -> ClientDescription {
 /// Returns the outcome of a run: its outputs, and the arguments that were deleted by donation.
 fn execute(call: &Call, objects: &Mutex<Objects>) -> Outcome {
     let Some(run) = call.execution() else { return Outcome::default() };
-    let state = call.state();
+    let plugin = call.plugin();
     let lock = || objects.lock().unwrap_or_else(PoisonError::into_inner);
     let known = {
         let objects = lock();
         objects.executable(objects.number(run.executable()))
     };
-    let count = known.map(|(_, outputs)| outputs).or_else(|| state.output_count(run.executable())).unwrap_or(0);
+    let count = known.map(|(_, outputs)| outputs).or_else(|| plugin.output_count(run.executable())).unwrap_or(0);
     let kept = run.non_donatable();
     let is_kept = |at: usize| kept.iter().any(|index| usize::try_from(*index) == Ok(at));
     let lists = run.argument_lists();
     let donatable = lists.iter().flat_map(|list| list.iter().enumerate().filter(|(at, _)| !is_kept(*at)));
-    let deleted: Vec<usize> = donatable.map(|(_, buffer)| *buffer).filter(|buffer| state.is_deleted(*buffer)).collect();
+    let deleted: Vec<usize> =
+        donatable.map(|(_, buffer)| *buffer).filter(|buffer| plugin.is_deleted(*buffer)).collect();
     let outputs = run.outputs(count);
     let mut objects = lock();
     let deleted = deleted.into_iter().map(|buffer| objects.number(buffer)).filter(|number| *number != 0).collect();

@@ -142,7 +142,7 @@ impl Record {
     }
 
     fn take_snapshot(&self, call: &Call, buffer: usize, executable: usize) {
-        let read = snapshots::read(call.state(), buffer);
+        let read = snapshots::read(call.plugin(), buffer);
         let mut snapshot = Snapshot::default();
         {
             let mut objects = self.objects();
@@ -298,10 +298,10 @@ impl Record {
     fn write_view(&self, call: &Call) {
         let handle = call.address_of("buffer");
         let buffer = self.objects().number(handle);
-        if buffer == 0 || !call.state().is_buffer_ready(handle) {
+        if buffer == 0 || !call.plugin().is_buffer_ready(handle) {
             return;
         }
-        let Ok(snapshots::Contents { array, data: Ok((data, layout)), .. }) = snapshots::read(call.state(), handle)
+        let Ok(snapshots::Contents { array, data: Ok((data, layout)), .. }) = snapshots::read(call.plugin(), handle)
         else {
             return;
         };
@@ -332,7 +332,7 @@ impl Record {
             if outcome.failed() || !args.is_ready.get() {
                 return;
             }
-            call.state().event_failure(event)
+            call.plugin().event_failure(event)
         } else if call.is::<slot::PJRT_Event_OnReady>() {
             // The layer's `ready` handles the event when the callback runs.
             return;
@@ -350,11 +350,11 @@ impl Record {
             let objects = self.objects();
             objects.executable(objects.number(run.executable())).map(|(_, outputs)| outputs)
         };
-        let count = count.or_else(|| call.state().output_count(run.executable())).unwrap_or(0);
+        let count = count.or_else(|| call.plugin().output_count(run.executable())).unwrap_or(0);
         for buffer in run.outputs(count) {
             let mut message =
                 Contents { buffer: self.objects().number(buffer), is_output: true, ..Contents::default() };
-            match snapshots::read(call.state(), buffer) {
+            match snapshots::read(call.plugin(), buffer) {
                 Ok(read) => {
                     message.array = Some(read.array);
                     match read.data {
@@ -383,7 +383,7 @@ impl Layer for Record {
 
     fn before(&self, call: &mut Call) -> Step {
         let Some(action) = self.actions[call.id()] else { return Step::Continue(0) };
-        self.sink.state.get_or_init(|| call.state());
+        self.sink.plugin.get_or_init(|| call.plugin());
         Step::Continue(match action {
             Action::Event => EVENT,
             Action::DestroyEvent => {

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use pjrt_record::{Body, Content, End, Hash, PIECE, Process, Selection, Stamp, Writer, encode_piece};
 
-use crate::core::State;
+use crate::core::Plugin;
 use crate::core::thread_id;
 use crate::output;
 
@@ -31,7 +31,7 @@ pub(super) struct Sink {
     process: u32,
     file: Mutex<Output>,
     /// The stack of layers. The first call that the layer handles sets this field.
-    pub(super) state: OnceLock<&'static State>,
+    pub(super) plugin: OnceLock<&'static Plugin>,
 }
 
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Sink {
     pub(super) fn new(target: Target) -> Self {
         let process = std::process::id();
         let file = Mutex::new(Output::None);
-        Self { target, start: Instant::now(), process, file, state: OnceLock::new() }
+        Self { target, start: Instant::now(), process, file, plugin: OnceLock::new() }
     }
 
     pub(super) fn only(&self) -> Option<&Selection> {
@@ -133,7 +133,7 @@ impl Sink {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let plugin = self.target.plugin.as_deref();
         let hash = plugin.and_then(|path| Hash::of_reader(File::open(path).ok()?).ok());
-        let (plugin_api_major, plugin_api_minor) = self.state.get().map_or((0, 0), |state| state.plugin_version());
+        let (plugin_api_major, plugin_api_minor) = self.plugin.get().map_or((0, 0), |plugin| plugin.version());
         let text = |path: Option<PathBuf>| path.unwrap_or_default().to_string_lossy().into_owned();
         Process {
             recorder: concat!("pjrt-layers ", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pjrt_record::{ArrayType, Failure, Layout, MemoryLayout, Tiled};
 
 use super::calls::{array, layout};
-use crate::core::{BufferInfo, BufferLayout, State};
+use crate::core::{BufferInfo, BufferLayout, Plugin};
 use crate::layer_error::LayerError;
 
 /// Maximum time to wait for a buffer's contents. Without a limit, the layer would deadlock if the contents depend on a
@@ -26,8 +26,8 @@ pub(super) struct Contents {
 }
 
 /// Copies a buffer to the host. Returns an error if the plugin does not report the buffer's type and shape.
-pub(super) fn read(state: &State, buffer: usize) -> Result<Contents, Failure> {
-    let info = state.buffer_info(buffer).map_err(failure)?;
+pub(super) fn read(plugin: &Plugin, buffer: usize) -> Result<Contents, Failure> {
+    let info = plugin.buffer_info(buffer).map_err(failure)?;
     let BufferInfo { element_type, dimensions, device, memory, .. } = info;
     // Request the dimension order of the buffer's layout, because old plugins ignore the requested order and always use
     // the order of this layout.
@@ -38,7 +38,7 @@ pub(super) fn read(state: &State, buffer: usize) -> Result<Contents, Failure> {
         }
         _ => (0..rank).rev().collect(),
     };
-    let data = state.read_buffer(buffer, &order, LIMIT).map_err(failure);
+    let data = plugin.read_buffer(buffer, &order, LIMIT).map_err(failure);
     let order = MemoryLayout { layout: Some(Layout::Tiled(Tiled { minor_to_major: order, tiles: Vec::new() })) };
     Ok(Contents {
         array: array(element_type, dimensions),

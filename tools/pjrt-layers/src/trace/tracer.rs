@@ -10,7 +10,7 @@ use pjrt_sys::slot;
 use super::log::{ARGS, Log, READY, RUN, Record};
 use super::recording::{Outputs, Recording};
 use super::report;
-use crate::core::{Call, State};
+use crate::core::{Call, Plugin};
 use crate::function::Function;
 use crate::layer::{Layer, Outcome, Step};
 
@@ -81,7 +81,7 @@ impl Trace {
     fn record_run(&self, call: &Call, start: u64, log: &Log) {
         let Some(run) = call.execution() else { return };
         let mut handles = run.events();
-        handles.extend(run.outputs(self.outputs_of(call.state(), run.executable())));
+        handles.extend(run.outputs(self.outputs_of(call.plugin(), run.executable())));
         for some in handles.chunks(ARGS) {
             let mut args = [0; ARGS];
             for (arg, handle) in args.iter_mut().zip(some) {
@@ -91,10 +91,10 @@ impl Trace {
         }
     }
 
-    fn outputs_of(&self, state: &State, executable: usize) -> usize {
+    fn outputs_of(&self, plugin: &Plugin, executable: usize) -> usize {
         let known = self.outputs_of.read().unwrap_or_else(PoisonError::into_inner).get(&executable).copied();
         known.unwrap_or_else(|| {
-            let count = state.output_count(executable).unwrap_or(0);
+            let count = plugin.output_count(executable).unwrap_or(0);
             self.outputs_of.write().unwrap_or_else(PoisonError::into_inner).insert(executable, count);
             count
         })

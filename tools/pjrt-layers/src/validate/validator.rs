@@ -239,7 +239,7 @@ impl Validate {
         });
         // The state of an unknown or destroyed event cannot be queried.
         let is_live = object.is_some_and(|object| !object.destroyed);
-        let is_late = |call: &Call| is_live && call.state().is_ready(event) == Some(false);
+        let is_late = |call: &Call| is_live && call.plugin().is_ready(event) == Some(false);
         if call.is::<slot::PJRT_Event_Error>() && is_late(call) {
             let what = format!("the event {event:#x} is not ready");
             self.report(&rules::ERROR_BEFORE_READY, call, what, object.as_ref());
@@ -257,11 +257,11 @@ impl Validate {
     fn executable(&self, call: &Call, executable: usize) -> Arc<Executable> {
         let known = self.executables.read().unwrap_or_else(PoisonError::into_inner).get(&executable).cloned();
         known.unwrap_or_else(|| {
-            let outputs = call.state().output_count(executable).unwrap_or(0);
-            let devices = call.state().executable_devices(executable).unwrap_or_default();
+            let outputs = call.plugin().output_count(executable).unwrap_or(0);
+            let devices = call.plugin().executable_devices(executable).unwrap_or_default();
             // Ignore the parameters of a program whose only parameter is a tuple, because an optimization may have
             // packed several parameters into this tuple.
-            let parameters = call.state().parameters(executable).filter(|parameters| !parameters.is_tuple);
+            let parameters = call.plugin().parameters(executable).filter(|parameters| !parameters.is_tuple);
             let parameters = parameters.map(|read| read.all.into_iter().map(|parameter| parameter.shape).collect());
             let facts = Arc::new(Executable { outputs, devices, parameters });
             let mut all = self.executables.write().unwrap_or_else(PoisonError::into_inner);
@@ -476,7 +476,7 @@ impl Plan {
 
 /// Returns the shape of a live buffer, if its element type is known.
 fn shape_of(call: &Call, buffer: usize) -> Option<Shape> {
-    let (element_type, dimensions) = call.state().buffer_shape(buffer).ok()?;
+    let (element_type, dimensions) = call.plugin().buffer_shape(buffer).ok()?;
     Some(Shape::new(ElementType::from_raw(element_type)?, dimensions))
 }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
 use pjrt_layers::compat::Compat;
-use pjrt_layers::{Instance, Layer, State, instance};
+use pjrt_layers::{Instance, Layer, Stack, instance};
 use pjrt_sys::{AbiStruct, PJRT_Client_Create_Args, PJRT_Client_Destroy_Args, PJRT_Error, StaticApi};
 
 use crate::setup::{self, embedded, table};
@@ -49,7 +49,7 @@ fn address(api: StaticApi) -> usize {
 }
 
 fn start<I: Instance>(plugin: StaticApi) -> StaticApi {
-    State::start::<I>(plugin, Vec::new())
+    Stack::start::<I>(plugin, Vec::new())
 }
 
 /// Creates a client. `client` is the handle that the fake plugin returns.
@@ -161,7 +161,7 @@ fn short_table_keeps_the_plugins_functions() {
     instance!(Short);
     let plugin = embedded();
     let layers: Vec<Box<dyn Layer>> = vec![Box::new(Compat { minor: Some(60), ..Compat::default() })];
-    let api = State::start::<Short>(plugin, layers);
+    let api = Stack::start::<Short>(plugin, layers);
     let (announced, whole) = (table(api).struct_size, table(plugin).struct_size);
     assert!(announced < whole, "{announced} {whole}");
     let last = |api: StaticApi| first_word(address(api) + whole - size_of::<usize>());

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ptr::{null_mut, without_provenance_mut};
 
 use pjrt_layers::compat::Compat;
-use pjrt_layers::{Instance, State, instance};
+use pjrt_layers::{Instance, Stack, instance};
 use pjrt_sys::{
     AbiStruct, PJRT_Api, PJRT_Client_Compile_Args, PJRT_Client_PlatformName_Args, PJRT_Error, PJRT_Program,
 };
@@ -47,7 +47,7 @@ fn start<I: Instance>(single_replica: Option<bool>) -> &'static PJRT_Api {
     });
     let layer = Compat { single_replica, ..Compat::default() };
     // SAFETY: the table lives as long as the process.
-    unsafe { &*State::start::<I>(plugin, vec![Box::new(layer)]).as_raw() }
+    unsafe { &*Stack::start::<I>(plugin, vec![Box::new(layer)]).as_raw() }
 }
 
 /// Returns the compile options that PyTorch/XLA uses for a client with four devices.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pjrt::{ClientOptions, CompileOptions, ErrorCode, Plugin, Program};
 use pjrt_layers::compat::Compat;
 use pjrt_layers::fault::{Fault, Rules};
-use pjrt_layers::{Instance, Layer, State, instance};
+use pjrt_layers::{Instance, Layer, Stack, instance};
 use pjrt_sys::{
     AbiStruct, PJRT_Api, PJRT_Buffer, PJRT_Buffer_Delete_Args, PJRT_Client_BufferFromHostBuffer_Args, PJRT_Error,
     PJRT_Error_Destroy_Args, PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, StaticApi,
@@ -54,7 +54,7 @@ impl Framework {
             table.PJRT_Client_BufferFromHostBuffer = Some(upload);
             table.PJRT_Buffer_Delete = Some(delete);
         });
-        Self(State::start::<I>(plugin, layers))
+        Self(Stack::start::<I>(plugin, layers))
     }
 
     fn table(&self) -> &'static PJRT_Api {
@@ -282,7 +282,7 @@ fn framework_recovers() {
     instance!(Embedded);
     let plugin = embedded();
     let rules = "PJRT_Client_Compile call=1 oom; PJRT_LoadedExecutable_Execute call=2 error=INTERNAL";
-    let api = State::start::<Embedded>(plugin, vec![Box::new(Compat::default()), fault(rules, 0)]);
+    let api = Stack::start::<Embedded>(plugin, vec![Box::new(Compat::default()), fault(rules, 0)]);
     let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
     let program = Program::mlir(
         "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -309,7 +309,7 @@ mod events {
     /// Uploads a buffer to the embedded device. The rules affect the ready events of the buffer.
     fn buffer<I: Instance>(rules: &str) -> pjrt::Buffer {
         let plugin = embedded();
-        let api = State::start::<I>(plugin, vec![fault(rules, 0)]);
+        let api = Stack::start::<I>(plugin, vec![fault(rules, 0)]);
         let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
         client.buffer_from_host(&[1_f32, 2.0], &[2]).unwrap()
     }

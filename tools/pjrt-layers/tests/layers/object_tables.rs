@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use pjrt_layers::fault::{Fault, Rules};
 use pjrt_layers::validate::{Reports, Validate};
-use pjrt_layers::{Call, Function, Instance, Layer, Outcome, State, Step, instance};
+use pjrt_layers::{Call, Function, Instance, Layer, Outcome, Stack, Step, instance};
 use pjrt_sys::{
     AbiStruct, PJRT_Api, PJRT_Client_AddressableMemories_Args, PJRT_Client_Compile_Args, PJRT_DeviceEvent,
     PJRT_DeviceEventVector, PJRT_Error, PJRT_Error_Code, PJRT_Error_Destroy_Args, PJRT_Error_Message_Args, PJRT_Memory,
@@ -59,7 +59,7 @@ impl Layer for Notes {
 }
 
 fn start<I: Instance>(layers: Vec<Box<dyn Layer>>) -> &'static PJRT_Api {
-    setup::table(State::start::<I>(plugin(), layers))
+    setup::table(Stack::start::<I>(plugin(), layers))
 }
 
 /// Starts a layer that records the calls through tables of objects.
@@ -412,7 +412,7 @@ mod words {
     fn stay_in_plugins_before_the_tables() {
         instance!(Old);
         let old = setup::fake(104, |table| table.PJRT_Client_AddressableMemories = Some(memories));
-        let api = setup::table(State::start::<Old>(old, vec![Box::new(Notes::default())]));
+        let api = setup::table(Stack::start::<Old>(old, vec![Box::new(Notes::default())]));
         let [memory, _] = query_memories(api);
         assert_eq!(read(memory).vtable, MEMORY.at());
     }
@@ -422,8 +422,8 @@ mod words {
         instance!(Inner);
         instance!(Outer);
         let (inner, outer) = (Notes::default(), Notes::default());
-        let api = State::start::<Inner>(plugin(), vec![Box::new(inner.clone())]);
-        let api = setup::table(State::start::<Outer>(api, vec![Box::new(outer.clone())]));
+        let api = Stack::start::<Inner>(plugin(), vec![Box::new(inner.clone())]);
+        let api = setup::table(Stack::start::<Outer>(api, vec![Box::new(outer.clone())]));
         let shown: Vec<_> = (0..3).map(|_| read(query_memories(api)[0]).vtable).collect();
         assert_ne!(shown[0], MEMORY.at());
         assert!(shown.iter().all(|table| *table == shown[0]), "{shown:?}");
@@ -440,12 +440,12 @@ mod words {
         let buffer = alias(api);
         let slot = || read(read(buffer).vtable).inc_ref.map(|function| function as usize);
         let forwarder = slot();
-        let state = <Switched as Instance>::cell().get().unwrap();
-        state.set_active("notes", false);
+        let stack = <Switched as Instance>::cell().get().unwrap();
+        stack.set_active("notes", false);
         assert_eq!(slot(), Some(raw_inc_ref as *const () as usize));
         through!(buffer, inc_ref);
         assert_eq!(notes.take(), [""; 0]);
-        state.set_active("notes", true);
+        stack.set_active("notes", true);
         assert_eq!(slot(), forwarder);
     }
 
@@ -453,7 +453,7 @@ mod words {
     fn embedded_device_shows_the_layers() {
         instance!(Embedded);
         let notes = Notes::default();
-        let api = setup::table(State::start::<Embedded>(setup::embedded(), vec![Box::new(notes.clone())]));
+        let api = setup::table(Stack::start::<Embedded>(setup::embedded(), vec![Box::new(notes.clone())]));
         let mut args = PJRT_Client_Compile_Args::new();
         // SAFETY: C2: the arguments are valid.
         let error = unsafe { api.PJRT_Client_Compile.unwrap()(&raw mut args) };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pjrt::{Client, ClientOptions, CompileOptions, Plugin, Program};
 use pjrt_layers::compat::Compat;
 use pjrt_layers::overrides::{Override, Programs};
-use pjrt_layers::{Instance, Layer, State, instance};
+use pjrt_layers::{Instance, Layer, Stack, instance};
 use recorded_messages::assert_message;
 
 use crate::setup::{self, embedded};
@@ -26,7 +26,7 @@ const SQUARE: &str = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 fn plugin<I: Instance>(layer: Override) -> Plugin {
     // `Compat` also replaces arguments of calls, so this tests the combination of the two layers.
     let layers: Vec<Box<dyn Layer>> = vec![Box::new(Compat::default()), Box::new(layer)];
-    Plugin::from_static(State::start::<I>(embedded(), layers)).unwrap()
+    Plugin::from_static(Stack::start::<I>(embedded(), layers)).unwrap()
 }
 
 fn client<I: Instance>(layer: Override, devices: i64) -> Client {
@@ -222,7 +222,7 @@ mod synchronous {
         });
         let mut layer = Override::default();
         layer.synchronous = synchronous;
-        let api = State::start::<I>(plugin, vec![Box::new(layer)]);
+        let api = Stack::start::<I>(plugin, vec![Box::new(layer)]);
         let mut args = PJRT_Buffer_CopyRawToHost_Args::new();
         let function = setup::table(api).PJRT_Buffer_CopyRawToHost.unwrap();
         // SAFETY: C2: `new` has set the struct's size, and the fake plugin reads no handle.

@@ -12,7 +12,7 @@ use pjrt::{
     ExecuteOptions, Input, KeyValueStore, LoadedExecutable, Plugin, Program, Shape, Upload,
 };
 use pjrt_layers::record::{Record, Target};
-use pjrt_layers::{Instance, Layer, State, instance};
+use pjrt_layers::{Instance, Layer, Stack, instance};
 use pjrt_record::replay::{self, Report, Verdict};
 use pjrt_record::{Body, ReadError, Reader, Summary, TrimError, Trimmed, trim};
 
@@ -54,7 +54,7 @@ impl Folder {
         let only = only.map(|text| text.parse().unwrap());
         let target = Target { folder: Some(self.0.clone()), only, ..Target::default() };
         let layers: Vec<Box<dyn Layer>> = vec![Box::new(Record::new(target))];
-        let api = State::start::<I>(embedded(), layers);
+        let api = Stack::start::<I>(embedded(), layers);
         Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap()
     }
 
@@ -133,7 +133,7 @@ mod round_trip {
         instance!(Stored);
         let folder = Folder::new("stored");
         let target = Target { folder: Some(folder.0.clone()), ..Target::default() };
-        let api = State::start::<Stored>(embedded(), vec![Box::new(Record::new(target))]);
+        let api = Stack::start::<Stored>(embedded(), vec![Box::new(Record::new(target))]);
         let options = ClientOptions::default().with_key_value_store(Arc::new(Empty));
         add(Plugin::from_static(api).unwrap().client(&options).unwrap());
         let summary = folder.summary();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use pjrt::{Client, ClientOptions, CompileOptions, ErrorCode, Plugin, Program};
-use pjrt_layers::{Call, Function, Layer, Outcome, State, Step, TablePlan, instance};
+use pjrt_layers::{Call, Function, Layer, Outcome, Stack, Step, TablePlan, instance};
 use pjrt_sys::{AbiStruct, PJRT_Api, StaticApi};
 
 use crate::setup::{embedded, table};
@@ -66,7 +66,7 @@ mod calls {
         instance!(Ordered);
         let seen = Count { name: "first", ..Count::default() };
         let second = Count { name: "second", ..seen.clone() };
-        let api = State::start::<Ordered>(embedded(), vec![Box::new(seen.clone()), Box::new(second)]);
+        let api = Stack::start::<Ordered>(embedded(), vec![Box::new(seen.clone()), Box::new(second)]);
         let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
         assert_eq!(double(&client), [2.0, 4.0, 6.0, 8.0]);
         let calls = seen.seen.lock().unwrap().clone();
@@ -81,7 +81,7 @@ mod calls {
         instance!(Sparse);
         let one = Count { only: Some("PJRT_Client_Compile"), name: "one", ..Count::default() };
         let plugin = embedded();
-        let api = State::start::<Sparse>(plugin, vec![Box::new(one)]);
+        let api = Stack::start::<Sparse>(plugin, vec![Box::new(one)]);
         let (ours, theirs) = (table(api), table(plugin));
         assert_ne!(ours.PJRT_Client_Compile.map(|f| f as usize), theirs.PJRT_Client_Compile.map(|f| f as usize));
         assert_eq!(ours.PJRT_Buffer_Destroy.map(|f| f as usize), theirs.PJRT_Buffer_Destroy.map(|f| f as usize));
@@ -93,16 +93,16 @@ mod calls {
         instance!(Switched);
         let layer = Count { name: "layer", ..Count::default() };
         let plugin = embedded();
-        let api = State::start::<Switched>(plugin, vec![Box::new(layer.clone())]);
-        let state = <Switched as pjrt_layers::Instance>::cell().get().unwrap();
+        let api = Stack::start::<Switched>(plugin, vec![Box::new(layer.clone())]);
+        let stack = <Switched as pjrt_layers::Instance>::cell().get().unwrap();
         let forwarder = table(api).PJRT_Client_Compile.map(|f| f as usize);
-        state.set_active("layer", false);
+        stack.set_active("layer", false);
         let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
         assert_eq!(double(&client), [2.0, 4.0, 6.0, 8.0]);
         assert_eq!(*layer.seen.lock().unwrap(), []);
         let own = table(plugin).PJRT_Client_Compile.map(|f| f as usize);
         assert_eq!(table(api).PJRT_Client_Compile.map(|f| f as usize), own);
-        state.set_active("layer", true);
+        stack.set_active("layer", true);
         assert_eq!(table(api).PJRT_Client_Compile.map(|f| f as usize), forwarder);
     }
 
@@ -110,7 +110,7 @@ mod calls {
     fn extension_functions_are_seen() {
         instance!(Extended);
         let layer = Count { name: "layer", ..Count::default() };
-        let api = State::start::<Extended>(embedded(), vec![Box::new(layer.clone())]);
+        let api = Stack::start::<Extended>(embedded(), vec![Box::new(layer.clone())]);
         let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
         double(&client);
         let calls = layer.seen.lock().unwrap();
@@ -121,7 +121,7 @@ mod calls {
     fn ready_events_are_seen() {
         instance!(Watched);
         let layer = Count { name: "layer", only: Some("PJRT_Event_OnReady"), ..Count::default() };
-        let api = State::start::<Watched>(embedded(), vec![Box::new(layer.clone())]);
+        let api = Stack::start::<Watched>(embedded(), vec![Box::new(layer.clone())]);
         let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
         let buffer = client.buffer_from_host(&[1_f32], &[1]).unwrap();
         let event = buffer.ready_event().unwrap();
@@ -157,7 +157,7 @@ mod answers {
     fn layer_error_reaches_the_caller() {
         instance!(Failing);
         let count = Count { name: "above", ..Count::default() };
-        let api = State::start::<Failing>(embedded(), vec![Box::new(count), Box::new(Fail)]);
+        let api = Stack::start::<Failing>(embedded(), vec![Box::new(count), Box::new(Fail)]);
         let plugin = Plugin::from_static(api).unwrap();
         let client = plugin.client(&ClientOptions::default()).unwrap();
         let program = Program::mlir("func.func @main() { return }");
@@ -205,7 +205,7 @@ mod tables {
     fn short_table_stays_short() {
         instance!(Short);
         let plugin = older(118, 81);
-        let api = State::start::<Short>(plugin, vec![Box::new(Count { name: "c", ..Count::default() })]);
+        let api = Stack::start::<Short>(plugin, vec![Box::new(Count { name: "c", ..Count::default() })]);
         // SAFETY: each table begins with its size, so this field is readable.
         assert_eq!(unsafe { (*api.as_raw()).struct_size }, 40 + 118 * 8);
         let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
@@ -217,7 +217,7 @@ mod tables {
     fn missing_functions_answer() {
         instance!(Answering);
         let whole = |plan: &mut TablePlan| (plan.size, plan.answers_missing) = (PJRT_Api::STRUCT_SIZE, true);
-        let api = State::start::<Answering>(older(118, 81), vec![Box::new(Shape(whole))]);
+        let api = Stack::start::<Answering>(older(118, 81), vec![Box::new(Shape(whole))]);
         let create = table(api).PJRT_Device_GetAttributes.unwrap();
         let mut args = pjrt_sys::PJRT_Device_GetAttributes_Args::new();
         // SAFETY: C2: `new` has set the struct's size, and no plugin reads the struct.
@@ -240,7 +240,7 @@ mod tables {
     fn extensions_can_be_hidden() {
         instance!(Cut);
         let cut = |plan: &mut TablePlan| plan.hidden.extend(0..1000);
-        let api = State::start::<Cut>(embedded(), vec![Box::new(Shape(cut))]);
+        let api = Stack::start::<Cut>(embedded(), vec![Box::new(Shape(cut))]);
         assert!(table(api).extension_start.is_null());
         assert!(!table(embedded()).extension_start.is_null());
     }
@@ -248,7 +248,7 @@ mod tables {
     #[test]
     fn minor_can_be_changed() {
         instance!(Aged);
-        let api = State::start::<Aged>(embedded(), vec![Box::new(Shape(|plan| plan.minor = 99))]);
+        let api = Stack::start::<Aged>(embedded(), vec![Box::new(Shape(|plan| plan.minor = 99))]);
         let version = table(api).pjrt_api_version;
         assert_eq!((version.major_version, version.minor_version), (0, 99));
     }
@@ -258,7 +258,7 @@ mod tables {
 fn counts_are_complete() {
     instance!(Counted);
     let layer = Count { name: "layer", ..Count::default() };
-    let api = State::start::<Counted>(embedded(), vec![Box::new(layer.clone())]);
+    let api = Stack::start::<Counted>(embedded(), vec![Box::new(layer.clone())]);
     let plugin = Plugin::from_static(api).unwrap();
     double(&plugin.client(&ClientOptions::default()).unwrap());
     let mut counts = BTreeMap::new();

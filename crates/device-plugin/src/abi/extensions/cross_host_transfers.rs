@@ -11,7 +11,8 @@ use std::sync::Arc;
 use pjrt_sys::{Bool, PJRT_Buffer, PJRT_Event, PJRT_Transfers_DescriptorDestructor, Slot, extension_slot};
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::buffer::{BufferHandle, Value};
+use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::value::Value;
 use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::{EventHandle, EventRef, get, into_raw};
 use crate::abi::table::{error_handle, ffi_read};
@@ -105,7 +106,13 @@ fn send<B: Backend>(buffer: &BufferHandle<B>, transfer: Transfer) -> Result<Even
 
 /// Sends a ready buffer. If the buffer failed, sends its error. `ready` is the result of the buffer's event, and
 /// `completer` completes the event of the transfer.
-fn begin<B: Backend>(backend: &B, value: &Value<B>, ready: &Result<()>, transfer: &Transfer, completer: Completer) {
+fn begin<B: Backend>(
+    backend: &B,
+    value: &Value<B::Buffer>,
+    ready: &Result<()>,
+    transfer: &Transfer,
+    completer: Completer,
+) {
     let begun = contain_in(extension_slot::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers::NAME, || {
         let functions = transfers::<B>()?;
         match ready {

@@ -8,8 +8,9 @@ use pjrt_sys::{PJRT_RawBuffer, Slot, extension_slot};
 
 use crate::abi::extensions::link::extension;
 use crate::abi::lend::destination::Destination;
-use crate::abi::objects::client::buffer::{BufferHandle, Value};
-use crate::abi::objects::client::state::Client;
+use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Ref;
 use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
@@ -24,7 +25,7 @@ pub(crate) struct RawBuffer<B: Backend> {
     /// The header of the C struct. Its function table is null, so that frameworks use the functions of the extension.
     /// The functions of the table would require device events, which this SDK does not implement.
     base: PJRT_RawBuffer,
-    value: Value<B>,
+    value: Value<B::Buffer>,
     ready: Event,
     /// Size of the array on the host in bytes. The size on the device is the same unless the backend reports a
     /// different size.

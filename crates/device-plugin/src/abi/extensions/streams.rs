@@ -1,7 +1,7 @@
 //! The stream extension: gives other libraries access to the device's streams, so that they can share its memory.
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::buffer::BufferHandle;
+use crate::abi::objects::client::client_buffers::{BufferHandle, Client};
 use crate::abi::objects::client::device::Device;
 use crate::abi::table::entry::entries;
 use crate::features::{Stream, functions};
@@ -24,7 +24,7 @@ entries! {
 
     PJRT_Get_Stream_For_External_Ready_Events(args, device) {
         let device: &Device = device;
-        let client = device.client::<P>()?;
+        let client = Client::<P::Backend>::of_device(device)?;
         args.stream = (streams::<P::Backend>()?.stream_for_external_ready_events)(&client.backend, device.index)?.0;
         Ok(())
     }

@@ -1,7 +1,5 @@
 //! Memory of the framework that a read fills after the framework's call has returned.
 
-#[cfg(doc)]
-use crate::Backend;
 use crate::abi::lend::destination::Destination;
 use crate::{Completer, Event};
 

@@ -1,6 +1,7 @@
 //! The objects behind the handles of the C API, and the functions of the table that act on them.
 
 pub(crate) mod client;
+pub(crate) mod device_description;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod executable;
@@ -10,4 +11,5 @@ pub(crate) mod owned_arrays;
 pub(crate) mod pending_callbacks;
 pub(crate) mod plugin;
 pub(crate) mod topology;
+pub(crate) mod topology_functions;
 pub(crate) mod transfer_manager;

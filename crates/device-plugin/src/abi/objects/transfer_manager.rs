@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pjrt_sys::{PJRT_Buffer, PJRT_ShapeSpec};
 
-use crate::abi::objects::client::buffer::BufferHandle;
+use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::pending_value::PendingValue;
-use crate::abi::objects::client::state::Client;
 use crate::abi::reclaim::refcount::Ref;
 use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
@@ -40,7 +40,7 @@ struct Arriving<B: Backend> {
     writing: usize,
     /// Whether the last piece has been received.
     ends: bool,
-    late: PendingValue<B>,
+    late: PendingValue<B::Buffer>,
     /// The handle of the buffer, until the framework retrieves the handle.
     handle: Option<NonNull<PJRT_Buffer>>,
 }
@@ -179,7 +179,7 @@ entries! {
         };
         let started: Vec<_> = buffers.into_iter().map(start).collect::<Result<_>>()?;
         let arriving = |(form, started): (ArrayLayout, _)| {
-            let (handle, late) = PendingValue::new(client, &form, to, false);
+            let (handle, late) = BufferHandle::pending(client, &form, to, false);
             let (size, handle) = (form.stored_shape().host_size().unwrap_or(0), NonNull::new(handle));
             Mutex::new(Arriving { form, size, data: Vec::new(), started, writing: 0, ends: false, late, handle })
         };

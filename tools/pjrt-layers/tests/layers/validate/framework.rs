@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
 
 use pjrt_layers::validate::{Reports, Validate};
-use pjrt_layers::{Call, Function, Instance, Layer, Outcome, State, Step};
+use pjrt_layers::{Call, Function, Instance, Layer, Outcome, Stack, Step};
 use pjrt_sys::{
     AbiStruct, PJRT_Api, PJRT_Buffer, PJRT_Buffer_CopyToDevice_Args, PJRT_Buffer_Delete_Args, PJRT_Buffer_Destroy_Args,
     PJRT_Buffer_Dimensions_Args, PJRT_Buffer_ElementType_Args, PJRT_Buffer_IsDeleted_Args, PJRT_Buffer_IsOnCpu_Args,
@@ -228,7 +228,7 @@ impl Framework {
         });
         let reports = Reports::collected();
         let validate: &'static Validate = Box::leak(Box::new(Validate::new(reports.clone())));
-        let api = State::start::<I>(plugin, vec![Box::new(Shared(validate))]);
+        let api = Stack::start::<I>(plugin, vec![Box::new(Shared(validate))]);
         Self { api, reports, validate }
     }
 

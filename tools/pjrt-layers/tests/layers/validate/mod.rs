@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use pjrt::{ClientOptions, CompileOptions, Plugin, Program};
 use pjrt_layers::validate::{RULES, Reports, Validate};
-use pjrt_layers::{Layer, State, instance};
+use pjrt_layers::{Layer, Stack, instance};
 use pjrt_sys::{
     AbiStruct, PJRT_Buffer_CopyToDevice_Args, PJRT_Buffer_Delete_Args, PJRT_Buffer_Destroy_Args,
     PJRT_Buffer_IsDeleted_Args, PJRT_Buffer_IsOnCpu_Args, PJRT_Buffer_MemoryLayout, PJRT_Buffer_ReadyEvent_Args,
@@ -336,7 +336,7 @@ fn correct_program_has_no_reports() {
     let reports = Reports::collected();
     let layers: Vec<Box<dyn Layer>> = vec![Box::new(Validate::new(reports.clone()))];
     let plugin = embedded();
-    let api = State::start::<Correct>(plugin, layers);
+    let api = Stack::start::<Correct>(plugin, layers);
     let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
     let program = Program::mlir(
         "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use pjrt::{ClientOptions, CompileOptions, Device, ErrorCode, ExecuteOptions, Plugin, Program, Upload};
 use pjrt_layers::validate::{Reports, Validate};
-use pjrt_layers::{Call, Function, Instance, Layer, State, Step, instance};
+use pjrt_layers::{Call, Function, Instance, Layer, Stack, Step, instance};
 use pjrt_sys::StaticApi;
 
 /// Hides the parameters of programs from the framework, so that the framework does not check the arguments itself.
@@ -47,7 +47,7 @@ fn check<I: Instance>(path: &str) {
     // SAFETY: C1: this is the plugin's table, and the plugin's library stays loaded.
     let api = unsafe { StaticApi::new(plugin.api().as_raw()) };
     let reports = Reports::collected();
-    let api = State::start::<I>(api, vec![Box::new(Hide), Box::new(Validate::new(reports.clone()))]);
+    let api = Stack::start::<I>(api, vec![Box::new(Hide), Box::new(Validate::new(reports.clone()))]);
     let options = ClientOptions::new().with("cpu_device_count", 2_i64);
     let client = Plugin::from_static(api).unwrap().client(&options).unwrap();
     let devices = client.addressable_devices().unwrap();

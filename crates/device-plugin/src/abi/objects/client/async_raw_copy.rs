@@ -7,8 +7,7 @@ use std::ptr::null_mut;
 use pjrt_sys::{PJRT_Buffer_CopyRawToHostFuture_Callback_Args, PJRT_Buffer_DonateWithControlDependency_Callback_Args};
 
 use crate::abi::lend::destination::Destination;
-use crate::abi::objects::client::buffer::{BufferHandle, deleted};
-use crate::abi::objects::client::pending_value::PendingValue;
+use crate::abi::objects::client::client_buffers::{BufferHandle, deleted};
 use crate::abi::objects::client::transfer::{range, read_range};
 use crate::abi::objects::pending_callbacks;
 use crate::abi::reclaim::refcount::Counted;
@@ -98,7 +97,7 @@ entries! {
             return Err(deleted());
         }
         let ready = buffer.ready.clone();
-        let (handle, mut late) = PendingValue::new(&buffer.client, &buffer.form, buffer.placement, buffer.is_dynamic);
+        let (handle, mut late) = BufferHandle::pending(&buffer.client, &buffer.form, buffer.placement, buffer.is_dynamic);
         args.callback_data = pending_callbacks::add(key(&buffer.client), move |dependency| match dependency {
             Err(error) => {
                 drop_contained(value);

@@ -2,8 +2,9 @@
 
 use crate::abi::lend::destination::Destination;
 use crate::abi::lend::host_destination::HostDestination;
-use crate::abi::objects::client::buffer::{BufferHandle, Value};
-use crate::abi::objects::client::state::Client;
+use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::value::Value;
 use crate::contain::{contain_in, drop_contained};
 use crate::features::FeatureCalls;
 use crate::{Backend, Completer, Event, Result};
@@ -40,7 +41,7 @@ pub(crate) fn read<B: Backend>(
 /// Begins to read a buffer that is ready. `completer` completes the event that [`read`] returned.
 fn begin<B: Backend>(
     client: &Client<B>,
-    value: &Value<B>,
+    value: &Value<B::Buffer>,
     memory: Destination,
     completer: Completer,
     done: impl FnOnce() + Send + 'static,

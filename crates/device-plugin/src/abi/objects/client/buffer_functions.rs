@@ -8,7 +8,7 @@ use pjrt_sys::{
     PJRT_Buffer_MemoryLayout_Type, PJRT_Buffer_Type,
 };
 
-use crate::abi::objects::client::buffer::BufferHandle;
+use crate::abi::objects::client::client_buffers::BufferHandle;
 use crate::abi::objects::client::dynamic_dims;
 use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;

@@ -1,5 +1,8 @@
-//! The functions of `PJRT_Device` that reset memory statistics, poison executions and create tracking events.
+//! The functions of `PJRT_Device` that read and reset memory statistics, poison executions and create tracking events.
 
+use pjrt_sys::Bool;
+
+use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::contain::drop_contained;
@@ -9,8 +12,31 @@ use crate::features::FeatureCalls;
 type Tracked = Box<dyn Send + Sync>;
 
 entries! {
+    PJRT_Device_MemoryStats(args, device) {
+        let client = Client::<P::Backend>::of_device(device)?;
+        let stats = client.backend.memory_stats(device.index)?;
+        let set = |value: &mut i64, is_set: &mut Bool, stat: Option<i64>| {
+            *value = stat.unwrap_or(0);
+            *is_set = stat.is_some().into();
+        };
+        args.bytes_in_use = stats.bytes_in_use;
+        set(&mut args.peak_bytes_in_use, &mut args.peak_bytes_in_use_is_set, stats.peak_bytes_in_use);
+        set(&mut args.num_allocs, &mut args.num_allocs_is_set, stats.num_allocs);
+        set(&mut args.largest_alloc_size, &mut args.largest_alloc_size_is_set, stats.largest_alloc_size);
+        set(&mut args.bytes_limit, &mut args.bytes_limit_is_set, stats.bytes_limit);
+        set(&mut args.bytes_reserved, &mut args.bytes_reserved_is_set, stats.bytes_reserved);
+        set(&mut args.peak_bytes_reserved, &mut args.peak_bytes_reserved_is_set, stats.peak_bytes_reserved);
+        set(&mut args.bytes_reservable_limit, &mut args.bytes_reservable_limit_is_set, stats.bytes_reservable_limit);
+        let largest_free = stats.largest_free_block_bytes;
+        set(&mut args.largest_free_block_bytes, &mut args.largest_free_block_bytes_is_set, largest_free);
+        set(&mut args.pool_bytes, &mut args.pool_bytes_is_set, stats.pool_bytes);
+        set(&mut args.peak_pool_bytes, &mut args.peak_pool_bytes_is_set, stats.peak_pool_bytes);
+        set(&mut args.peak_allocated_bytes, &mut args.peak_allocated_bytes_is_set, stats.peak_allocated_bytes);
+        Ok(())
+    }
+
     PJRT_Device_ClearMemoryStats(args, device) {
-        device.client::<P>()?.backend.clear_memory_stats(device.index)
+        Client::<P::Backend>::of_device(device)?.backend.clear_memory_stats(device.index)
     }
 
     PJRT_Device_PoisonExecution(args, device) {
@@ -18,7 +44,7 @@ entries! {
         let error = unsafe { ffi_read::error_with_payload(
             (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
         ) }?;
-        let client = device.client::<P>()?;
+        let client = Client::<P::Backend>::of_device(device)?;
         // The backend has not received launches that wait for their arguments, so the SDK poisons these launches
         // itself.
         let poisoned = client.deferred.poison(device.index, args.launch_id, &error)
@@ -30,7 +56,7 @@ entries! {
     PJRT_Device_CreateAsyncTrackingEvent(args, device) {
         // SAFETY: V3 (arrays and text).
         let description = unsafe { ffi_read::text(args.description, args.description_size, "description") }?;
-        let tracked: Tracked = device.client::<P>()?.backend.track(device.index, description);
+        let tracked: Tracked = Client::<P::Backend>::of_device(device)?.backend.track(device.index, description);
         args.event = Box::into_raw(Box::new(tracked)).cast();
         Ok(())
     }

@@ -1,36 +1,13 @@
 //! Arrays with dynamic dimensions, whose actual extents may be smaller than the extents of their shape.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use crate::abi::objects::client::buffer::BufferHandle;
+use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::extents::Extents;
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
 use crate::{Backend, Error, Result, Shape};
-
-/// The actual extents of a buffer. A program computed some of these extents at run time.
-pub(crate) struct Extents {
-    /// The actual extents of all dimensions.
-    pub(crate) unpadded: Vec<i64>,
-    /// Indices of the dimensions whose extent may be smaller than in the shape.
-    pub(crate) dynamic: Vec<usize>,
-}
-
-/// The known extents of dynamic buffers, with the address of each buffer's handle. Frameworks receive pointers into
-/// these extents. The pointers are valid until the framework destroys the buffer.
-#[derive(Default)]
-pub(crate) struct KnownExtents(Mutex<Vec<(usize, Arc<Extents>)>>);
-
-impl KnownExtents {
-    fn lock(&self) -> MutexGuard<'_, Vec<(usize, Arc<Extents>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Removes the extents of a buffer that is being destroyed.
-    pub(crate) fn forget(&self, address: usize) {
-        self.lock().retain(|(known, _)| *known != address);
-    }
-}
 
 /// Asks the backend for the extents of a value that is ready.
 fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Extents> {

@@ -1,7 +1,8 @@
 //! Creates buffers in memory that another library allocated.
 
 use crate::abi::lend::foreign_memory::ForeignMemory;
-use crate::abi::objects::client::buffer::{BufferHandle, Value};
+use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::value::Value;
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::contain::contain_in;

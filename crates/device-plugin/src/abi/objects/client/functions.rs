@@ -10,8 +10,8 @@ use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState, PJRT_Program};
 use crate::abi::api::shared_api;
 use crate::abi::lend::key_value_store::KeyValueStore;
 use crate::abi::objects::client::async_raw_copy;
+use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
-use crate::abi::objects::client::state::Client;
 use crate::abi::objects::executable::state::{Executable, default_assignment};
 use crate::abi::objects::pending_callbacks;
 use crate::abi::reclaim::hazard;
@@ -97,7 +97,7 @@ entries! {
             options = options.with_key_value(unsafe { KeyValueStore::new(args) });
         }
         hazard::free_unused();
-        args.client = Client::create::<P>(shared_api::<P>().as_raw(), &options)?.into_raw().cast();
+        args.client = Client::<P::Backend>::create(shared_api::<P>().as_raw(), P::NAME, &options)?.into_raw().cast();
         Ok(())
     }
 

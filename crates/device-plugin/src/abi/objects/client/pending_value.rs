@@ -2,34 +2,21 @@
 
 use std::sync::{Arc, OnceLock};
 
-use pjrt_sys::PJRT_Buffer;
-
-use crate::abi::objects::client::buffer::{BufferHandle, Value};
-use crate::abi::objects::client::state::Client;
-use crate::abi::reclaim::refcount::Counted;
-use crate::array_layout::ArrayLayout;
+use crate::abi::objects::client::value::Value;
 use crate::contain::drop_contained;
-use crate::{Backend, Completer, Event, Placement, Result};
+use crate::{Completer, Event, Result};
 
 /// The producer of a buffer whose value is set later: the cell for the value, and the completer of the buffer's event.
 /// The field is `None` after the value or an error has been set, or after [`PendingValue::take`]. If the producer kept
 /// the cell, it would keep the value alive after the framework has deleted the buffer.
-pub(crate) struct PendingValue<B: Backend>(Option<(Arc<OnceLock<B::Buffer>>, Completer)>);
+pub(crate) struct PendingValue<V>(Option<(Arc<OnceLock<V>>, Completer)>);
 
-impl<B: Backend> PendingValue<B> {
-    /// Creates a buffer for the framework, and the producer that sets the buffer's value. `is_dynamic` specifies
-    /// whether the array may have dynamic dimensions.
-    pub(crate) fn new(
-        client: &Counted<Client<B>>,
-        form: &ArrayLayout,
-        to: Placement,
-        is_dynamic: bool,
-    ) -> (*mut PJRT_Buffer, Self) {
+impl<V> PendingValue<V> {
+    /// Creates the value of a buffer, the buffer's event, and the producer that sets both.
+    pub(super) fn new() -> (Value<V>, Event, Self) {
         let place = Arc::new(OnceLock::new());
         let (ready, completer) = Event::pending();
-        let value = Value::Later(Arc::clone(&place));
-        let handle = BufferHandle::new(client.share(), value, form, to, ready, is_dynamic).as_ptr().cast();
-        (handle, Self(Some((place, completer))))
+        (Value::Later(Arc::clone(&place)), ready, Self(Some((place, completer))))
     }
 
     /// Returns the address of the cell for the value. Returns `None` if the value or an error has been set.
@@ -49,7 +36,7 @@ impl<B: Backend> PendingValue<B> {
 
     /// Sets the buffer's value, which the backend has just created. The buffer becomes ready together with the value's
     /// event. If the backend failed, sets the buffer's error.
-    pub(crate) fn made(&mut self, result: Result<(B::Buffer, Event)>) {
+    pub(crate) fn made(&mut self, result: Result<(V, Event)>) {
         let Some((place, completer)) = self.0.take() else { return };
         match result {
             Ok((value, ready)) => {
@@ -69,7 +56,7 @@ impl<B: Backend> PendingValue<B> {
     }
 
     /// Sets the buffer's value or its error. Only the first call has an effect.
-    pub(crate) fn set(&mut self, result: Result<B::Buffer>) {
+    pub(crate) fn set(&mut self, result: Result<V>) {
         self.made(result.map(|value| (value, Event::ready())));
     }
 }

@@ -1,143 +1,20 @@
-//! Buffers that are created without data: uninitialized buffers, failed buffers, and buffers that receive the data of
-//! another buffer later.
+//! Buffers that receive the data of another buffer later.
 
-use std::sync::Arc;
-
-use pjrt_sys::PJRT_Buffer;
-
-use crate::abi::objects::client::buffer::{BufferHandle, Value};
-use crate::abi::objects::client::dynamic_dims;
 use crate::abi::objects::client::pending_value::PendingValue;
-use crate::abi::table::entry::entries;
-use crate::abi::table::ffi_read;
 use crate::array_layout::ArrayLayout;
-use crate::contain::{contain, drop_contained};
-use crate::features::FeatureCalls;
-use crate::{Backend, Error, Event, Placement, Result};
+use crate::{Error, Placement};
 
 /// The SDK's part of an alias buffer. An alias buffer takes over the data of another buffer, which the framework names
 /// later.
-pub(crate) struct PlaceholderBuffer<B: Backend> {
-    late: PendingValue<B>,
-    form: ArrayLayout,
-    placement: Placement,
+pub(crate) struct PlaceholderBuffer<V> {
+    pub(super) late: PendingValue<V>,
+    pub(super) form: ArrayLayout,
+    pub(super) placement: Placement,
 }
 
-impl<B: Backend> PlaceholderBuffer<B> {
-    /// Returns an error if this buffer cannot take over the data of `buffer`.
-    fn check(&self, buffer: &BufferHandle<B>) -> Result<()> {
-        if !buffer.form.is_stored_as(&self.form) {
-            return Err(Error::argument(format!("buffer is {}, but its alias is {}", buffer.form, self.form)));
-        }
-        if buffer.placement.memory != self.placement.memory {
-            return Err(Error::argument("buffer is in another memory than its alias"));
-        }
-        if dynamic_dims::of(buffer)?.is_some_and(|extents| !extents.dynamic.is_empty()) {
-            return Err(Error::unimplemented("buffer has dynamic dimensions, but its alias has not").unnamed());
-        }
-        Ok(())
-    }
-
+impl<V> PlaceholderBuffer<V> {
     /// Fails the buffer because the framework destroys the client.
     pub(crate) fn abandon(mut self) {
         self.late.set(Err(Error::new(crate::ErrorCode::CANCELLED, "the framework destroyed the client")));
-    }
-}
-
-fn unknown_alias() -> Error {
-    Error::failed_precondition("fulfill_alias_buffer_cb was already used, or belongs to another client").unnamed()
-}
-
-entries! {
-    #[traced]
-    PJRT_Client_CreateUninitializedBuffer(args, client) {
-        // SAFETY: V3 (arrays and text).
-        let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        // SAFETY: V3 (arrays and text).
-        let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
-        let to = client.placement(args.device, args.memory)?;
-        let value = client.backend.create_uninitialized_buffer(&form.stored_shape(), to)?;
-        let ready = client.backend.ready(&value);
-        args.buffer = BufferHandle::give(client.share(), Value::Now(value), &form, to, ready);
-        Ok(())
-    }
-
-    PJRT_Client_CreateErrorBuffer(args, client) {
-        // SAFETY: V3 (arrays and text).
-        let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        // Frameworks of API 0.117 and later pass the layout in `device_layout`.
-        let (layout, field) = if args.device_layout.is_null() {
-            (args.shape_layout, "shape_layout")
-        } else {
-            (args.device_layout, "device_layout")
-        };
-        // SAFETY: V3 (arrays and text).
-        let form = unsafe { client.form(&shape, layout, field) }?;
-        let to = client.placement(std::ptr::null_mut(), args.memory)?;
-        // SAFETY: V3 (arrays and text).
-        let error = unsafe { ffi_read::error_with_payload(
-            (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
-        ) }?;
-        let failed = Event::failed(error);
-        args.buffer = BufferHandle::give(client.share(), Value::Gone, &form, to, failed);
-        Ok(())
-    }
-
-    PJRT_Client_CreateAliasBuffer(args, client) {
-        // SAFETY: V3 (arrays and text).
-        let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        // SAFETY: V3 (arrays and text).
-        let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
-        let placement = client.placement(std::ptr::null_mut(), args.memory)?;
-        let (handle, late) = PendingValue::new(client, &form, placement, false);
-        args.alias_buffer = handle;
-        args.fulfill_alias_buffer_cb = client.aliases.add(PlaceholderBuffer { late, form, placement }).cast();
-        Ok(())
-    }
-
-    PJRT_Client_FulfillAliasBuffer(args, client) {
-        let token = args.fulfill_alias_buffer_cb.cast_const().cast();
-        // SAFETY: V3 (arrays and text).
-        let error = unsafe { ffi_read::status(args.status_code.0, args.error_message, args.error_message_size) }?;
-        let mut alias = client.aliases.take(token).ok_or_else(unknown_alias)?;
-        if let Some(error) = error {
-            alias.late.set(Err(error));
-            return Ok(());
-        }
-        // If the check fails, the alias keeps waiting, and the framework may pass another buffer.
-        let prepare = || {
-            // SAFETY: V2 (handles).
-            let buffer: &BufferHandle<P::Backend> = unsafe { ffi_read::handle::<P, *mut PJRT_Buffer>(args.buffer, "buffer") }?;
-            if !buffer.client.is(client) {
-                return Err(Error::argument("buffer belongs to another client"));
-            }
-            alias.check(buffer)?;
-            let value = buffer.hold()?.value().clone();
-            let waits = match (alias.late.address(), &value) {
-                (Some(cell), Value::Later(source)) => {
-                    client.alias_sources.add(cell, Arc::as_ptr(source).addr())?;
-                    Some(cell)
-                }
-                _ => None,
-            };
-            Ok((buffer.ready.clone(), value, waits))
-        };
-        let (ready, value, waits) = match prepare() {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                client.aliases.put_back(token, alias);
-                return Err(error);
-            }
-        };
-        let mut late = alias.late;
-        let sources = Arc::clone(&client.alias_sources);
-        ready.on_ready_away(move |ready| {
-            if let Some(cell) = waits {
-                sources.remove(cell);
-            }
-            late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
-            drop_contained(value);
-        });
-        Ok(())
     }
 }

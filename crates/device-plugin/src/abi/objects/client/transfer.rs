@@ -8,10 +8,10 @@ use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args, Slot, slot};
 use crate::abi::lend::destination::Destination;
 use crate::abi::lend::host_alias::AliasSource;
 use crate::abi::objects::client::async_read;
-use crate::abi::objects::client::buffer::{BufferHandle, Value};
+use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::dynamic_dims;
-use crate::abi::objects::client::pending_value::PendingValue;
-use crate::abi::objects::client::state::Client;
+use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
@@ -39,7 +39,7 @@ fn transferred<P: DevicePlugin>(begun: Option<Instant>, at: Placement, name: &'s
 /// Reads a whole buffer into the framework's memory, in the requested layout.
 fn read<B: Backend>(
     backend: &B,
-    value: &Value<B>,
+    value: &Value<B::Buffer>,
     shape: &Shape,
     layout: Option<&Strided>,
     to: &mut [u8],
@@ -80,7 +80,7 @@ fn too_small(given: usize, shape: &Shape, size: usize) -> Error {
 /// that the array occupies in `to`.
 fn read_as<B: Backend>(
     backend: &B,
-    value: &Value<B>,
+    value: &Value<B::Buffer>,
     form: &ArrayLayout,
     layout: &ffi_read::HostLayout,
     to: &mut [u8],
@@ -98,7 +98,7 @@ fn read_as<B: Backend>(
 /// of `work`.
 fn when_ready<B: Backend>(
     buffer: &BufferHandle<B>,
-    work: impl FnOnce(&Client<B>, &Value<B>) -> Result<()> + Send + 'static,
+    work: impl FnOnce(&Client<B>, &Value<B::Buffer>) -> Result<()> + Send + 'static,
 ) -> Result<Event> {
     let held = buffer.hold()?;
     match buffer.ready.result() {
@@ -138,7 +138,7 @@ fn derive<B: Backend>(
         let ready = client.backend.ready(&new);
         return Ok(BufferHandle::give(client.share(), Value::Now(new), form, to, ready));
     }
-    let (handle, mut late) = PendingValue::new(client, form, to, buffer.is_dynamic);
+    let (handle, mut late) = BufferHandle::pending(client, form, to, buffer.is_dynamic);
     let (client, value) = (client.share(), held.value().clone());
     buffer.ready.on_ready_away(move |ready| {
         let make = || {
@@ -177,7 +177,7 @@ struct Upload {
 /// The result of an upload: the value, the event of the value, and the event after which the framework may reuse the
 /// memory of the host data.
 struct Uploaded<B: Backend> {
-    value: Value<B>,
+    value: Value<B::Buffer>,
     ready: Event,
     done: Event,
 }
@@ -321,7 +321,7 @@ pub(crate) fn range<B: Backend>(buffer: &BufferHandle<B>, offset: i64, size: i64
 
 pub(crate) fn read_range<B: Backend>(
     backend: &B,
-    value: &Value<B>,
+    value: &Value<B::Buffer>,
     shape: &Shape,
     range: std::ops::Range<usize>,
     to: &mut [u8],

@@ -6,12 +6,14 @@
 //! passes the launches to the backend. If an argument fails, the outputs fail too, and the backend is not called.
 
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Event, Slot, slot};
 
 use crate::abi::objects::client::at_exit::Awaited;
-use crate::abi::objects::client::buffer::{BufferHandle, Value};
+use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::value::Value;
+use crate::abi::objects::executable::deferred_launches::{Cancel, lock};
 use crate::abi::objects::executable::launches::{LaunchExtras, Launches, ReclaimAfterLaunch, bits};
 use crate::abi::objects::executable::pending_arguments;
 use crate::abi::objects::executable::state::LoadedExecutable;
@@ -23,11 +25,6 @@ use crate::{Backend, Completer, Error, Event, Placement, Result, profiler};
 
 /// The name of the C function in the error messages of a launch.
 const EXECUTE: &str = slot::PJRT_LoadedExecutable_Execute::NAME;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A lock is never poisoned, because no code here panics while it holds one.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// An argument of a deferred launch. It is a second buffer with the value of the framework's buffer. Only this launch
 /// uses the second buffer.
@@ -176,12 +173,7 @@ struct Deferred<B: Backend> {
 impl<B: Backend> Deferred<B> {
     fn take(&self) -> Option<Call<B>> {
         let call = lock(&self.call).take()?;
-        let mut entries = lock(&call.held.executable.client.deferred.0);
-        let at = entries.waiting.partition_point(|entry| entry.number < self.number);
-        let entry = entries.waiting.get(at).is_some_and(|entry| entry.number == self.number);
-        let entry = entry.then(|| entries.waiting.remove(at));
-        drop(entries);
-        drop(entry);
+        call.held.executable.client.deferred.remove(self.number);
         Some(call)
     }
 
@@ -216,51 +208,14 @@ impl<B: Backend> Deferred<B> {
     }
 }
 
-/// The deferred launches of a client.
-pub(crate) struct DeferredLaunches<B: Backend>(Mutex<Entries<B>>);
-
-struct Entries<B: Backend> {
-    next: u64,
-    /// The waiting calls, in ascending order of `number`.
-    waiting: Vec<Entry<B>>,
-}
-
-struct Entry<B: Backend> {
-    number: u64,
-    devices: Vec<usize>,
-    launch_id: i32,
-    deferred: Weak<Deferred<B>>,
-}
-
-impl<B: Backend> Default for DeferredLaunches<B> {
-    fn default() -> Self {
-        Self(Mutex::new(Entries { next: 0, waiting: Vec::new() }))
-    }
-}
-
-impl<B: Backend> DeferredLaunches<B> {
-    fn add(&self, call: Call<B>) -> Arc<Deferred<B>> {
-        let launch_id = call.held.special.as_ref().map_or(0, |special| special.options.launch_id);
-        let devices = call.held.devices.clone();
-        let mut entries = lock(&self.0);
-        let number = entries.next;
-        entries.next += 1;
-        let deferred = Arc::new(Deferred { number, call: Mutex::new(Some(call)) });
-        entries.waiting.push(Entry { number, devices, launch_id, deferred: Arc::downgrade(&deferred) });
-        deferred
-    }
-
-    /// Fails the earliest deferred launch with this id on the device, together with the launches of the same call on
-    /// other devices. Returns `false` if no deferred launch on the device has this id.
-    pub(crate) fn poison(&self, device: usize, launch_id: i32, error: &Error) -> bool {
-        let found = {
-            let entries = lock(&self.0);
-            let is_it = |entry: &&Entry<B>| entry.launch_id == launch_id && entry.devices.contains(&device);
-            entries.waiting.iter().find(is_it).and_then(|entry| entry.deferred.upgrade())
-        };
-        let Some(call) = found.and_then(|deferred| deferred.take()) else { return false };
-        call.fail(error);
-        true
+impl<B: Backend> Cancel for Deferred<B> {
+    fn cancel(&self, error: &Error) -> bool {
+        let call = self.take();
+        let is_cancelled = call.is_some();
+        if let Some(call) = call {
+            call.fail(error);
+        }
+        is_cancelled
     }
 }
 
@@ -323,6 +278,9 @@ pub(crate) unsafe fn defer<B: Backend>(
     }
     let client = client.share();
     let awaited = client.at_exit.await_launch();
-    let deferred = client.deferred.add(Call { held, promises, awaited });
+    let launch_id = held.special.as_ref().map_or(0, |special| special.options.launch_id);
+    let devices = held.devices.clone();
+    let call = Mutex::new(Some(Call { held, promises, awaited }));
+    let deferred = client.deferred.add(devices, launch_id, |number| Deferred { number, call });
     missing.on_ready(move |result| deferred.arrived(result));
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execute_Args, Slot, slot};
 
 use crate::abi::lend::host_channel::Callbacks;
-use crate::abi::objects::client::buffer::{BufferHandle, check_donated, deleted};
-use crate::abi::objects::client::state::Client;
+use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_buffers::{BufferHandle, deleted};
 use crate::abi::objects::executable::deferred_launch::{Results, defer};
 use crate::abi::objects::executable::execute_options::{Options, read_all, read_callbacks, read_options};
+use crate::abi::objects::executable::launch_arguments::check_donated;
 use crate::abi::objects::executable::launches::{
     LaunchExtras, Launches, ReclaimAfterLaunch, expect_complete, finish, prepare,
 };

@@ -8,8 +8,8 @@ use pjrt_sys::{AbiStruct, PJRT_ExecuteOptions};
 use crate::abi::lend::host_channel::Callbacks;
 use crate::abi::lend::output_callbacks::OutputCallbacks;
 use crate::abi::table::ffi_read;
+use crate::execute_options::{MoreOptions, TaskIncarnation};
 use crate::ffi::ExecuteContext;
-use crate::launch::{MoreOptions, TaskIncarnation};
 use crate::{Error, ExecuteOptions, Result};
 
 /// Reads the field at the byte offset `offset` of the options. Copying the whole struct would take longer than a few

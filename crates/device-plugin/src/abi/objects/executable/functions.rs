@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pjrt_sys::{AbiStruct, PJRT_Program};
 
+use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::functions::read_program;
-use crate::abi::objects::client::state::Client;
 use crate::abi::objects::executable::state::{Executable, Source};
 use crate::abi::objects::owned_arrays::{Blob, NamedValues, delete_blob};
 use crate::abi::objects::topology::Topology;

@@ -1,15 +1,13 @@
 //! Starts the launches of one call of `PJRT_LoadedExecutable_Execute`: prepares the arguments for the backend, and
 //! passes the outputs to the framework.
 
-use std::cell::Cell;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
 use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::lend::host_channel;
 use crate::abi::lend::output_callbacks;
-use crate::abi::objects::client::buffer::{BufferHandle, LaunchArguments};
-use crate::abi::objects::client::state::Client;
+use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::executable::launch_arguments::LaunchArguments;
 use crate::abi::objects::executable::output_list::OutputList;
 use crate::abi::objects::executable::pending_arguments;
 use crate::abi::objects::executable::state::LoadedExecutable;
@@ -157,7 +155,8 @@ pub(crate) unsafe fn prepare<'a, B: Backend>(
     // SAFETY: the caller promises that the checks found no deleted argument and no donated buffer that occurs twice.
     let uses = unsafe { LaunchArguments::new(handles, guard, donated) };
     guard.add_outputs(placements.len());
-    let outputs = Outputs::new(OutputList::new(executable, guard, placements, list));
+    let program = (&executable.executable.info, executable.output_forms.as_slice());
+    let outputs = Outputs::new(OutputList::new(&executable.client, program, guard, placements, list));
     Launch { inputs: Inputs::new(uses), outputs, device, options, channels }
 }
 
@@ -196,52 +195,5 @@ impl<B: Backend> Drop for ReclaimAfterLaunch<'_, B> {
         if !self.0.retired.is_empty() {
             self.0.retired.drop_unused(self.0);
         }
-    }
-}
-
-/// Prevents deferred launches on several devices from overlapping with other launches on several devices, so that all
-/// devices receive them in the same order.
-///
-/// A device with a queue runs launches in the order in which it receives them. If the devices of a launch wait for each
-/// other, all devices must receive such launches in the same order. Otherwise two launches could each block a device
-/// that the other launch needs. If a framework calls `Execute` on one thread only, all devices receive the launches in
-/// the order of the calls. But the SDK starts deferred launches on its own threads. A deferred launch therefore never
-/// overlaps with another call of the backend's `execute_all`. Launches on the framework's own threads may overlap with
-/// each other, because the framework chose to overlap them.
-#[derive(Default)]
-pub(crate) struct Order(RwLock<()>);
-
-/// The lock of a launch on several devices. It is held while the backend receives the launch.
-pub(crate) struct Turn<'a> {
-    _guard: Option<OrderLock<'a>>,
-    outer: bool,
-}
-
-#[expect(dead_code, reason = "held for their destructors")]
-enum OrderLock<'a> {
-    Shared(RwLockReadGuard<'a, ()>),
-    Alone(RwLockWriteGuard<'a, ()>),
-}
-
-thread_local! {
-    /// Whether a backend is receiving launches on this thread. If the backend calls the framework and the framework
-    /// executes another program, this nested call must not take the lock again.
-    static WITHIN: Cell<bool> = const { Cell::new(false) };
-}
-
-impl Order {
-    fn enter(&self, alone: bool) -> Turn<'_> {
-        let outer = WITHIN.replace(true);
-        let guard = || match alone {
-            true => OrderLock::Alone(self.0.write().unwrap_or_else(PoisonError::into_inner)),
-            false => OrderLock::Shared(self.0.read().unwrap_or_else(PoisonError::into_inner)),
-        };
-        Turn { _guard: (!outer).then(guard), outer }
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        WITHIN.set(self.outer);
     }
 }

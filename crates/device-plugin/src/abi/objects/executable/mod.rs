@@ -1,9 +1,12 @@
 //! Executables and their execution.
 
 pub(crate) mod deferred_launch;
+pub(crate) mod deferred_launches;
 pub(crate) mod execute;
 pub(crate) mod execute_options;
 pub(crate) mod functions;
+pub(crate) mod launch_arguments;
+pub(crate) mod launch_order;
 pub(crate) mod launches;
 pub(crate) mod loaded_executable;
 pub(crate) mod output_list;

@@ -2,18 +2,22 @@
 
 use pjrt_sys::PJRT_Buffer;
 
-use crate::abi::objects::client::buffer::{BufferHandle, Value};
-use crate::abi::objects::executable::state::LoadedExecutable;
+use crate::abi::objects::client::client_buffers::{BufferHandle, Client};
+use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::hazard::Guard;
+use crate::abi::reclaim::refcount::Ref;
+use crate::array_layout::ArrayLayout;
 use crate::contain::contain;
 use crate::features::FeatureCalls;
-use crate::{Backend, Event, Placement, Shape};
+use crate::{Backend, Event, ExecutableInfo, Placement, Shape};
 
 /// The outputs of a launch. The list stores their handles in the framework's array or, for a deferred launch, in an
 /// array of the SDK. If the list is dropped before [`OutputList::finish`] is called, it destroys the outputs and stores
 /// null pointers in the array.
 pub(crate) struct OutputList<'a, B: Backend> {
-    executable: &'a LoadedExecutable<B>,
+    client: &'a Ref<Client<B>>,
+    info: &'a ExecutableInfo,
+    layouts: &'a [ArrayLayout],
     /// The guard of the launch. It has already counted all outputs of this list.
     guard: &'a Guard,
     placements: &'a [Placement],
@@ -28,15 +32,16 @@ pub(crate) struct OutputList<'a, B: Backend> {
 unsafe impl<B: Backend> Send for OutputList<'_, B> {}
 
 impl<'a, B: Backend> OutputList<'a, B> {
-    /// Creates an empty list. The guard has already counted one output for each element of `list`.
+    /// Creates an empty list for the outputs of a program with this description and these layouts of its outputs. The guard has already counted one output for each element of `list`.
     #[inline(always)]
     pub(crate) fn new(
-        executable: &'a LoadedExecutable<B>,
+        client: &'a Ref<Client<B>>,
+        (info, layouts): (&'a ExecutableInfo, &'a [ArrayLayout]),
         guard: &'a Guard,
         placements: &'a [Placement],
         list: &'a mut [*mut PJRT_Buffer],
     ) -> Self {
-        Self { executable, guard, placements, list, produced: 0, finished: false }
+        Self { client, info, layouts, guard, placements, list, produced: 0, finished: false }
     }
 
     #[inline]
@@ -50,7 +55,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
     }
 
     pub(crate) fn shapes(&self) -> &'a [Shape] {
-        &self.executable.executable.info.outputs
+        &self.info.outputs
     }
 
     pub(crate) fn placement(&self, index: usize) -> Option<Placement> {
@@ -62,14 +67,14 @@ impl<'a, B: Backend> OutputList<'a, B> {
     pub(crate) fn push(&mut self, buffer: B::Buffer) -> bool {
         let at = self.produced;
         let (Some(slot), Some(form), Some(placement)) =
-            (self.list.get_mut(at), self.executable.output_forms.get(at), self.placements.get(at))
+            (self.list.get_mut(at), self.layouts.get(at), self.placements.get(at))
         else {
             return false;
         };
-        let is_dynamic = self.executable.client.backend.is_dynamic(&buffer);
+        let is_dynamic = self.client.backend.is_dynamic(&buffer);
         // SAFETY: the guard counted one output for each element of the list, and `drop` subtracts the outputs that were
         // not created.
-        let client = unsafe { self.executable.client.output_ref() };
+        let client = unsafe { self.client.output_ref() };
         let handle = BufferHandle::new(client, Value::Now(buffer), form, *placement, Event::ready(), is_dynamic);
         *slot = handle.as_ptr().cast();
         self.produced += 1;

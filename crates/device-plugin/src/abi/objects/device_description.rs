@@ -1,0 +1,81 @@
+//! `PJRT_DeviceDescription` and `PJRT_MemoryDescription`: describe a device that need not be present, and its memories.
+
+use pjrt_sys::PJRT_MemoryDescription;
+
+use crate::abi::objects::owned_arrays::{NamedValues, Pointers};
+use crate::abi::table::entry::entries;
+use crate::abi::table::ffi_read::handles;
+use crate::{DeviceInfo, MemoryInfo};
+
+/// The object behind a `PJRT_DeviceDescription*`. The topology owns it.
+pub(crate) struct DeviceDescription {
+    pub(crate) info: DeviceInfo,
+    pub(crate) attributes: NamedValues,
+    /// The memories that the device can address, in the device's order of preference. `memory_handles` points to them.
+    _memories: Box<[MemoryDescription]>,
+    pub(crate) memory_handles: Pointers<PJRT_MemoryDescription>,
+}
+
+/// The object behind a `PJRT_MemoryDescription*`. The device description owns it.
+pub(crate) struct MemoryDescription {
+    pub(crate) kind: String,
+    pub(crate) kind_id: i32,
+}
+
+handles! {
+    PJRT_DeviceDescription => DeviceDescription;
+    PJRT_MemoryDescription => MemoryDescription;
+}
+
+impl DeviceDescription {
+    pub(crate) fn new(mut info: DeviceInfo, memories: &[MemoryInfo]) -> Self {
+        if info.debug_string.is_empty() {
+            info.debug_string = format!("{}(id={}, process={})", info.kind, info.id, info.process_index);
+        }
+        if info.display_string.is_empty() {
+            info.display_string = format!("{}:{}", info.kind, info.id);
+        }
+        let attributes = NamedValues::attributes(info.attributes.clone());
+        let reached = memories.iter().filter(|memory| memory.devices.contains(&info.id));
+        let describe = |memory: &MemoryInfo| MemoryDescription { kind: memory.kind.clone(), kind_id: memory.kind_id };
+        let memories: Box<[_]> = reached.map(describe).collect();
+        Self { info, attributes, memory_handles: Pointers::of(&memories), _memories: memories }
+    }
+}
+
+entries! {
+    PJRT_DeviceDescription_Id(args, device_description) {
+        args.id = device_description.info.id;
+        Ok(())
+    }
+
+    PJRT_DeviceDescription_ProcessIndex(args, device_description) {
+        args.process_index = device_description.info.process_index;
+        Ok(())
+    }
+
+    PJRT_DeviceDescription_Attributes(args, device_description) {
+        let attributes = device_description.attributes.raw();
+        args.attributes = attributes.as_ptr();
+        args.num_attributes = attributes.len();
+        Ok(())
+    }
+
+    PJRT_DeviceDescription_Kind(args, device_description) {
+        args.device_kind = device_description.info.kind.as_ptr().cast();
+        args.device_kind_size = device_description.info.kind.len();
+        Ok(())
+    }
+
+    PJRT_DeviceDescription_DebugString(args, device_description) {
+        args.debug_string = device_description.info.debug_string.as_ptr().cast();
+        args.debug_string_size = device_description.info.debug_string.len();
+        Ok(())
+    }
+
+    PJRT_DeviceDescription_ToString(args, device_description) {
+        args.to_string = device_description.info.display_string.as_ptr().cast();
+        args.to_string_size = device_description.info.display_string.len();
+        Ok(())
+    }
+}
