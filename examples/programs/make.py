@@ -1,6 +1,6 @@
 """Writes the example programs, their inputs, and the outputs that NumPy computes for them.
 
-Run with JAX 0.10.2 (the environment `cargo xtask test` makes): python make.py
+Run with JAX 0.10.2 (the environment `cargo xtask test --all` makes): python make.py
 Each program NAME gets NAME.mlir (StableHLO text as JAX lowers it), NAME.mlirbc (the same as a portable artifact of
 StableHLO 1.0.0), and NAME/ with in0.npy, ... and out0.npy, ...
 The outputs are computed here with NumPy in double precision, not by JAX.

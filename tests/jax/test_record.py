@@ -10,7 +10,7 @@ import pytest
 
 from conftest import PLUGIN
 
-#: The command and the library with the layers, which `cargo xtask test` builds.
+#: The command and the library with the layers, which `cargo xtask test --all` builds.
 COMMAND, LAYERS = os.environ.get("PJRT_COMMAND"), os.environ.get("PJRT_LAYERS_LIBRARY")
 
 PROGRAM = """

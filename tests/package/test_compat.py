@@ -6,7 +6,7 @@ import pathlib
 import pytest
 from conftest import package
 
-#: The library with the layers, which `cargo xtask test` builds.
+#: The library with the layers, which `cargo xtask test --all` builds.
 LAYERS = os.environ.get("PJRT_LAYERS_LIBRARY")
 PLUGINS = [path for path in os.environ.get("PJRT_TEST_PLUGINS", "").split(":") if path]
 

@@ -1,4 +1,4 @@
-//! The section "C and C++" of `cargo xtask test`: tests of libplugin_registry in C and C++ programs.
+//! The section "C and C++" of `cargo xtask test --all`: tests of libplugin_registry in C and C++ programs.
 
 use std::ffi::OsStr;
 use std::fs;

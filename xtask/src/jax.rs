@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::python::{JAX, Jax, MAIN, pytest};
+use crate::python::{JAX, Jax, pytest};
 use crate::workspace::Workspace;
 use crate::{Error, sh};
 
@@ -25,21 +25,12 @@ pub(crate) enum Outcome {
     Ran { passed: u64, failed: u64, skipped: Vec<String>, failures: Vec<String>, result: Result<(), String> },
     /// The Python environment for the version is not available.
     Missing(String),
-    /// The version was not requested.
-    Left,
 }
 
-/// Returns whether a version is requested. Without `all`, the requested versions are the oldest, the newest and
-/// [`MAIN`].
-fn is_wanted(jax: &Jax, all: bool) -> bool {
-    let ends = [JAX.first(), JAX.last()];
-    all || jax.version == MAIN || ends.into_iter().flatten().any(|end| end.version == jax.version)
-}
-
-/// Installs the requested versions of JAX. Rust tests also use them. Ignores errors, because [`run`] reports versions
-/// that are not available.
-pub(crate) fn prepare(all: bool) {
-    for jax in JAX.iter().filter(|jax| is_wanted(jax, all)) {
+/// Installs every version of JAX. Rust tests also use them. Ignores errors, because [`run`] reports versions that are
+/// not available.
+pub(crate) fn prepare() {
+    for jax in JAX {
         let _ = jax.python();
     }
 }
@@ -58,16 +49,16 @@ pub(crate) struct Libraries<'a> {
     pub(crate) plugins: &'a OsStr,
 }
 
-/// Runs `tests/jax` with the requested versions. Runs one version per core at a time, because most tests use one core.
+/// Runs `tests/jax` with every version. Runs one version per core at a time, because most tests use one core.
 /// `package` is a folder with the content of the CPU plugin's wheel, for tests of the wheel's additions to JAX.
-pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, all: bool) -> Vec<Row> {
+pub(crate) fn run(libraries: &Libraries<'_>, package: &Path) -> Vec<Row> {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let wanted: Vec<usize> = (0..JAX.len()).rev().filter(|version| is_wanted(&JAX[*version], all)).collect();
+    let newest_first: Vec<usize> = (0..JAX.len()).rev().collect();
     std::thread::scope(|scope| {
-        for _ in 0..cores.min(wanted.len()) {
+        for _ in 0..cores.min(newest_first.len()) {
             scope.spawn(|| {
-                while let Some(version) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(version) = newest_first.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = under(&JAX[*version], libraries, package);
                     outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(*version, outcome);
                 }
@@ -75,11 +66,9 @@ pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, all: bool) -> Vec<R
         }
     });
     let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let row = |(version, jax): (usize, &Jax)| Row {
-        version: jax.version,
-        outcome: outcomes.remove(&version).unwrap_or(Outcome::Left),
-    };
-    JAX.iter().enumerate().map(row).collect()
+    let row =
+        |(version, jax): (usize, &Jax)| outcomes.remove(&version).map(|outcome| Row { version: jax.version, outcome });
+    JAX.iter().enumerate().filter_map(row).collect()
 }
 
 /// Creates the wheel of the CPU plugin with `pjrt package`, unpacks it, and returns the folder with its content.
@@ -178,7 +167,6 @@ pub(crate) fn matrix(rows: &[Row]) -> String {
                 format!("{name:<14} {passed:>6} {failed:>6} {:>7}{broken}\n", skipped.len())
             }
             Outcome::Missing(reason) => format!("{name:<14} SKIPPED: {reason}\n"),
-            Outcome::Left => format!("{name:<14} not run; --all runs it\n"),
         };
     }
     text
@@ -207,13 +195,11 @@ mod tests {
         let rows = [
             Row { version: "0.5.3", outcome: ran(0, Ok(())) },
             Row { version: "0.7.2", outcome: ran(0, Err("signal".into())) },
-            Row { version: "0.9.2", outcome: Outcome::Left },
             Row { version: "0.12.0.1", outcome: Outcome::Missing("no Python 3.12".to_owned()) },
         ];
         let lines: Vec<String> = matrix(&rows).lines().map(str::to_owned).collect();
         assert!(lines[1].ends_with("30      0       1"), "{}", lines[1]);
         assert!(lines[2].ends_with("broken"), "{}", lines[2]);
-        assert!(lines[3].contains("not run"), "{}", lines[3]);
-        assert!(lines[4].ends_with("SKIPPED: no Python 3.12"), "{}", lines[4]);
+        assert!(lines[3].ends_with("SKIPPED: no Python 3.12"), "{}", lines[3]);
     }
 }

@@ -5,6 +5,7 @@ mod asan;
 mod burn;
 mod c;
 mod c_library;
+mod check;
 mod codegen;
 mod coverage;
 mod cross;
@@ -37,6 +38,8 @@ type Error = Box<dyn std::error::Error>;
 
 const USAGE: &str = "usage: cargo xtask TASK
 
+  check [CRATE ...]   check the format of crates, run tidy, Clippy and their tests; without names, of the crates that
+                      differ from the branch main and those that depend on them
   codegen [--check]   regenerate crates/pjrt-sys/src/{bindings,slots}.rs from the PJRT headers;
                       --check regenerates into memory and fails where the committed files differ
   header [--check]    generate the C headers from the Rust code that implements them, and that of the CPU plugin from its
@@ -74,9 +77,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   plugins [--without-hardware]
                       fetch the real XLA CPU plugins, or libtpu and the plugins for CUDA and Tenstorrent, and print
                       their paths
-  test [--all]        run every test, with the real plugins, JAX and the C++ compiler if they are available. JAX is tested
-                      in its oldest and newest version and in 0.10.2; with --all, also in the other versions. --all
-                      adds sanitizers, and libtpu and the plugins for CUDA and Tenstorrent without their hardware
+  test [--all]        run the tests that need only Rust and a C compiler; --all also runs the tests with real plugins,
+                      every version of JAX, C++, fuzz targets and sanitizers, and libtpu and the plugins for CUDA and
+                      Tenstorrent without their hardware
   jax-tests --jax-checkout PATH [OPTION]... [FILE]...
                       run JAX's own test files on a plugin and compare with an earlier run or a reference; see --help
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let result = match args.as_slice() {
+        ["check", crates @ ..] => check::run(crates),
         ["codegen"] => codegen::run(false),
         ["codegen", "--check"] => codegen::run(true),
         ["coverage"] => coverage::run(false),

@@ -1,4 +1,5 @@
-//! `cargo xtask test`: runs all tests, with the real plugins and JAX if a package registry is reachable.
+//! `cargo xtask test`: runs the tests that need only Rust and a C compiler. With `--all`, it runs all tests, with the
+//! real plugins and JAX if a package registry is reachable.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -11,12 +12,13 @@ use crate::tsan::ThreadSanitizer;
 use crate::workspace::Workspace;
 use crate::{Error, asan, c, codegen, exports, fuzz, jax, python, sh, vendor};
 
-/// Counts of passed and failed tests, and messages about skipped and failed ones.
+/// Counts of passed and failed tests, and messages about skipped, failed and left out ones.
 #[derive(Default)]
 pub(crate) struct Report {
     passed: u64,
     failed: u64,
     skipped: Vec<String>,
+    left_out: &'static [&'static str],
     broken: Vec<String>,
     /// Errors of failed tests: the outputs of Rust tests without the frames of backtraces, pytest's errors, and the
     /// names of failed checks that count as tests.
@@ -36,53 +38,32 @@ enum Part {
     Failures,
 }
 
-/// Runs the tests. With `all`, also runs the tests with every supported version of JAX, the tests under sanitizers, and
-/// the tests of plugins whose hardware is missing.
+/// The checks that only `--all` runs.
+const LEFT_OUT: &[&str] = &[
+    "layouts of the PJRT headers, compared with the C compiler",
+    "the Rust tests and the examples of `pjrt` on XLA's CPU plugins",
+    "the plugins for other hardware, without their hardware",
+    "the CPU plugin in the release profile, under each version of JAX",
+    "the C interface in C and C++ programs, with sanitizers and valgrind",
+    "the fuzz targets",
+    "the exports of the shared libraries",
+    "the address, leak and thread sanitizers",
+    "DLPack tensors of PyTorch",
+    "the plugin that `pjrt new` writes, and its CI",
+    "wheels of `pjrt package` in Python environments",
+    "the conformance suite of pypjrt on the CPU plugin",
+];
+
+/// Runs the tests that need only Rust and a C compiler, in the debug profile. With `all`, also runs the checks in
+/// [`LEFT_OUT`].
 pub(crate) fn run(all: bool) -> Result<(), Error> {
     let mut report = Report::default();
-    let headers = report.part("PJRT headers, compared with the C compiler", codegen::headers());
-    let (plugins, plugin_files) = report.plugins(PLUGINS);
-    let without_hardware = if all { report.plugins(PLUGINS_WITHOUT_HARDWARE).0 } else { OsString::new() };
-    let main = python::JAX.iter().find(|jax| jax.version == python::MAIN);
-    let main = main.map_or_else(|| Err("no such version".into()), python::Jax::python);
-    let python = report.part(&format!("JAX {} and pypjrt in a Python environment", python::MAIN), main);
-    jax::prepare(all);
-
-    step("building the CPU plugin for JAX");
-    sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
-    let cpu = sh::target().join(format!(
-        "release/{}pjrt_plugin_cpu{}",
-        std::env::consts::DLL_PREFIX,
-        std::env::consts::DLL_SUFFIX
-    ));
-
-    report.rust_tests(&cpu, headers.as_deref(), &plugins, &without_hardware);
-
-    step("examples of `pjrt`");
-    let workspace = Workspace::build()?;
-    report.examples(workspace, plugin_files.last());
-
-    report.c_and_cpp(headers.as_deref(), &plugin_files);
-    report.fuzz_targets();
-    report.library_exports(workspace);
     if all {
-        report.sanitizers();
+        let matrix = report.all()?;
+        println!("\n{matrix}");
+    } else {
+        report.rust_only()?;
     }
-    let matrix = report.jax(workspace, &cpu, &plugins, all)?;
-    report.torch(workspace);
-
-    step("a vendor's first plugin: `pjrt new`, and its own CI");
-    let outcome = vendor::run(python.as_deref(), |line| report.cargo_line(line));
-    report.check("the plugin of `pjrt new`", outcome);
-
-    if let Some(python) = python {
-        step("wheels of `pjrt package` in fresh Python environments");
-        let outcome = wheels(workspace, &python, &cpu, &plugins, &mut report);
-        report.check("pytest tests/package", outcome);
-
-        report.pypjrt(&python, &cpu);
-    }
-    println!("\n{matrix}");
     report.close()
 }
 
@@ -154,6 +135,63 @@ fn wheels(workspace: Workspace, python: &Path, cpu: &Path, plugins: &OsStr, repo
 }
 
 impl Report {
+    /// Runs the tests that need only Rust and a C compiler.
+    fn rust_only(&mut self) -> Result<(), Error> {
+        step("building");
+        let workspace = Workspace::build()?;
+        self.rust_tests(&workspace.library("pjrt_plugin_cpu"), None, OsStr::new(""), OsStr::new(""));
+        step("examples of `pjrt`");
+        self.examples(workspace);
+        self.left_out = LEFT_OUT;
+        Ok(())
+    }
+
+    /// Runs all tests, and returns a table of the outcomes with each version of JAX.
+    fn all(&mut self) -> Result<String, Error> {
+        let headers = self.part("PJRT headers, compared with the C compiler", codegen::headers());
+        let (plugins, plugin_files) = self.plugins(PLUGINS);
+        let (without_hardware, _) = self.plugins(PLUGINS_WITHOUT_HARDWARE);
+        let main = python::JAX.iter().find(|jax| jax.version == python::MAIN);
+        let main = main.map_or_else(|| Err("no such version".into()), python::Jax::python);
+        let python = self.part(&format!("JAX {} and pypjrt in a Python environment", python::MAIN), main);
+        jax::prepare();
+
+        step("building the CPU plugin for JAX");
+        sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
+        let cpu = sh::target().join(format!(
+            "release/{}pjrt_plugin_cpu{}",
+            std::env::consts::DLL_PREFIX,
+            std::env::consts::DLL_SUFFIX
+        ));
+
+        self.rust_tests(&cpu, headers.as_deref(), &plugins, &without_hardware);
+
+        step("examples of `pjrt`");
+        let workspace = Workspace::build()?;
+        self.examples(workspace);
+        self.examples_on(workspace, plugin_files.last());
+
+        self.c_and_cpp(headers.as_deref(), &plugin_files);
+        self.fuzz_targets();
+        self.library_exports(workspace);
+        self.sanitizers();
+        let matrix = self.jax(workspace, &cpu, &plugins)?;
+        self.torch(workspace);
+
+        step("a vendor's first plugin: `pjrt new`, and its own CI");
+        let outcome = vendor::run(python.as_deref(), |line| self.cargo_line(line));
+        self.check("the plugin of `pjrt new`", outcome);
+
+        if let Some(python) = python {
+            step("wheels of `pjrt package` in fresh Python environments");
+            let outcome = wheels(workspace, &python, &cpu, &plugins, self);
+            self.check("pytest tests/package", outcome);
+
+            self.pypjrt(&python, &cpu);
+        }
+        Ok(matrix)
+    }
+
     /// Runs the tests of the workspace.
     fn rust_tests(&mut self, cpu: &Path, headers: Option<&Path>, plugins: &OsStr, without_hardware: &OsStr) {
         step("Rust tests");
@@ -175,10 +213,14 @@ impl Report {
         self.check("cargo test", outcome);
     }
 
-    /// Runs the examples of `pjrt` on the embedded device, and on the newest plugin if there is one.
-    fn examples(&mut self, workspace: Workspace, newest: Option<&PathBuf>) {
+    /// Runs the examples of `pjrt` on the embedded device.
+    fn examples(&mut self, workspace: Workspace) {
         let outcome = examples(workspace).map(|ran| self.passed += ran);
         self.check("the examples of crates/pjrt", outcome);
+    }
+
+    /// Runs the examples of `pjrt` on the newest plugin, if there is one.
+    fn examples_on(&mut self, workspace: Workspace, newest: Option<&PathBuf>) {
         match newest {
             Some(newest) => {
                 let outcome = examples_on(workspace, newest).map(|ran| self.passed += ran);
@@ -233,7 +275,7 @@ impl Report {
     }
 
     /// Runs the tests with JAX. Returns a table of the outcomes with each version.
-    fn jax(&mut self, workspace: Workspace, cpu: &Path, plugins: &OsStr, all: bool) -> Result<String, Error> {
+    fn jax(&mut self, workspace: Workspace, cpu: &Path, plugins: &OsStr) -> Result<String, Error> {
         step("JAX on the CPU plugin");
         let libraries = jax::Libraries {
             command: &workspace.command("pjrt"),
@@ -244,7 +286,7 @@ impl Report {
             plugins,
         };
         let package = jax::package(cpu)?;
-        let rows = jax::run(&libraries, &package, all);
+        let rows = jax::run(&libraries, &package);
         let matrix = jax::matrix(&rows);
         self.rows(rows);
         Ok(matrix)
@@ -348,7 +390,6 @@ impl Report {
                     eprintln!("SKIPPED JAX {version}: {reason}");
                     self.skipped.push(format!("JAX {version}: {reason}"));
                 }
-                jax::Outcome::Left => {}
             }
         }
     }
@@ -388,18 +429,22 @@ impl Report {
         }
     }
 
-    /// Prints the skipped checks, the errors of failed tests, and the counts. Returns an error if a test or a step
+    /// Prints the skipped and the left out checks, the errors of failed tests, and the counts. Returns an error if a test or a step
     /// failed.
     pub(crate) fn close(&self) -> Result<(), Error> {
         println!();
         for skipped in &self.skipped {
             println!("skipped: {skipped}");
         }
+        for left_out in self.left_out {
+            println!("left to `cargo xtask test --all`: {left_out}");
+        }
         // The output of all tests fills thousands of lines, so repeat the errors here.
         for line in self.failures.iter().filter(|line| !line.trim().is_empty()) {
             println!("failed: {line}");
         }
-        println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len());
+        let Self { passed, failed, skipped, left_out, .. } = self;
+        println!("{passed} passed, {failed} failed, {} skipped, {} left out", skipped.len(), left_out.len());
         self.verdict()
     }
 

@@ -5,7 +5,7 @@
 
 needs `pip install jax==0.10.2 jaxlib==0.10.2 numpy`. Every case has two files. NAME.hlo is a serialized HloModuleProto.
 NAME.bin contains the inputs and then the expected outputs, each row-major, with one byte per truth value.
-`tests/hlo.rs` runs them.
+`tests/engine/hlo.rs` runs them.
 
 NAME@RxP.hlo is a program for R replicas of P partitions. Its data is that of the first member, then that of the second,
 and so on. NAME@RxP.split.hlo is a program for all partitions together, with shardings. After the lowered programs come

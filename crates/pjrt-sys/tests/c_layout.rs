@@ -1,7 +1,7 @@
 //! Compares the layout of every struct with the layout that a C++ compiler computes from the headers.
 //!
-//! The headers are not part of the repository. `cargo xtask test` downloads the headers and sets `PJRT_HEADERS` to
-//! their folder. Without this variable, the test prints that it is skipped.
+//! The headers are not part of the repository. `cargo xtask test --all` downloads the headers and sets `PJRT_HEADERS`
+//! to their folder. Without this variable, the test prints that it is skipped.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use pjrt_sys::STRUCTS;
 #[test]
 fn layouts_equal_the_c_compilers() {
     let Some(headers) = env::var_os("PJRT_HEADERS") else {
-        println!("SKIPPED layouts_equal_the_c_compilers: PJRT_HEADERS is not set; `cargo xtask test` sets it");
+        println!("SKIPPED layouts_equal_the_c_compilers: PJRT_HEADERS is not set; `cargo xtask test --all` sets it");
         return;
     };
     let headers = Path::new(&headers);

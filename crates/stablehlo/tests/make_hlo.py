@@ -1,4 +1,4 @@
-"""Creates the HLO protos under tests/data, NAME.hlo, which `tests/hlo.rs` reads.
+"""Creates the HLO protos under tests/data, NAME.hlo, which `tests/suite/hlo.rs` reads.
 
     JAX_PLATFORMS=cpu venv/bin/python crates/stablehlo/tests/make_hlo.py
 

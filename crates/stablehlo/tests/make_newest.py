@@ -6,7 +6,7 @@ does not support.
 
 For each program, writes NAME.VERSION.bc of the first version that can represent it and of the newest one, and
 NAME.mlir, the text of the latter. With `--check DIR`, reads every artifact and every text in DIR, which
-`tests/newest.rs` wrote, and compares it with the program here.
+`tests/suite/newest.rs` wrote, and compares it with the program here.
 """
 
 import pathlib

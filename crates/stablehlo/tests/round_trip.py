@@ -1,4 +1,4 @@
-"""The reference for tests/round_trip.rs: creates programs with JAX, and compares the files that this crate wrote for
+"""The reference for tests/suite/round_trip.rs: creates programs with JAX, and compares the files that this crate wrote for
 them.
 
     python round_trip.py make DIRECTORY            writes NAME.mlir (JAX's text) and NAME.VERSION.bc (artifacts)

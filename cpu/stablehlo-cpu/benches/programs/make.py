@@ -1,6 +1,6 @@
 """Writes the programs of the benchmark `against_xla`, as JAX lowers them. Those named `loop_` are written by hand.
 
-Run with JAX 0.10.2 (the environment `cargo xtask test` makes): python make.py
+Run with JAX 0.10.2 (the environment `cargo xtask test --all` makes): python make.py
 """
 
 import pathlib

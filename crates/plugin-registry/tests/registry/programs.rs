@@ -26,7 +26,7 @@ fn plugins() -> Vec<String> {
     {
         match std::env::var_os(variable) {
             Some(paths) => plugins.extend(std::env::split_paths(&paths).map(|path| path.display().to_string())),
-            None => println!("SKIPPED programs on {what}: {variable} is not set; `cargo xtask test` sets it"),
+            None => println!("SKIPPED programs on {what}: {variable} is not set; `cargo xtask test --all` sets it"),
         }
     }
     plugins
