@@ -71,13 +71,13 @@ impl NewBuffer<'_> {
 
 impl Buffer {
     /// Returns a buffer with the same bytes and another element type, shape or layout. If `layout` is `None`, the
-    /// plugin uses its default layout. Both buffers may share the same memory.
+    /// plugin uses its default layout. Both buffers may share the same memory. XLA's plugins delete this buffer.
     ///
     /// # Errors
     ///
     /// Returns an error if the plugin's API version lacks the new element type, if the new shape is invalid or has
-    /// another size in bits, if the layout does not fit the new shape, or if the buffer has been deleted. Returns an
-    /// error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.98.
+    /// another size in bits, if the layout does not fit the new shape, or if the buffer has been deleted or has external
+    /// references, such as a view. Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.98.
     #[doc(alias = "PJRT_Buffer_Bitcast")]
     pub fn bitcast(&self, shape: &Shape, layout: Option<&Layout>) -> Result<Self, Error> {
         type Function = slot::PJRT_Buffer_Bitcast;
@@ -98,8 +98,10 @@ impl Buffer {
         if let Some(layout) = &mut layout {
             args.device_layout = layout;
         }
-        // SAFETY: C2 (calls): the buffer is live. The shape and layout live through the call.
-        unsafe { live.api().call::<Function>(&mut args) }?;
+        self.external().without_references(|| {
+            // SAFETY: C2 (calls): the buffer is live. The shape and layout live through the call.
+            unsafe { live.api().call::<Function>(&mut args) }
+        })?;
         let raw = read::object(args.out_buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         // SAFETY: C3 (objects): the plugin created the buffer for this caller.
         Ok(unsafe { Self::new(raw, live.owner().clone(), None) })

@@ -112,12 +112,12 @@ pub struct AliasFulfillment {
 
 impl AliasFulfillment {
     /// Makes the alias buffer an alias of `buffer`. The contents of `buffer` may still be pending. If they are computed
-    /// from the alias buffer, neither of the two buffers becomes ready.
+    /// from the alias buffer, neither of the two buffers becomes ready. XLA's plugins delete `buffer`.
     ///
     /// # Errors
     ///
-    /// Returns an error if `buffer` belongs to another client, has another shape, is in another memory or was deleted, or
-    /// if `buffer` is the alias buffer itself or an alias that waits for it. In these cases, the alias buffer gets an
+    /// Returns an error if `buffer` belongs to another client, has another shape, is in another memory, was deleted or has
+    /// external references, such as a view, or if `buffer` is the alias buffer itself or an alias that waits for it. In these cases, the alias buffer gets an
     /// error of code `CANCELLED`.
     #[doc(alias = "PJRT_Client_FulfillAliasBuffer")]
     pub fn fulfill(mut self, buffer: &Buffer) -> Result<(), Error> {
@@ -144,7 +144,13 @@ impl AliasFulfillment {
                 "the buffer waits for the alias buffer, so neither would ever be ready; provide another buffer",
             ));
         }
-        self.call(live.as_ptr(), ErrorCode::OK, "")
+        buffer.external().without_references(|| {
+            // XLA's plugins end the process if the buffer is deleted.
+            if buffer.is_deleted()? {
+                return Err(Error::invalid("the buffer has been deleted"));
+            }
+            self.call(live.as_ptr(), ErrorCode::OK, "")
+        })
     }
 
     /// Provides an error instead of contents. Operations on the alias buffer fail with this error.

@@ -16,6 +16,10 @@ pub(crate) struct References(AtomicUsize);
 /// The bit of the counter that is set while a thread takes or releases the plugin's reference.
 const CHANGING: usize = 1 << (usize::BITS - 1);
 
+/// The bit of the counter that is set while a call that may take the buffer from its owner runs. There are no references
+/// meanwhile.
+const TAKING: usize = 1 << (usize::BITS - 2);
+
 /// The purpose of an external reference.
 #[derive(Clone, Copy)]
 pub(crate) enum Holder {
@@ -29,7 +33,7 @@ pub(crate) enum Holder {
 
 impl Holder {
     /// Returns the amount to add to the counter for one reference. The lower half of the counter's bits counts the
-    /// references of callers. The upper half, except the highest bit, counts the references of copies.
+    /// references of callers. The upper half, except the two highest bits, counts the references of copies.
     const fn unit(self) -> usize {
         match self {
             Self::Caller => 1,
@@ -41,7 +45,7 @@ impl Holder {
     const fn is_full(self, count: usize) -> bool {
         let all = match self {
             Self::Caller => Self::Copy.unit() - 1,
-            Self::Copy => !CHANGING & !(Self::Copy.unit() - 1),
+            Self::Copy => !CHANGING & !TAKING & !(Self::Copy.unit() - 1),
         };
         count & all == all
     }
@@ -52,7 +56,7 @@ impl References {
     ///
     /// # Errors
     ///
-    /// Returns the error of `take`. The reference then does not exist.
+    /// Returns the error of `take`, or an error if [`Self::without_references`] runs. The reference then does not exist.
     pub(crate) fn add(&self, holder: Holder, take: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let mut pause = Pause::default();
         // Most references are the only one. The first exchange returns the count if they are not.
@@ -62,6 +66,11 @@ impl References {
                 pause.pause();
                 count = self.0.load(Ordering::Relaxed);
                 continue;
+            }
+            if count & TAKING != 0 {
+                return Err(Error::invalid(
+                    "the buffer is being passed to another buffer; use the other buffer instead",
+                ));
             }
             if holder.is_full(count) {
                 return Err(Error::invalid("the buffer has too many external references; drop some of them"));
@@ -113,6 +122,33 @@ impl References {
             }
             pause.pause();
         }
+    }
+}
+
+impl References {
+    /// Runs a call that may take the buffer from its owner, such as a bitcast in XLA's plugins. Waits for copies, and
+    /// lets no reference be added meanwhile: the plugin would not connect the reference with the new buffer, so a run
+    /// that donates the new buffer could write to memory that the holder of the reference reads.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a caller holds a reference, or if another such call is running.
+    pub(crate) fn without_references<R>(&self, call: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+        let mut pause = Pause::default();
+        while let Err(count) = self.0.compare_exchange_weak(0, TAKING, Ordering::SeqCst, Ordering::SeqCst) {
+            if count & TAKING != 0 {
+                return Err(Error::invalid(
+                    "the buffer is being passed to another buffer; use the other buffer instead",
+                ));
+            }
+            if count & CHANGING == 0 && !count.is_multiple_of(Holder::Copy.unit()) {
+                return Err(Error::invalid("the buffer's memory has external references; drop them first"));
+            }
+            pause.pause();
+        }
+        let result = call();
+        self.0.store(0, Ordering::Release);
+        result
     }
 }
 
@@ -196,7 +232,7 @@ mod tests {
         for holder in [Holder::Caller, Holder::Copy] {
             let most = match holder {
                 Holder::Caller => Holder::Copy.unit() - 1,
-                Holder::Copy => CHANGING - Holder::Copy.unit(),
+                Holder::Copy => TAKING - Holder::Copy.unit(),
             };
             let references = References(AtomicUsize::new(most - holder.unit()));
             assert!(!add(&references, holder));
@@ -204,6 +240,35 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert_eq!(references.0.into_inner(), most);
         }
+    }
+
+    #[test]
+    fn taking_excludes_references() {
+        let references = References::default();
+        let taken = references.without_references(|| {
+            assert!(references.add(Holder::Copy, || Ok(())).is_err());
+            assert!(references.add(Holder::Caller, || Ok(())).is_err());
+            assert!(references.without_references(|| Ok(())).is_err());
+            Ok(())
+        });
+        taken.unwrap();
+        assert!(add(&references, Holder::Caller));
+        assert!(references.without_references(|| Ok(())).is_err());
+        assert!(remove(&references, Holder::Caller));
+        references.without_references::<()>(|| Err(Error::invalid("of the call"))).unwrap_err();
+        assert!(add(&references, Holder::Copy), "a failed call leaves no trace");
+    }
+
+    #[test]
+    fn taking_waits_for_copies() {
+        let (references, ended) = (References::default(), AtomicBool::new(false));
+        add(&references, Holder::Copy);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| references.without_references(|| Ok(ended.load(Ordering::SeqCst))));
+            ended.store(true, Ordering::SeqCst);
+            remove(&references, Holder::Copy);
+            assert!(waiter.join().unwrap().unwrap());
+        });
     }
 
     /// Threads take and release the plugin's reference one after the other, and only one reference exists.

@@ -254,6 +254,16 @@ mod pending_buffers {
         let wrong = client.buffer_from_host(&[1.0f32], &[1]).unwrap();
         refused(fulfillment.fulfill(&wrong), "create_alias_buffer", "a buffer of another shape");
         assert!(alias.to_host::<f32>().is_err());
+        let source = client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
+        if let Some(view) = supported(client, "host_view", source.host_view::<f32>()) {
+            let (alias, fulfillment) = new().unwrap();
+            refused(fulfillment.fulfill(&source), "create_alias_buffer", "a viewed buffer");
+            assert!(alias.to_host::<f32>().is_err());
+            drop(view);
+        }
+        let (_alias, fulfillment) = new().unwrap();
+        source.delete().unwrap();
+        refused(fulfillment.fulfill(&source), "create_alias_buffer", "a deleted buffer");
         let other = client.plugin().client(&ClientOptions::new()).unwrap();
         let (alias, fulfillment) = new().unwrap();
         let wrong = other.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();

@@ -296,6 +296,10 @@ fn bitcast_keeps_the_bytes() {
         refused(x.bitcast(&f32s(&[2]), Some(&Layout::new(vec![1]))), "bitcast", "a wrong dimension in the layout");
         drop(x);
         assert_eq!(bits.to_host::<u32>().unwrap()[0], 1.0f32.to_bits());
+        // A run that donates the new buffer could write to the viewed memory.
+        let Some(view) = supported(client, "host_view", bits.host_view::<u32>()) else { return };
+        refused(bits.bitcast(&f32s(&[2]), None), "bitcast", "a viewed buffer");
+        drop(view);
         bits.delete().unwrap();
         refused(bits.bitcast(&f32s(&[2]), None), "bitcast", "a deleted buffer");
     });

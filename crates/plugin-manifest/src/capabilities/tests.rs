@@ -54,7 +54,6 @@ pub(crate) fn full() -> Capabilities {
             ("sizes".to_owned(), [1, 2].into()),
             ("on".to_owned(), true.into()),
         ]),
-        ..Capabilities::default()
     }
 }
 

@@ -32,8 +32,8 @@ pub(crate) struct Args {
 
 /// Name of the plugin in the example.
 const EXAMPLE: &str = "minimal";
-/// Path of the SDK's crates in the example's `Cargo.toml`.
-const EXAMPLE_SDK: &str = "../../crates";
+/// Path of the SDK in the example's `Cargo.toml`.
+const EXAMPLE_SDK: &str = "../..";
 
 /// A file of the project: its path, its content, and whether it is executable.
 type File = (&'static str, &'static str, bool);
@@ -129,8 +129,9 @@ fn with_sdk(text: &str, sdk: &Sdk) -> Result<String, String> {
     for line in text.lines().filter(|line| !line.starts_with("license = ")) {
         match line.split_once(&format!("path = \"{EXAMPLE_SDK}/")) {
             Some((before, rest)) => {
-                let (krate, rest) = rest.split_once('"').ok_or("the example's Cargo.toml has a path without an end")?;
-                line!(out, "{before}{}{rest}", sdk.source(krate)?);
+                let (folder, rest) =
+                    rest.split_once('"').ok_or("the example's Cargo.toml has a path without an end")?;
+                line!(out, "{before}{}{rest}", sdk.source(folder)?);
             }
             None => line!(out, "{line}"),
         }

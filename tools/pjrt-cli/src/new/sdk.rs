@@ -108,13 +108,13 @@ fn check_version(version: &str) -> Result<(), String> {
 }
 
 impl Sdk {
-    /// Returns the TOML keys that locate a crate in a dependency, such as `path = ...`.
-    pub(crate) fn source(&self, krate: &str) -> Result<String, String> {
+    /// Returns the TOML keys that locate the crate in a folder of the SDK, such as `path = ...`.
+    pub(crate) fn source(&self, folder: &str) -> Result<String, String> {
         // TOML's basic strings have the same syntax as JSON's strings.
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         Ok(match self {
             Self::Path(path, _) => {
-                let path = path.join("crates").join(krate);
+                let path = path.join(folder);
                 let path = path.to_str().ok_or_else(|| format!("{}: not UTF-8", path.display()))?;
                 format!("path = {}", quoted(path))
             }
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn dependencies_are_written_as_toml() {
-        let source = |sdk: &Sdk| sdk.source("pjrt").unwrap();
+        let source = |sdk: &Sdk| sdk.source("crates/pjrt").unwrap();
         let path = Sdk::Path(PathBuf::from("/a \"b\"/c"), false);
         assert_eq!(source(&path), r#"path = "/a \"b\"/c/crates/pjrt""#);
         assert_eq!(source(&Sdk::Git("https://h/r".into(), None)), r#"git = "https://h/r""#);

@@ -5,6 +5,7 @@ mod conform;
 mod conform_foreign;
 mod conform_transfers;
 mod header;
+mod hostile_names;
 mod hostile_recordings;
 mod interrupt;
 mod messages;

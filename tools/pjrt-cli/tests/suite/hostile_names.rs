@@ -1,16 +1,13 @@
 //! Passes hostile names to `pjrt new` and `pjrt header`. Each name is either rejected with an error that quotes it and
 //! states a remedy, or the files that the command writes are well-formed.
-#![forbid(unsafe_code)]
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-mod wheel_support;
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use wheel_support::Folder;
+use crate::wheel_support::{self, Folder};
 
 /// Words that mean something to Rust, Python, C, C++, Cargo, JAX or an operating system, and words close to the example's
 /// name and to the crates that the project uses.
