@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::python::{JAX, Jax, pytest};
+use crate::python::{JAX, Jax, MAIN, pytest};
 use crate::workspace::Workspace;
 use crate::{Error, sh};
 
@@ -25,12 +25,21 @@ pub(crate) enum Outcome {
     Ran { passed: u64, failed: u64, skipped: Vec<String>, failures: Vec<String>, result: Result<(), String> },
     /// The Python environment for the version is not available.
     Missing(String),
+    /// The version was not requested.
+    Left,
 }
 
-/// Installs every version of JAX. Rust tests also use them. Ignores errors, because [`run`] reports versions that are
-/// not available.
-pub(crate) fn prepare() {
-    for jax in JAX {
+/// Returns whether a version is requested. Without `thorough`, the requested versions are the oldest, the newest and
+/// [`MAIN`].
+fn is_wanted(jax: &Jax, thorough: bool) -> bool {
+    let ends = [JAX.first(), JAX.last()];
+    thorough || jax.version == MAIN || ends.into_iter().flatten().any(|end| end.version == jax.version)
+}
+
+/// Installs the requested versions of JAX. Rust tests also use them. Ignores errors, because [`run`] reports versions
+/// that are not available.
+pub(crate) fn prepare(thorough: bool) {
+    for jax in JAX.iter().filter(|jax| is_wanted(jax, thorough)) {
         let _ = jax.python();
     }
 }
@@ -49,16 +58,16 @@ pub(crate) struct Libraries<'a> {
     pub(crate) plugins: &'a OsStr,
 }
 
-/// Runs `tests/jax` with every version. Runs one version per core at a time, because most tests use one core.
+/// Runs `tests/jax` with the requested versions. Runs one version per core at a time, because most tests use one core.
 /// `package` is a folder with the content of the CPU plugin's wheel, for tests of the wheel's additions to JAX.
-pub(crate) fn run(libraries: &Libraries<'_>, package: &Path) -> Vec<Row> {
+pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, thorough: bool) -> Vec<Row> {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
-    let newest_first: Vec<usize> = (0..JAX.len()).rev().collect();
+    let wanted: Vec<usize> = (0..JAX.len()).rev().filter(|version| is_wanted(&JAX[*version], thorough)).collect();
     std::thread::scope(|scope| {
-        for _ in 0..cores.min(newest_first.len()) {
+        for _ in 0..cores.min(wanted.len()) {
             scope.spawn(|| {
-                while let Some(version) = newest_first.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(version) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let outcome = under(&JAX[*version], libraries, package);
                     outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(*version, outcome);
                 }
@@ -66,9 +75,11 @@ pub(crate) fn run(libraries: &Libraries<'_>, package: &Path) -> Vec<Row> {
         }
     });
     let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let row =
-        |(version, jax): (usize, &Jax)| outcomes.remove(&version).map(|outcome| Row { version: jax.version, outcome });
-    JAX.iter().enumerate().filter_map(row).collect()
+    let row = |(version, jax): (usize, &Jax)| Row {
+        version: jax.version,
+        outcome: outcomes.remove(&version).unwrap_or(Outcome::Left),
+    };
+    JAX.iter().enumerate().map(row).collect()
 }
 
 /// Creates the wheel of the CPU plugin with `pjrt package`, unpacks it, and returns the folder with its content.
@@ -167,6 +178,7 @@ pub(crate) fn matrix(rows: &[Row]) -> String {
                 format!("{name:<14} {passed:>6} {failed:>6} {:>7}{broken}\n", skipped.len())
             }
             Outcome::Missing(reason) => format!("{name:<14} SKIPPED: {reason}\n"),
+            Outcome::Left => format!("{name:<14} not run; --thorough runs it\n"),
         };
     }
     text
@@ -195,11 +207,13 @@ mod tests {
         let rows = [
             Row { version: "0.5.3", outcome: ran(0, Ok(())) },
             Row { version: "0.7.2", outcome: ran(0, Err("signal".into())) },
+            Row { version: "0.9.2", outcome: Outcome::Left },
             Row { version: "0.12.0.1", outcome: Outcome::Missing("no Python 3.12".to_owned()) },
         ];
         let lines: Vec<String> = matrix(&rows).lines().map(str::to_owned).collect();
         assert!(lines[1].ends_with("30      0       1"), "{}", lines[1]);
         assert!(lines[2].ends_with("broken"), "{}", lines[2]);
-        assert!(lines[3].ends_with("SKIPPED: no Python 3.12"), "{}", lines[3]);
+        assert!(lines[3].contains("not run"), "{}", lines[3]);
+        assert!(lines[4].ends_with("SKIPPED: no Python 3.12"), "{}", lines[4]);
     }
 }

@@ -77,9 +77,11 @@ const USAGE: &str = "usage: cargo xtask TASK
   plugins [--without-hardware]
                       fetch the real XLA CPU plugins, or libtpu and the plugins for CUDA and Tenstorrent, and print
                       their paths
-  test [--all]        run the tests that need only Rust and a C compiler; --all also runs the tests with real plugins,
-                      every version of JAX, C++, fuzz targets and sanitizers, and libtpu and the plugins for CUDA and
-                      Tenstorrent without their hardware
+  test [--all | --thorough]
+                      run the tests that need only Rust and a C compiler; --all also runs the tests with real plugins,
+                      JAX in its oldest and newest version and in 0.10.2, C++ and fuzz targets; --thorough adds the other
+                      versions of JAX, the sanitizers, and libtpu and the plugins for CUDA and Tenstorrent without their
+                      hardware
   jax-tests --jax-checkout PATH [OPTION]... [FILE]...
                       run JAX's own test files on a plugin and compare with an earlier run or a reference; see --help
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
@@ -120,8 +122,9 @@ fn main() -> ExitCode {
         ["plugins", "--without-hardware"] => plugins(package::PLUGINS_WITHOUT_HARDWARE),
         ["public-api"] => public_api::run(false),
         ["public-api", "--check"] => public_api::run(true),
-        ["test"] => test::run(false),
-        ["test", "--all"] => test::run(true),
+        ["test"] => test::run(test::Scope::Rust),
+        ["test", "--all"] => test::run(test::Scope::All),
+        ["test", "--thorough"] => test::run(test::Scope::Thorough),
         ["jax-tests", args @ ..] => jax_tests::run(args),
         ["vendor"] => vendor(),
         ["size"] => vendor::size(),

@@ -106,7 +106,7 @@ pub(crate) const PLUGINS: &[Plugin] = &[
     },
 ];
 
-/// Plugins for x86-64 Linux that need hardware, which this computer may lack. `cargo xtask test --all` calls those of
+/// Plugins for x86-64 Linux that need hardware, which this computer may lack. `cargo xtask test --thorough` calls those of
 /// their functions that need no hardware.
 pub(crate) const PLUGINS_WITHOUT_HARDWARE: &[Plugin] = &[
     Plugin {

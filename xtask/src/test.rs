@@ -1,5 +1,5 @@
 //! `cargo xtask test`: runs the tests that need only Rust and a C compiler. With `--all`, it runs all tests, with the
-//! real plugins and JAX if a package registry is reachable.
+//! real plugins and JAX if a package registry is reachable. With `--thorough`, it adds what takes long.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) struct Report {
     passed: u64,
     failed: u64,
     skipped: Vec<String>,
-    left_out: &'static [&'static str],
+    left_out: Vec<&'static (Scope, &'static str)>,
     broken: Vec<String>,
     /// Errors of failed tests: the outputs of Rust tests without the frames of backtraces, pytest's errors, and the
     /// names of failed checks that count as tests.
@@ -38,31 +38,43 @@ enum Part {
     Failures,
 }
 
-/// The checks that only `--all` runs.
-const LEFT_OUT: &[&str] = &[
-    "layouts of the PJRT headers, compared with the C compiler",
-    "the Rust tests and the examples of `pjrt` on XLA's CPU plugins",
-    "the plugins for other hardware, without their hardware",
-    "the CPU plugin in the release profile, under each version of JAX",
-    "the C interface in C and C++ programs, with sanitizers and valgrind",
-    "the fuzz targets",
-    "the exports of the shared libraries",
-    "the address, leak and thread sanitizers",
-    "DLPack tensors of PyTorch",
-    "the plugin that `pjrt new` writes, and its CI",
-    "wheels of `pjrt package` in Python environments",
-    "the conformance suite of pypjrt on the CPU plugin",
+/// The tests that run. Each scope contains the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Scope {
+    /// What needs only Rust and a C compiler, in the debug profile.
+    Rust,
+    /// What a change must pass, with the real plugins and JAX.
+    All,
+    /// What takes long and seldom finds a fault.
+    Thorough,
+}
+
+/// The checks that only larger scopes run, each with the option that includes it.
+const LEFT_OUT: &[(Scope, &str)] = &[
+    (Scope::All, "layouts of the PJRT headers, compared with the C compiler"),
+    (Scope::All, "the Rust tests and the examples of `pjrt` on XLA's CPU plugins"),
+    (Scope::All, "the CPU plugin in the release profile, under JAX"),
+    (Scope::All, "the C interface in C and C++ programs, with sanitizers and Valgrind"),
+    (Scope::All, "the fuzz targets"),
+    (Scope::All, "the exports of the shared libraries"),
+    (Scope::All, "DLPack tensors of PyTorch"),
+    (Scope::All, "the plugin that `pjrt new` writes, and its CI"),
+    (Scope::All, "wheels of `pjrt package` in Python environments"),
+    (Scope::All, "the conformance suite of pypjrt on the CPU plugin"),
+    (Scope::Thorough, "the versions of JAX other than the oldest, the newest and 0.10.2"),
+    (Scope::Thorough, "the address, leak and thread sanitizers"),
+    (Scope::Thorough, "the plugins for other hardware, without their hardware"),
 ];
 
-/// Runs the tests that need only Rust and a C compiler, in the debug profile. With `all`, also runs the checks in
-/// [`LEFT_OUT`].
-pub(crate) fn run(all: bool) -> Result<(), Error> {
-    let mut report = Report::default();
-    if all {
-        let matrix = report.all()?;
-        println!("\n{matrix}");
-    } else {
+/// Runs the tests of a scope.
+pub(crate) fn run(scope: Scope) -> Result<(), Error> {
+    let left_out = LEFT_OUT.iter().filter(|(wider, _)| scope < *wider);
+    let mut report = Report { left_out: left_out.collect(), ..Report::default() };
+    if scope == Scope::Rust {
         report.rust_only()?;
+    } else {
+        let matrix = report.all(scope == Scope::Thorough)?;
+        println!("\n{matrix}");
     }
     report.close()
 }
@@ -142,19 +154,18 @@ impl Report {
         self.rust_tests(&workspace.library("pjrt_plugin_cpu"), None, OsStr::new(""), OsStr::new(""));
         step("examples of `pjrt`");
         self.examples(workspace);
-        self.left_out = LEFT_OUT;
         Ok(())
     }
 
     /// Runs all tests, and returns a table of the outcomes with each version of JAX.
-    fn all(&mut self) -> Result<String, Error> {
+    fn all(&mut self, thorough: bool) -> Result<String, Error> {
         let headers = self.part("PJRT headers, compared with the C compiler", codegen::headers());
         let (plugins, plugin_files) = self.plugins(PLUGINS);
-        let (without_hardware, _) = self.plugins(PLUGINS_WITHOUT_HARDWARE);
+        let without_hardware = if thorough { self.plugins(PLUGINS_WITHOUT_HARDWARE).0 } else { OsString::new() };
         let main = python::JAX.iter().find(|jax| jax.version == python::MAIN);
         let main = main.map_or_else(|| Err("no such version".into()), python::Jax::python);
         let python = self.part(&format!("JAX {} and pypjrt in a Python environment", python::MAIN), main);
-        jax::prepare();
+        jax::prepare(thorough);
 
         step("building the CPU plugin for JAX");
         sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
@@ -174,8 +185,10 @@ impl Report {
         self.c_and_cpp(headers.as_deref(), &plugin_files);
         self.fuzz_targets();
         self.library_exports(workspace);
-        self.sanitizers();
-        let matrix = self.jax(workspace, &cpu, &plugins)?;
+        if thorough {
+            self.sanitizers();
+        }
+        let matrix = self.jax(workspace, &cpu, &plugins, thorough)?;
         self.torch(workspace);
 
         step("a vendor's first plugin: `pjrt new`, and its own CI");
@@ -275,7 +288,7 @@ impl Report {
     }
 
     /// Runs the tests with JAX. Returns a table of the outcomes with each version.
-    fn jax(&mut self, workspace: Workspace, cpu: &Path, plugins: &OsStr) -> Result<String, Error> {
+    fn jax(&mut self, workspace: Workspace, cpu: &Path, plugins: &OsStr, thorough: bool) -> Result<String, Error> {
         step("JAX on the CPU plugin");
         let libraries = jax::Libraries {
             command: &workspace.command("pjrt"),
@@ -286,7 +299,7 @@ impl Report {
             plugins,
         };
         let package = jax::package(cpu)?;
-        let rows = jax::run(&libraries, &package);
+        let rows = jax::run(&libraries, &package, thorough);
         let matrix = jax::matrix(&rows);
         self.rows(rows);
         Ok(matrix)
@@ -386,6 +399,8 @@ impl Report {
                     self.failures.extend(failures);
                     self.check(&format!("pytest tests/jax under JAX {version}"), result.map_err(Error::from));
                 }
+                // The list of left out checks contains these versions.
+                jax::Outcome::Left => {}
                 jax::Outcome::Missing(reason) => {
                     eprintln!("SKIPPED JAX {version}: {reason}");
                     self.skipped.push(format!("JAX {version}: {reason}"));
@@ -429,15 +444,16 @@ impl Report {
         }
     }
 
-    /// Prints the skipped and the left out checks, the errors of failed tests, and the counts. Returns an error if a test or a step
-    /// failed.
+    /// Prints the skipped and the left out checks, the errors of failed tests, and the counts. Returns an error if a test
+    /// or a step failed.
     pub(crate) fn close(&self) -> Result<(), Error> {
         println!();
         for skipped in &self.skipped {
             println!("skipped: {skipped}");
         }
-        for left_out in self.left_out {
-            println!("left to `cargo xtask test --all`: {left_out}");
+        for (scope, left_out) in &self.left_out {
+            let option = if *scope == Scope::All { "--all" } else { "--thorough" };
+            println!("left to `cargo xtask test {option}`: {left_out}");
         }
         // The output of all tests fills thousands of lines, so repeat the errors here.
         for line in self.failures.iter().filter(|line| !line.trim().is_empty()) {

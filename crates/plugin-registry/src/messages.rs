@@ -22,7 +22,7 @@ use crate::{
 #[test]
 fn snapshot() {
     let mut text = String::from("# Errors\n");
-    list(&mut text, &errors(), error_number, 24);
+    list(&mut text, &errors(), error_number, 25);
     text += "\n# Why a plugin cannot be used\n";
     list(&mut text, &refusals(), refusal_number, 17);
     text += "\n# Why a plugin was not selected\n";
