@@ -1,6 +1,6 @@
 //! The description of a plugin as data: the content of `pjrt_plugin.json`.
 //!
-//! [`Manifest`](crate::Manifest) is the data. [`Descriptor`](crate::Descriptor) is the Rust view of a plugin: its
+//! [`Manifest`] is the data. [`Descriptor`](crate::Descriptor) is the Rust view of a plugin: its
 //! manifest, its library and its hooks. The structs of [`c_view`](crate::c_view) are the same for C.
 
 pub(crate) mod data;
