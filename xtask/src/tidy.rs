@@ -69,7 +69,7 @@ const DISCOVERY: &str = "crates/plugin-registry/src/discovery/";
 const RUNS: &[&str] =
     &["process::Command", "Command::new", "pjrt::", "crate::registry", "crate::describe", "crate::open"];
 /// The files that may load libraries.
-const LOADERS: [&str; 2] = ["crates/pjrt/src/library.rs", "tools/pjrt-layers/src/core/plugin/library.rs"];
+const LOADERS: [&str; 2] = ["crates/pjrt/src/table/library.rs", "tools/pjrt-layers/src/core/plugin/library.rs"];
 /// Source folder of `pjrt-layers`, whose unsafe code must be in [`LAYERS_CORE`].
 const LAYERS: &str = "tools/pjrt-layers/src/";
 const LAYERS_CORE: &str = "tools/pjrt-layers/src/core/";

@@ -4,9 +4,9 @@ use std::fmt;
 
 use pjrt_types::{ApiVersion, ErrorCode};
 
-use crate::device_memory::DeviceMemory;
-use crate::load_error::LoadError;
-use crate::read::Malformed;
+use crate::objects::device_memory::DeviceMemory;
+use crate::table::load_error::LoadError;
+use crate::table::read::Malformed;
 
 /// The origin of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

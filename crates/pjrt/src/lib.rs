@@ -50,134 +50,75 @@
 //!   that a plugin returns as StableHLO.
 //! - `ndarray`: uploads arrays of the crate `ndarray`, and returns views of buffers as `ndarray` views.
 
-mod adopt;
-mod alias_chain;
-mod api;
-mod buffer;
-mod byte_range;
 mod cache;
-mod client;
-mod copy;
-mod copy_to_device_stream;
-mod deferred_copy;
-mod derived_buffer;
-mod device;
-mod device_memory;
-mod device_view;
-mod direct_read;
-#[cfg(feature = "dlpack")]
-mod dlpack;
-mod dma;
 mod download;
 mod element;
 mod envelope;
 mod error;
-mod event;
-mod executable;
-mod execute;
-mod execute_context;
-mod execute_options;
-mod exit;
 pub mod extensions;
-mod external_reference;
-mod function;
-mod handle;
 #[cfg(feature = "hazards")]
 mod hazards;
 mod host_array;
-mod host_buffer;
-mod host_read;
-mod in_flight;
-mod in_flight_limiter;
-mod key_value;
 mod layout;
-mod library;
-mod load_error;
-mod load_options;
-mod loaded_executable;
-mod loader_error;
-mod loan;
-mod memory;
 #[cfg(test)]
 mod messages;
-mod named_value;
-#[cfg(feature = "ndarray")]
-mod ndarrays;
-mod new_buffer;
+mod objects;
 mod options;
-mod out_of_memory;
-mod outputs;
-mod parameter;
-#[cfg(feature = "stablehlo")]
-mod parameter_shapes;
-mod pending_buffer;
-mod placement;
-mod plugin;
-mod process_info;
 mod program;
-mod query;
-mod raw_download;
-mod read;
-mod references;
-mod run_callbacks;
-mod send_ptr;
-mod serialized;
-mod settable_event;
-mod shutdown;
+mod run;
 #[cfg(feature = "stablehlo")]
 pub mod stablehlo;
-mod topology;
-mod transfer_manager;
+mod table;
 mod upload;
 
-pub use buffer::Buffer;
 pub use cache::{CacheStatistics, ExecutableCache};
-pub use client::Client;
-pub use copy_to_device_stream::CopyToDeviceStream;
-pub use deferred_copy::DeferredCopy;
-pub use device::{AsyncTrackingEvent, Device, DeviceDescription};
-pub use device_memory::DeviceMemory;
-pub use dma::DmaMapping;
-pub use download::Download;
+pub use download::builder::Download;
+pub use download::deferred_copy::DeferredCopy;
+pub use download::host_read::{HostRead, HostReadInto};
+pub use download::raw_download::RawDownload;
 pub use error::{Error, ErrorKind};
-pub use event::Event;
-pub use executable::Executable;
-pub use execute::{Execution, Input, ShardedExecution};
-pub use execute_context::ExecuteContext;
-pub use execute_options::ExecuteOptions;
-pub use exit::set_exit_wait;
-pub use external_reference::{ExternalReference, HostView};
-pub use function::Function;
 pub use host_array::HostArray;
-pub use host_read::{HostRead, HostReadInto};
-pub use in_flight_limiter::{Acquire, InFlightLimiter, InFlightPermit};
-pub use key_value::KeyValueStore;
-pub use load_error::{LoadError, LoadErrorKind};
-pub use load_options::LoadOptions;
-pub use loaded_executable::LoadedExecutable;
-pub use loader_error::LoaderError;
-pub use memory::Memory;
-pub use new_buffer::NewBuffer;
+pub use objects::buffer::Buffer;
+pub use objects::client::Client;
+pub use objects::device::{AsyncTrackingEvent, Device, DeviceDescription};
+pub use objects::device_memory::DeviceMemory;
+pub use objects::event::Event;
+pub use objects::executable::Executable;
+pub use objects::exit::set_exit_wait;
+pub use objects::external_reference::{ExternalReference, HostView};
+pub use objects::key_value::KeyValueStore;
+pub use objects::load_options::LoadOptions;
+pub use objects::loaded_executable::LoadedExecutable;
+pub use objects::memory::Memory;
+pub use objects::new_buffer::NewBuffer;
+pub use objects::pending_buffer::{AliasFulfillment, ControlDependency};
+pub use objects::placement::Placement;
+pub use objects::plugin::Plugin;
+pub use objects::process_info::{ProcessInfo, ProcessState};
+pub use objects::serialized::{SerializedExecutable, SerializedTopology};
+pub use objects::settable_event::SettableEvent;
+pub use objects::topology::TopologyDescription;
 pub use options::ClientOptions;
-pub use outputs::{Outputs, OutputsIntoIter};
-pub use parameter::Parameter;
-pub use pending_buffer::{AliasFulfillment, ControlDependency};
 #[doc(inline)]
 pub use pjrt_sys::{StaticApi, contracts};
 pub use pjrt_types::{
     ApiVersion, CompileOptions, CompiledMemoryStats, DeviceAssignment, Element, ElementType, ErrorCode,
     HostBufferSemantics, Layout, MemoryStats, NamedValue, OptionOverride, Program, Shape, UnknownFields, Value,
 };
-pub use placement::Placement;
-pub use plugin::Plugin;
-pub use process_info::{ProcessInfo, ProcessState};
-pub use raw_download::RawDownload;
-pub use run_callbacks::{ProgramOutput, SentChunk};
-pub use serialized::{SerializedExecutable, SerializedTopology};
-pub use settable_event::SettableEvent;
-pub use topology::TopologyDescription;
-pub use transfer_manager::AsyncHostToDeviceTransferManager;
-pub use upload::Upload;
+pub use run::copy_to_device_stream::CopyToDeviceStream;
+pub use run::execute::{Execution, Input, ShardedExecution};
+pub use run::execute_context::ExecuteContext;
+pub use run::execute_options::ExecuteOptions;
+pub use run::in_flight_limiter::{Acquire, InFlightLimiter, InFlightPermit};
+pub use run::outputs::{Outputs, OutputsIntoIter};
+pub use run::parameter::Parameter;
+pub use run::run_callbacks::{ProgramOutput, SentChunk};
+pub use table::function::Function;
+pub use table::load_error::{LoadError, LoadErrorKind};
+pub use table::loader_error::LoaderError;
+pub use upload::builder::Upload;
+pub use upload::dma::DmaMapping;
+pub use upload::transfer_manager::AsyncHostToDeviceTransferManager;
 
 /// Raw pointers to a plugin's function table and objects, for code that calls PJRT functions that have no safe wrapper.
 ///
@@ -187,11 +128,11 @@ pub use upload::Upload;
 pub mod raw {
     pub use pjrt_sys::{Slot, extension_slot, for_each_slot, slot};
 
-    pub use crate::adopt::{
+    pub use crate::objects::adopt::{
         AdoptedBuffer, AsRaw, adopt_buffer, adopt_client, adopt_plugin, into_raw_buffer, own_buffer,
         with_multi_slice_config,
     };
-    pub use crate::api::{Api, FallibleSlot};
+    pub use crate::table::api::{Api, FallibleSlot};
 }
 
 /// Runs the code blocks of the package's README as tests.

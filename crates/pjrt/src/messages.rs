@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use expect_test::expect_file;
 
-use crate::loader_error::LoaderError;
-use crate::read::Malformed;
+use crate::table::loader_error::LoaderError;
+use crate::table::read::Malformed;
 use crate::{ApiVersion, DeviceMemory, Error, ErrorCode, ErrorKind, LoadError, LoadErrorKind, MemoryStats};
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pjrt_types::{CompileOptions, NamedValue, OptionOverride, Value};
 
 use crate::error::Error;
-use crate::key_value::KeyValueStore;
+use crate::objects::key_value::KeyValueStore;
 
 /// A function that frees memory of a device. Returns whether the failed operation should be attempted again.
 pub(crate) type Hook = Arc<dyn Fn(&Error) -> bool + Send + Sync>;

@@ -14,7 +14,7 @@ use private_files::{Folder, PathError, TAG_BYTES, UNFINISHED, UserKey};
 
 use super::key::Key;
 use crate::error::Error;
-use crate::serialized::SerializedExecutable;
+use crate::objects::serialized::SerializedExecutable;
 
 /// Magic number at the start of each executable's file.
 const MAGIC: [u8; 8] = *b"\x89PJC\r\n\x1a\n";

@@ -7,8 +7,8 @@ use std::time::UNIX_EPOCH;
 use pjrt_types::{CompileOptions, Program};
 use sha2::{Digest, Sha256};
 
-use crate::client::Client;
-use crate::plugin::fingerprint;
+use crate::objects::client::Client;
+use crate::objects::plugin::fingerprint;
 
 /// The version of the cache's format. Change it whenever the inputs of the hash, their encoding or the format of the files
 /// change.

@@ -14,9 +14,9 @@ use pjrt_types::{CompileOptions, Program};
 use self::directory::{Directory, Found};
 use self::key::{Environment, Key};
 use self::slots::Slots;
-use crate::client::{Client, ClientInner};
 use crate::error::{Error, ErrorKind};
-use crate::loaded_executable::LoadedExecutable;
+use crate::objects::client::{Client, ClientInner};
+use crate::objects::loaded_executable::LoadedExecutable;
 
 /// Default of [`ExecutableCache::with_max_executables`].
 const MAX_EXECUTABLES: usize = 1024;

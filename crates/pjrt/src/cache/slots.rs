@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::key::Key;
 use crate::error::Error;
-use crate::loaded_executable::LoadedExecutable;
+use crate::objects::loaded_executable::LoadedExecutable;
 
 /// The address of a client and the key of a compilation.
 type SlotKey = (usize, Key);

@@ -7,12 +7,12 @@ use pjrt_sys::*;
 
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
-use crate::client::Client;
 use crate::error::Error;
-use crate::executable::Executable;
-use crate::handle::{Destroy, Handle, Owned, Owner as _};
-use crate::query::serialized;
-use crate::read;
+use crate::objects::client::Client;
+use crate::objects::executable::Executable;
+use crate::table::handle::{Destroy, Handle, Owned, Owner as _};
+use crate::table::query::serialized;
+use crate::table::read;
 
 /// Functions for the versions of a plugin's binary interface. These functions check whether a runtime can run a stored
 /// executable, without loading the executable.

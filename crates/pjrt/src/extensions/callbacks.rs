@@ -8,10 +8,10 @@ use pjrt_types::ErrorCode;
 
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
-use crate::api;
-use crate::client::Client;
 use crate::error::Error;
-use crate::read;
+use crate::objects::client::Client;
+use crate::table::api;
+use crate::table::read;
 
 /// Functions that register callbacks, or call registered callbacks for a test. The plugin calls the callbacks when a
 /// TPU slice fails, or before it ends the process.

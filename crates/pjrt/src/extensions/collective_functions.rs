@@ -8,10 +8,10 @@ use pjrt_sys::*;
 
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
-use crate::api::Api;
 use crate::error::Error;
-use crate::handle::{Destroy, Handle, Owned, Owner};
-use crate::plugin::Plugin;
+use crate::objects::plugin::Plugin;
+use crate::table::api::Api;
+use crate::table::handle::{Destroy, Handle, Owned, Owner};
 
 /// The functions of the collectives extension.
 #[derive(Clone, Debug)]

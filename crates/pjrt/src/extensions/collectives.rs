@@ -10,8 +10,8 @@ use pjrt_sys::*;
 use super::collective_functions::{CollectiveFunctions, CollectivesInner, Context, missing, rank_id};
 use super::communicator::Communicator;
 use crate::error::Error;
-use crate::handle::{Handle, Owned};
-use crate::read;
+use crate::table::handle::{Handle, Owned};
+use crate::table::read;
 
 /// Collective operations on host memory, outside of compiled programs.
 /// [`MegascaleContext::collectives`](super::MegascaleContext::collectives) creates this object.

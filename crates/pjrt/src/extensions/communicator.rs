@@ -12,10 +12,10 @@ use pjrt_types::Element;
 use super::collective_functions::{CollectivesInner, rank_id};
 use crate::element;
 use crate::error::Error;
-use crate::handle::{Destroy, Handle, Owned};
-use crate::loan::Loan;
-use crate::query::serialized;
-use crate::read;
+use crate::table::handle::{Destroy, Handle, Owned};
+use crate::table::query::serialized;
+use crate::table::read;
+use crate::upload::loan::Loan;
 
 /// The reduction by which a collective operation combines the elements of several devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

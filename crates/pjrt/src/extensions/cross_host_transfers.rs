@@ -9,13 +9,13 @@ use pjrt_types::Shape;
 
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
-use crate::buffer::Buffer;
-use crate::client::Client;
-use crate::device::Device;
 use crate::element;
 use crate::error::Error;
-use crate::event::Event;
-use crate::read;
+use crate::objects::buffer::Buffer;
+use crate::objects::client::Client;
+use crate::objects::device::Device;
+use crate::objects::event::Event;
+use crate::table::read;
 
 /// Transfers buffers between devices of different processes, over the network that connects the devices.
 ///

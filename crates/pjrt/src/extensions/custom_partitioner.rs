@@ -10,8 +10,8 @@ use super::functions::Functions;
 use super::lent_results::{CallbackError, LentResults};
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
-use crate::read;
-use crate::send_ptr::SendPtr;
+use crate::table::read;
+use crate::table::send_ptr::SendPtr;
 
 /// The version of the structs that the plugin and a partitioner exchange.
 const VERSION: i64 = 1;
@@ -231,7 +231,7 @@ fn header(api_version: i64, mut results: LentResults, error: Option<CallbackErro
 ///
 /// `data` points to callbacks that [`CustomPartitioners::register`] created, and the plugin no longer uses them.
 unsafe extern "C" fn destroy<P: CustomPartitioner>(data: *mut JAX_CustomCallPartitioner_Callbacks) {
-    crate::api::contain(|| {
+    crate::table::api::contain(|| {
         // SAFETY: C11 (callbacks of an extension): the callbacks came from `register` and are destroyed once.
         let callbacks = unsafe { Box::from_raw(data) };
         // SAFETY: C11 (callbacks of an extension): the partitioner came from `register`, too, and is destroyed once.

@@ -5,8 +5,8 @@ use pjrt_sys::*;
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
-use crate::executable::Executable;
-use crate::read;
+use crate::objects::executable::Executable;
+use crate::table::read;
 
 /// Access to the metadata of executables, such as the fingerprint.
 #[derive(Clone, Debug)]

@@ -4,10 +4,10 @@ use std::fmt;
 
 use pjrt_sys::{Extension, PJRT_Error, Slot};
 
-use crate::api::Api;
 use crate::error::Error;
-use crate::plugin::Plugin;
-use crate::send_ptr::SendPtr;
+use crate::objects::plugin::Plugin;
+use crate::table::api::Api;
+use crate::table::send_ptr::SendPtr;
 
 /// A plugin, and a copy of one of its extension structs. If the plugin's struct is shorter than `E`, the remaining
 /// fields are zero.

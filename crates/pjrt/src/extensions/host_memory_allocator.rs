@@ -10,10 +10,10 @@ use pjrt_sys::*;
 
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
-use crate::client::{Client, ClientInner};
 use crate::error::Error;
-use crate::read;
-use crate::send_ptr::SendPtr;
+use crate::objects::client::{Client, ClientInner};
+use crate::table::read;
+use crate::table::send_ptr::SendPtr;
 
 /// The plugin's allocator of host memory, such as memory that is pinned for the device.
 #[derive(Clone, Debug)]

@@ -6,15 +6,15 @@ use pjrt_types::{ElementType, Shape};
 
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
-use crate::buffer::Buffer;
-use crate::client::Client;
 use crate::element;
 use crate::error::Error;
-use crate::executable::Executable;
-use crate::plugin::Plugin;
-use crate::query::serialized;
-use crate::read;
-use crate::topology::TopologyDescription;
+use crate::objects::buffer::Buffer;
+use crate::objects::client::Client;
+use crate::objects::executable::Executable;
+use crate::objects::plugin::Plugin;
+use crate::objects::topology::TopologyDescription;
+use crate::table::query::serialized;
+use crate::table::read;
 
 /// Functions for layouts. A layout is a string in XLA's notation, such as `{1,0}`.
 ///

@@ -11,13 +11,13 @@ use super::collective_functions::CollectiveFunctions;
 use super::collectives::Collectives;
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
-use crate::api::Api;
-use crate::client::Client;
 use crate::error::Error;
-use crate::handle::{Destroy, Handle, Owned};
-use crate::query::serialized;
-use crate::read;
-use crate::topology::TopologyDescription;
+use crate::objects::client::Client;
+use crate::objects::topology::TopologyDescription;
+use crate::table::api::Api;
+use crate::table::handle::{Destroy, Handle, Owned};
+use crate::table::query::serialized;
+use crate::table::read;
 
 /// Functions that create connections and configurations for programs on several TPU slices.
 #[derive(Clone, Debug)]

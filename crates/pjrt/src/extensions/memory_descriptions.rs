@@ -5,10 +5,10 @@ use pjrt_sys::*;
 
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
-use crate::device::DeviceDescription;
 use crate::error::Error;
-use crate::plugin::Plugin;
-use crate::read;
+use crate::objects::device::DeviceDescription;
+use crate::objects::plugin::Plugin;
+use crate::table::read;
 
 /// Functions that describe the memories of a device, given the device's description, for ahead-of-time compilation.
 ///

@@ -8,13 +8,13 @@ use pjrt_types::CompileOptions;
 
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
-use crate::api::Api;
 use crate::error::Error;
-use crate::handle::{Destroy, Handle, Owned, Owner};
+use crate::objects::plugin::Plugin;
+use crate::objects::topology::TopologyDescription;
 use crate::options::encode;
-use crate::plugin::Plugin;
-use crate::read;
-use crate::topology::TopologyDescription;
+use crate::table::api::Api;
+use crate::table::handle::{Destroy, Handle, Owned, Owner};
+use crate::table::read;
 
 /// Functions that run a compiler's phases one by one, so that intermediate programs can be stored or inspected.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The trait of extensions, and the names of extension types.
 
-use crate::api::ExtensionNode;
-use crate::plugin::Plugin;
+use crate::objects::plugin::Plugin;
+use crate::table::api::ExtensionNode;
 
 pub(super) mod sealed {
     pub trait Sealed {}
@@ -18,8 +18,8 @@ macro_rules! plugin_extension {
             }
         }
 
-        impl $crate::handle::Owner for $name {
-            fn api(&self) -> &$crate::api::Api {
+        impl $crate::table::handle::Owner for $name {
+            fn api(&self) -> &$crate::table::api::Api {
                 self.0.plugin.api()
             }
         }

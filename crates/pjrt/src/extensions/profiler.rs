@@ -9,12 +9,12 @@ use pjrt_types::ErrorCode;
 
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
-use crate::api::Api;
 use crate::error::Error;
-use crate::handle::{Destroy, Owned, Owner};
-use crate::plugin::Plugin;
-use crate::read;
-use crate::send_ptr::SendPtr;
+use crate::objects::plugin::Plugin;
+use crate::table::api::Api;
+use crate::table::handle::{Destroy, Owned, Owner};
+use crate::table::read;
+use crate::table::send_ptr::SendPtr;
 
 /// The plugin's profiler. It records profiles of the plugin and its devices.
 ///

@@ -10,19 +10,19 @@ use pjrt_sys::*;
 
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
-use crate::api::Api;
-use crate::buffer::Buffer;
-use crate::byte_range::byte_range;
-use crate::client::{Client, ClientInner};
+use crate::download::byte_range::byte_range;
+use crate::download::host_read::HostRead;
 use crate::error::Error;
-use crate::event::Event;
-use crate::handle::{Destroy, Handle, Owned, Owner};
-use crate::host_read::HostRead;
 use crate::layout::HostOrder;
-use crate::loan::Loan;
-use crate::memory::Memory;
-use crate::plugin::Plugin;
-use crate::read;
+use crate::objects::buffer::Buffer;
+use crate::objects::client::{Client, ClientInner};
+use crate::objects::event::Event;
+use crate::objects::memory::Memory;
+use crate::objects::plugin::Plugin;
+use crate::table::api::Api;
+use crate::table::handle::{Destroy, Handle, Owned, Owner};
+use crate::table::read;
+use crate::upload::loan::Loan;
 
 /// Functions that access the memory of buffers as bytes. According to the header, the extension is experimental, so its
 /// structs may differ between versions.

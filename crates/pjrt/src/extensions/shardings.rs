@@ -8,9 +8,9 @@ use pjrt_sys::*;
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::error::Error;
-use crate::executable::Executable;
-use crate::plugin::Plugin;
-use crate::read::{self, Malformed};
+use crate::objects::executable::Executable;
+use crate::objects::plugin::Plugin;
+use crate::table::read::{self, Malformed};
 
 /// Functions for the shardings of compiled programs. A sharding is a serialized `xla.OpSharding` message.
 ///

@@ -7,12 +7,12 @@ use pjrt_sys::*;
 
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
-use crate::buffer::Buffer;
-use crate::client::ClientInner;
-use crate::device::Device;
 use crate::error::Error;
-use crate::handle::Owner as _;
-use crate::plugin::Plugin;
+use crate::objects::buffer::Buffer;
+use crate::objects::client::ClientInner;
+use crate::objects::device::Device;
+use crate::objects::plugin::Plugin;
+use crate::table::handle::Owner as _;
 
 /// Functions for a device's streams. With streams, libraries can share device memory, for example through DLPack,
 /// without blocking a host thread.

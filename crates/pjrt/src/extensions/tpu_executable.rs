@@ -9,9 +9,9 @@ use pjrt_types::{NamedValue, Program};
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
-use crate::named_value;
-use crate::query::serialized;
-use crate::serialized::{SerializedExecutable, identity};
+use crate::objects::serialized::{SerializedExecutable, identity};
+use crate::table::named_value;
+use crate::table::query::serialized;
 
 /// Functions that read serialized executables for TPUs. These functions do not require a TPU.
 ///

@@ -10,7 +10,7 @@ use super::functions::Functions;
 use super::lent_results::{CallbackError, LentResults};
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
-use crate::read;
+use crate::table::read;
 
 /// The version of the structs that the plugin and a transformation exchange.
 const VERSION: i64 = 1;
@@ -128,7 +128,7 @@ impl XlaTransforms {
 ///
 /// `data` points to callbacks that [`XlaTransforms::register`] created, and the plugin no longer uses them.
 unsafe extern "C" fn destroy<F>(data: *mut PJRT_XlaTransform_Callbacks) {
-    crate::api::contain(|| {
+    crate::table::api::contain(|| {
         // SAFETY: C11 (callbacks of an extension): the callbacks came from `register` and are destroyed once.
         drop(unsafe { Box::from_raw(data.cast::<Registered<F>>()) });
     });

@@ -1,0 +1,75 @@
+//! `PJRT_Buffer_CopyRawToHost`: copies of bytes from a device's memory to the host.
+
+use std::ffi::c_void;
+
+use pjrt_sys::*;
+
+use crate::download::byte_range::byte_range;
+use crate::download::host_read::HostRead;
+use crate::error::Error;
+use crate::layout::HostOrder;
+use crate::objects::buffer::Buffer;
+use crate::objects::event::Event;
+use crate::table::read;
+
+/// A copy of bytes of a buffer's memory on the device that has not started. [`Download::raw`](crate::Download::raw)
+/// creates it. The bytes have the layout of the device's memory.
+///
+/// ```
+/// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
+/// let x = client.buffer_from_host(&[1u8, 2, 3, 4], &[4])?;
+/// assert_eq!(x.download().raw(1, 2).start()?.wait()?, [2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a download starts when one of its functions is called"]
+pub struct RawDownload<'a> {
+    pub(crate) buffer: &'a Buffer,
+    offset: usize,
+    pub(crate) len: usize,
+}
+
+impl<'a> RawDownload<'a> {
+    pub(crate) fn new(buffer: &'a Buffer, offset: usize, len: usize) -> Self {
+        Self { buffer, offset, len }
+    }
+
+    /// Converts the byte range for the C API. Returns an error if the range is not within the buffer.
+    pub(crate) fn range(&self) -> Result<(i64, i64), Error> {
+        byte_range(self.offset, self.len, self.buffer.on_device_size()?, "the buffer")
+    }
+
+    /// Starts the copy. Dropping the returned future does not stop it. The copy owns its destination memory.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the range is not within the buffer's [`on_device_size`](Buffer::on_device_size), or if the
+    /// buffer has been deleted. The future returns errors of the copy itself.
+    #[doc(alias = "PJRT_Buffer_CopyRawToHost")]
+    pub fn start(self) -> Result<HostRead<u8>, Error> {
+        type Function = slot::PJRT_Buffer_CopyRawToHost;
+        let (offset, transfer_size) = self.range()?;
+        let raw = self.buffer.live()?;
+        let mut memory = bytemuck::allocation::zeroed_vec::<u8>(self.len);
+        let mut args = PJRT_Buffer_CopyRawToHost_Args::new();
+        args.buffer = raw.as_ptr();
+        args.dst = memory.as_mut_ptr().cast::<c_void>();
+        args.offset = offset;
+        args.transfer_size = transfer_size;
+        // SAFETY: C2 (calls), C5 (host memory): the buffer is live. `HostRead` keeps the memory until the event is
+        // ready. Moving the vector does not change the address of its memory.
+        unsafe { raw.api().call::<Function>(&mut args) }?;
+        match read::object(args.event) {
+            Ok(event) => {
+                // SAFETY: C3 (objects): the plugin created the event for this caller.
+                let event = unsafe { Event::new(event, raw.owner().clone()) };
+                Ok(HostRead::of(&event, memory, HostOrder::default()))
+            }
+            Err(broken) => {
+                // It is unknown when the copy ends, so leak the memory.
+                std::mem::forget(memory);
+                Err(Error::malformed(Function::NAME, broken))
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The objects of the C API, and what keeps them alive.
+
+pub(crate) mod adopt;
+pub(crate) mod alias_chain;
+pub(crate) mod buffer;
+pub(crate) mod client;
+pub(crate) mod copy;
+pub(crate) mod derived_buffer;
+pub(crate) mod device;
+pub(crate) mod device_memory;
+pub(crate) mod event;
+pub(crate) mod executable;
+pub(crate) mod exit;
+pub(crate) mod external_reference;
+pub(crate) mod in_flight;
+pub(crate) mod key_value;
+pub(crate) mod load_options;
+pub(crate) mod loaded_executable;
+pub(crate) mod memory;
+pub(crate) mod new_buffer;
+pub(crate) mod pending_buffer;
+pub(crate) mod placement;
+pub(crate) mod plugin;
+pub(crate) mod process_info;
+pub(crate) mod references;
+pub(crate) mod serialized;
+pub(crate) mod settable_event;
+pub(crate) mod shutdown;
+pub(crate) mod topology;
