@@ -1,5 +1,7 @@
 //! Tests of the readers, the writers and the verifier. They are one program, because linking each file takes seconds.
 
+#[path = "../formats/common.rs"]
+mod common;
 mod hazards;
 mod hlo;
 mod infer;
