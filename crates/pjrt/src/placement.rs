@@ -1,6 +1,10 @@
 //! The destinations of transfers.
 
+use std::sync::Arc;
+
+use crate::client::ClientInner;
 use crate::device::Device;
+use crate::error::Error;
 use crate::memory::Memory;
 
 /// The destination of a transfer: a device or a memory of the client. A plugin written with the crate `device-plugin`
@@ -25,6 +29,21 @@ pub enum Placement<'a> {
     Device(&'a Device),
     /// A memory of the client.
     Memory(&'a Memory),
+}
+
+impl Placement<'_> {
+    /// Returns an error if the device or memory belongs to another client.
+    pub(crate) fn check(self, client: &Arc<ClientInner>) -> Result<(), Error> {
+        let owner = match self {
+            Self::Default => client,
+            Self::Device(device) => device.handle().owner(),
+            Self::Memory(memory) => memory.handle().owner(),
+        };
+        if Arc::ptr_eq(owner, client) {
+            return Ok(());
+        }
+        Err(Error::invalid("the device or memory belongs to another client"))
+    }
 }
 
 impl<'a> From<&'a Device> for Placement<'a> {
