@@ -25,7 +25,7 @@ struct Package {
 /// from the branch `main`, and those that depend on them.
 pub(crate) fn run(names: &[&str]) -> Result<(), Error> {
     let start = Instant::now();
-    let packages = packages(&metadata()?)?;
+    let packages = packages(&sh::metadata()?)?;
     let chosen = if names.is_empty() { concerned(&packages, &changed_files()?) } else { named(&packages, names)? };
     if chosen.is_empty() {
         println!("no crate differs from the branch `main`");
@@ -50,12 +50,6 @@ pub(crate) fn run(names: &[&str]) -> Result<(), Error> {
     );
     step("clippy", clippy)?;
     step("tests", sh::run(sh::cargo().args(["test", "--quiet"]).args(&selection)))
-}
-
-fn metadata() -> Result<Value, Error> {
-    let mut cargo = sh::cargo();
-    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
-    Ok(serde_json::from_str(&sh::output(&mut cargo)?)?)
 }
 
 /// Reads the packages of the workspace from the output of `cargo metadata`.

@@ -15,6 +15,13 @@ pub(crate) fn root() -> PathBuf {
     xtask.parent().unwrap_or(xtask).to_path_buf()
 }
 
+/// Returns the packages of the workspace, as `cargo metadata` describes them.
+pub(crate) fn metadata() -> Result<serde_json::Value, Error> {
+    let mut cargo = cargo();
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    Ok(serde_json::from_str(&output(&mut cargo)?)?)
+}
+
 /// Returns a command that runs cargo in the repository.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -3,6 +3,7 @@
 mod circles;
 mod crate_diagram;
 mod links;
+mod recorded;
 mod rooms;
 
 use std::fs;
@@ -90,18 +91,19 @@ fn run() -> Result<(), Error> {
     for folder in sh::PACKAGES.iter().chain(&["xtask"]) {
         collect(&root.join(folder), &["rs"], &mut files)?;
     }
-    let mut sources = Vec::new();
-    for file in &files {
-        let text = fs::read_to_string(file)?;
-        let name = file.strip_prefix(&root).unwrap_or(file).to_string_lossy().into_owned();
-        check_file(&name, &text, &mut faults);
-        sources.push((name, text));
+    let sources = read(&root, &files)?;
+    for (name, text) in &sources {
+        check_file(name, text, &mut faults);
     }
     circles::check(&sources, &mut faults);
+    let mut texts = Vec::new();
+    for folder in sh::PACKAGES {
+        collect(&root.join(folder), &["txt"], &mut texts)?;
+    }
+    recorded::check(&read(&root, &texts)?, &sources, &mut faults);
     let pages = markdown(&root)?;
-    for page in &pages {
-        let name = page.strip_prefix(&root).unwrap_or(page).to_string_lossy();
-        links::check(&root, &name, &fs::read_to_string(page)?, &mut faults);
+    for (name, text) in read(&root, &pages)? {
+        links::check(&root, &name, &text, &mut faults);
     }
     for name in SAFE {
         let folder = root.join(name).join("src");
@@ -148,6 +150,15 @@ fn markdown(root: &Path) -> Result<Vec<PathBuf>, Error> {
         }
     }
     Ok(files)
+}
+
+/// Returns the path in the repository and the text of each file.
+fn read(root: &Path, files: &[PathBuf]) -> Result<Vec<(String, String)>, Error> {
+    let read = |file: &PathBuf| {
+        let name = file.strip_prefix(root).unwrap_or(file).to_string_lossy().into_owned();
+        Ok((name, fs::read_to_string(file)?))
+    };
+    files.iter().map(read).collect()
 }
 
 fn collect(folder: &Path, extensions: &[&str], files: &mut Vec<PathBuf>) -> Result<(), Error> {

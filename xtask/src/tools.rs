@@ -104,7 +104,8 @@ fn trace(workspace: Workspace, folder: &Path) -> Result<String, Error> {
         fs::remove_dir_all(folder)?;
     }
     let mut program = Command::new(workspace.example("serve_threads"));
-    program.current_dir(sh::root()).env("PJRT_PLUGIN", workspace.example_library("layers_plugin"));
+    let layers = format!("layers:{}", workspace.example_library("layers_plugin").display());
+    program.current_dir(sh::root()).env("PJRT_PLUGIN", "layers").env("PJRT_NAMES_AND_LIBRARY_PATHS", layers);
     program.env("PJRT_LAYERS_PLUGIN", workspace.library("pjrt_plugin_cpu")).env("PJRT_LAYERS", "trace");
     sh::output(program.env("PJRT_LAYERS_OUTPUT", folder))?;
     for entry in fs::read_dir(folder)? {

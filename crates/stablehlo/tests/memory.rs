@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-#[path = "suite/common/mod.rs"]
+#[path = "formats/common.rs"]
 mod common;
 
 use common::{XorShift, mutate};

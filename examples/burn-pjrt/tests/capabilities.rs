@@ -1,7 +1,7 @@
 //! Tests that the backend follows the capabilities that a plugin declares. The same operations run on plugins whose
 //! descriptions differ in one field. The programs may differ only in the way that this field describes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -172,8 +172,11 @@ fn autocast_shortens_products_on_request() {
 
 #[test]
 fn types_are_replaced_as_declared() {
-    let capabilities =
-        Capabilities { int64: Int64Policy::Remapped, remapped_dtypes: BTreeMap::from([(ElementType::F64, ElementType::F32)]), ..plain() };
+    let capabilities = Capabilities {
+        int64: Int64Policy::Remapped,
+        remapped_dtypes: BTreeMap::from([(ElementType::F64, ElementType::F32)]),
+        ..plain()
+    };
     let run = |device: &PjrtDevice| {
         let x = Tensor::<Pjrt, 1>::from_data([1.5, -2.0, 0.25], device).cast(DType::F64);
         let n = Tensor::<Pjrt, 1, Int>::from_data([3, 4, -5], device).cast(DType::I64);

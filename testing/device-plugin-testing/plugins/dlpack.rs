@@ -1,13 +1,7 @@
 //! A test library, not a plugin, that exchanges DLPack tensors between a Python process and buffers of the embedded CPU
 //! device. The JAX tests load it with `ctypes`.
 #![allow(missing_debug_implementations, reason = "a test plugin")]
-#![allow(
-    missing_docs,
-    clippy::undocumented_unsafe_blocks,
-    clippy::missing_safety_doc,
-    clippy::unwrap_used,
-    reason = "a tool of tests, whose callers pass what it expects"
-)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a tool of tests, whose callers pass what it expects")]
 
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
@@ -27,8 +21,13 @@ fn export<M: ManagedTensorBase>(start: f32) -> *mut c_void {
     buffer.to_dlpack::<M>().unwrap().into_raw().cast()
 }
 
+/// # Safety
+///
+/// `tensor` is a tensor in the format of `M` that this function takes over. No code writes its elements afterwards.
 unsafe fn import<M: ManagedTensorBase + 'static>(tensor: *mut M, columns: &mut [f64; 3]) -> i64 {
+    // SAFETY: this function's caller gives up the tensor.
     let tensor = unsafe { Managed::from_raw(tensor) }.unwrap();
+    // SAFETY: no code writes the elements, by this function's contract.
     let buffer = unsafe { Upload::dlpack(tensor) }.and_then(|upload| client().upload(upload));
     let Ok(buffer) = buffer else { return -1 };
     let numbers = buffer.to_host::<f32>().unwrap();
@@ -52,13 +51,23 @@ pub extern "C" fn dlpack_export(start: f32) -> *mut c_void {
 
 /// Imports a tensor of three columns, adds the sum of each column to `columns`, and drops the tensor. Returns the
 /// number of elements, or -1 if the tensor is rejected.
+///
+/// # Safety
+///
+/// The caller gives up the tensor, and no code writes its elements afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlpack_import_versioned(tensor: *mut DLManagedTensorVersioned, columns: &mut [f64; 3]) -> i64 {
+    // SAFETY: the requirements are those of this function.
     unsafe { import(tensor, columns) }
 }
 
 /// Imports a tensor in the format before DLPack 1.0, like [`dlpack_import_versioned`].
+///
+/// # Safety
+///
+/// The caller gives up the tensor, and no code writes its elements afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlpack_import(tensor: *mut DLManagedTensor, columns: &mut [f64; 3]) -> i64 {
+    // SAFETY: the requirements are those of this function.
     unsafe { import(tensor, columns) }
 }

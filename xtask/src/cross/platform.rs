@@ -64,7 +64,7 @@ const KERNELS: &str = "stablehlo-cpu";
 const KERNEL_TEST: &str = "expected";
 
 /// The integration tests of [`PACKAGES`] that run, in addition to the tests within each library.
-const TESTS: &[&str] = &["suite", "protocol", "caller", "discovery", "registry", "process_environment"];
+const TESTS: &[&str] = &["formats", "protocol", "caller", "discovery", "registry", "process_environment"];
 
 /// The plugin libraries that the tests load. A test cannot build them in an emulator.
 pub(super) const LIBRARIES: &[&str] =

@@ -30,7 +30,7 @@ struct Crate {
 /// Compares the diagram in ARCHITECTURE.md with the crates, and checks that only xtask uses the libraries in
 /// [`TASKS_ONLY`].
 pub(super) fn check(faults: &mut Vec<String>) -> Result<(), Error> {
-    let metadata = metadata()?;
+    let metadata = sh::metadata()?;
     let text = fs::read_to_string(sh::root().join(FILE))?;
     if replaced(&text, &draw(&crates(&metadata)))? != text {
         faults
@@ -46,13 +46,7 @@ pub(super) fn check(faults: &mut Vec<String>) -> Result<(), Error> {
 pub(super) fn write() -> Result<(), Error> {
     let path = sh::root().join(FILE);
     let text = fs::read_to_string(&path)?;
-    Ok(fs::write(path, replaced(&text, &draw(&crates(&metadata()?)))?)?)
-}
-
-fn metadata() -> Result<Value, Error> {
-    let mut cargo = sh::cargo();
-    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
-    Ok(serde_json::from_str(&sh::output(&mut cargo)?)?)
+    Ok(fs::write(path, replaced(&text, &draw(&crates(&sh::metadata()?)))?)?)
 }
 
 /// Returns the elements of a list in a JSON object.

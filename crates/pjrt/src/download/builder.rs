@@ -2,12 +2,12 @@
 
 use std::ffi::c_void;
 
-use bytemuck::{AnyBitPattern, Zeroable};
+use bytemuck::AnyBitPattern;
 use pjrt_sys::*;
 use pjrt_types::{Element, Layout, Shape};
 use smallvec::{SmallVec, smallvec};
 
-use crate::download::host_read::{HostRead, HostReadInto, checked};
+use crate::download::host_read::{HostRead, HostReadInto, checked, zeroed};
 use crate::download::raw_download::RawDownload;
 use crate::element;
 use crate::error::{Error, ErrorKind};
@@ -285,9 +285,9 @@ impl<'a> Download<'a> {
     }
 
     /// Selects `len` bytes of the buffer's memory on the device, beginning at byte `offset`. They have the layout of the
-    /// device's memory, so [`Self::layout`] has no effect.
+    /// device's memory, so a download with [`Self::layout`] is an error.
     pub fn raw(self, offset: usize, len: usize) -> RawDownload<'a> {
-        RawDownload::new(self.buffer, offset, len)
+        RawDownload::new(self.buffer, offset, len, self.layout.is_some())
     }
 
     /// Waits for the contents and returns a copy of them, as `len` items of type `B`. Each element of the buffer
@@ -423,11 +423,6 @@ impl Order {
         layout.__bindgen_anon_1.tiled = tiled;
         layout
     }
-}
-
-/// Returns a vector of `len` zeroed items. The operating system allocates the pages of a large vector lazily.
-pub(crate) fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
-    bytemuck::allocation::zeroed_vec(len)
 }
 
 #[cfg(test)]

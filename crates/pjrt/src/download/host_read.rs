@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use bytemuck::Zeroable;
 use pjrt_sys::{Slot, slot};
 use pjrt_types::{Element, ElementType};
 
@@ -15,6 +16,11 @@ use crate::error::Error;
 use crate::layout::HostOrder;
 use crate::objects::event::{Completion, Event};
 use crate::upload::loan::Loan;
+
+/// Returns a vector of `len` zeroed items. The operating system allocates the pages of a large vector lazily.
+pub(crate) fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
+    bytemuck::allocation::zeroed_vec(len)
+}
 
 /// A pending copy to the host, and a future that returns the copied elements.
 ///

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use pjrt_sys::*;
 
 use crate::download::byte_range::byte_range;
-use crate::download::host_read::HostRead;
+use crate::download::host_read::{HostRead, zeroed};
 use crate::error::Error;
 use crate::layout::HostOrder;
 use crate::objects::buffer::Buffer;
@@ -27,15 +27,21 @@ pub struct RawDownload<'a> {
     pub(crate) buffer: &'a Buffer,
     offset: usize,
     pub(crate) len: usize,
+    /// Whether the download has a layout, which is an error.
+    has_layout: bool,
 }
 
 impl<'a> RawDownload<'a> {
-    pub(crate) fn new(buffer: &'a Buffer, offset: usize, len: usize) -> Self {
-        Self { buffer, offset, len }
+    pub(crate) fn new(buffer: &'a Buffer, offset: usize, len: usize, has_layout: bool) -> Self {
+        Self { buffer, offset, len, has_layout }
     }
 
-    /// Converts the byte range for the C API. Returns an error if the range is not within the buffer.
+    /// Converts the byte range for the C API. Returns an error if the range is not within the buffer, or if the download
+    /// has a layout.
     pub(crate) fn range(&self) -> Result<(i64, i64), Error> {
+        if self.has_layout {
+            return Err(Error::invalid("raw bytes have the layout of the device's memory; leave out `layout`"));
+        }
         byte_range(self.offset, self.len, self.buffer.on_device_size()?, "the buffer")
     }
 
@@ -43,14 +49,14 @@ impl<'a> RawDownload<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the range is not within the buffer's [`on_device_size`](Buffer::on_device_size), or if the
-    /// buffer has been deleted. The future returns errors of the copy itself.
+    /// Returns an error if the range is not within the buffer's [`on_device_size`](Buffer::on_device_size), if the buffer
+    /// has been deleted, or if the download has a layout. The future returns errors of the copy itself.
     #[doc(alias = "PJRT_Buffer_CopyRawToHost")]
     pub fn start(self) -> Result<HostRead<u8>, Error> {
         type Function = slot::PJRT_Buffer_CopyRawToHost;
         let (offset, transfer_size) = self.range()?;
         let raw = self.buffer.live()?;
-        let mut memory = bytemuck::allocation::zeroed_vec::<u8>(self.len);
+        let mut memory = zeroed::<u8>(self.len);
         let mut args = PJRT_Buffer_CopyRawToHost_Args::new();
         args.buffer = raw.as_ptr();
         args.dst = memory.as_mut_ptr().cast::<c_void>();

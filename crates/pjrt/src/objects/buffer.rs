@@ -82,6 +82,10 @@ impl Drop for LazyDetails {
     }
 }
 
+fn in_use() -> Error {
+    Error::invalid("the buffer's memory has external references; drop them first")
+}
+
 /// The cached properties of a buffer, whether it was deleted, and its number of external references. A new buffer has
 /// no details.
 #[derive(Default)]
@@ -192,6 +196,11 @@ impl Buffer {
     /// Returns the counter of external references. While the count is not zero, [`Buffer::delete`] fails or waits.
     pub(crate) fn external(&self) -> &References {
         &self.details().external
+    }
+
+    /// Makes a call that may move the memory to another buffer, if the buffer has no external references.
+    pub(crate) fn moving<R>(&self, call: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+        self.external().without_references(call).unwrap_or_else(|| Err(in_use()))
     }
 
     /// Marks this buffer as an alias buffer, and returns its place in a chain of aliases.
@@ -430,14 +439,11 @@ impl Buffer {
         if details.deleted.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        // The order matters. This function first sets `deleted` and then checks the count of references.
-        // `external_reference` first increments the count and then checks `deleted`. At least one of two concurrent
-        // calls therefore notices the other.
-        if !details.external.wait_for_copies() {
+        let deleted = details.external.without_references(|| self.0.raw.query::<slot::PJRT_Buffer_Delete>());
+        deleted.unwrap_or_else(|| {
             details.deleted.store(false, Ordering::SeqCst);
-            return Err(Error::invalid("the buffer's memory has external references; drop them before deleting it"));
-        }
-        self.0.raw.query::<slot::PJRT_Buffer_Delete>()
+            Err(in_use())
+        })
     }
 
     /// Returns whether the buffer was deleted, by [`Buffer::delete`] or by donation.

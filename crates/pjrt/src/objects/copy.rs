@@ -1,7 +1,6 @@
 //! `PJRT_Buffer_CopyToDevice` and `PJRT_Buffer_CopyToMemory`: copies to other devices and memories.
 
 use std::ptr;
-use std::sync::Arc;
 
 use pjrt_sys::*;
 
@@ -22,7 +21,9 @@ impl Buffer {
     #[doc(alias = "PJRT_Buffer_CopyToDevice")]
     #[doc(alias = "PJRT_Buffer_CopyToMemory")]
     pub fn copy_to<'a>(&self, placement: impl Into<Placement<'a>>) -> Result<Self, Error> {
-        match placement.into() {
+        let placement = placement.into();
+        placement.check(self.handle().owner())?;
+        match placement {
             Placement::Default => self.copy_to_device(&self.client().default_device()?),
             Placement::Device(device) => self.copy_to_device(device),
             Placement::Memory(memory) => self.copy_to_memory(memory),
@@ -30,9 +31,6 @@ impl Buffer {
     }
 
     fn copy_to_device(&self, device: &Device) -> Result<Self, Error> {
-        if !Arc::ptr_eq(self.handle().owner(), device.handle().owner()) {
-            return Err(Error::invalid("the device belongs to another client than the buffer"));
-        }
         let mut args = PJRT_Buffer_CopyToDevice_Args::new();
         args.buffer = self.live()?.as_ptr();
         args.dst_device = device.handle().as_ptr();
@@ -49,9 +47,6 @@ impl Buffer {
     }
 
     fn copy_to_memory(&self, memory: &Memory) -> Result<Self, Error> {
-        if !Arc::ptr_eq(self.handle().owner(), memory.handle().owner()) {
-            return Err(Error::invalid("the memory belongs to another client than the buffer"));
-        }
         let mut args = PJRT_Buffer_CopyToMemory_Args::new();
         args.buffer = self.live()?.as_ptr();
         args.dst_memory = memory.handle().as_ptr();

@@ -120,13 +120,11 @@ pub(crate) struct Reference<B: Deref<Target = Buffer>> {
 
 impl<B: Deref<Target = Buffer>> Reference<B> {
     pub(crate) fn new(buffer: B, holder: Holder) -> Result<Self, Error> {
-        // Count the reference before checking that the buffer is live. `Buffer::delete` marks the buffer as deleted
-        // before it checks for references, so at least one of two concurrent calls detects the other.
+        // `Buffer::delete` admits no references while it deletes the buffer. The first reference after that finds the buffer
+        // deleted, and the others exist only if there is a first one.
         let take = || buffer.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>();
         buffer.external().add(holder, take)?;
-        let reference = Self { buffer, holder };
-        reference.buffer.live()?;
-        Ok(reference)
+        Ok(Self { buffer, holder })
     }
 
     pub(crate) fn address(&self) -> Result<*mut c_void, Error> {

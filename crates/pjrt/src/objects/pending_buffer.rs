@@ -144,7 +144,7 @@ impl AliasFulfillment {
                 "the buffer waits for the alias buffer, so neither would ever be ready; provide another buffer",
             ));
         }
-        buffer.external().without_references(|| {
+        buffer.moving(|| {
             // XLA's plugins end the process if the buffer is deleted.
             if buffer.is_deleted()? {
                 return Err(Error::invalid("the buffer has been deleted"));

@@ -1,5 +1,9 @@
 //! The destinations of transfers.
 
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::objects::client::ClientInner;
 use crate::objects::device::Device;
 use crate::objects::memory::Memory;
 
@@ -25,6 +29,21 @@ pub enum Placement<'a> {
     Device(&'a Device),
     /// A memory of the client.
     Memory(&'a Memory),
+}
+
+impl Placement<'_> {
+    /// Returns an error if the device or memory belongs to another client.
+    pub(crate) fn check(self, client: &Arc<ClientInner>) -> Result<(), Error> {
+        let owner = match self {
+            Self::Default => client,
+            Self::Device(device) => device.handle().owner(),
+            Self::Memory(memory) => memory.handle().owner(),
+        };
+        if Arc::ptr_eq(owner, client) {
+            return Ok(());
+        }
+        Err(Error::invalid("the device or memory belongs to another client"))
+    }
 }
 
 impl<'a> From<&'a Device> for Placement<'a> {

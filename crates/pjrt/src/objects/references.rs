@@ -16,8 +16,7 @@ pub(crate) struct References(AtomicUsize);
 /// The bit of the counter that is set while a thread takes or releases the plugin's reference.
 const CHANGING: usize = 1 << (usize::BITS - 1);
 
-/// The bit of the counter that is set while a call that may take the buffer from its owner runs. There are no references
-/// meanwhile.
+/// The bit of the counter that is set while [`References::without_references`] runs a call.
 const TAKING: usize = 1 << (usize::BITS - 2);
 
 /// The purpose of an external reference.
@@ -77,8 +76,7 @@ impl References {
             }
             let is_first = count == 0;
             let next = if is_first { holder.unit() | CHANGING } else { count + holder.unit() };
-            // The order is sequentially consistent, because `Buffer::delete` relies on it.
-            match self.0.compare_exchange_weak(count, next, Ordering::SeqCst, Ordering::Relaxed) {
+            match self.0.compare_exchange_weak(count, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) if is_first => break,
                 Ok(_) => return Ok(()),
                 Err(current) => count = current,
@@ -108,47 +106,23 @@ impl References {
         Some(released)
     }
 
-    /// Waits until copies no longer hold references, and returns `true`. Returns `false` at once if a caller holds a
-    /// reference.
-    pub(crate) fn wait_for_copies(&self) -> bool {
-        let mut pause = Pause::default();
-        loop {
-            let count = self.0.load(Ordering::SeqCst);
-            if !count.is_multiple_of(Holder::Copy.unit()) {
-                return false;
-            }
-            if count == 0 {
-                return true;
-            }
-            pause.pause();
-        }
-    }
-}
-
-impl References {
-    /// Runs a call that may take the buffer from its owner, such as a bitcast in XLA's plugins. Waits for copies, and
-    /// lets no reference be added meanwhile: the plugin would not connect the reference with the new buffer, so a run
-    /// that donates the new buffer could write to memory that the holder of the reference reads.
+    /// Runs a call that frees the buffer's memory or moves it to another buffer, such as a deletion or a bitcast. Waits for
+    /// copies, and admits no reference meanwhile: the plugin would not connect the reference with the other buffer, so a
+    /// run that donates that buffer could write to memory that the holder of the reference reads.
     ///
-    /// # Errors
-    ///
-    /// Returns an error if a caller holds a reference, or if another such call is running.
-    pub(crate) fn without_references<R>(&self, call: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    /// Returns `None` without a call if a caller holds a reference, or if another such call is running.
+    pub(crate) fn without_references<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
         let mut pause = Pause::default();
-        while let Err(count) = self.0.compare_exchange_weak(0, TAKING, Ordering::SeqCst, Ordering::SeqCst) {
-            if count & TAKING != 0 {
-                return Err(Error::invalid(
-                    "the buffer is being passed to another buffer; use the other buffer instead",
-                ));
-            }
-            if count & CHANGING == 0 && !count.is_multiple_of(Holder::Copy.unit()) {
-                return Err(Error::invalid("the buffer's memory has external references; drop them first"));
+        while let Err(count) = self.0.compare_exchange_weak(0, TAKING, Ordering::Acquire, Ordering::Relaxed) {
+            let of_callers = count & (Holder::Copy.unit() - 1);
+            if count & TAKING != 0 || (of_callers != 0 && count & CHANGING == 0) {
+                return None;
             }
             pause.pause();
         }
         let result = call();
         self.0.store(0, Ordering::Release);
-        result
+        Some(result)
     }
 }
 
@@ -186,6 +160,10 @@ mod tests {
         was_first
     }
 
+    fn is_free(references: &References) -> bool {
+        references.without_references(|| ()).is_some()
+    }
+
     fn remove(references: &References, holder: Holder) -> bool {
         references.remove(holder, || ()).is_some()
     }
@@ -193,13 +171,13 @@ mod tests {
     #[test]
     fn references_of_callers_prevent_deletion() {
         let references = References::default();
-        assert!(references.wait_for_copies());
+        assert!(is_free(&references));
         assert!(add(&references, Holder::Copy), "the first reference is the plugin's");
         assert!(!add(&references, Holder::Caller));
-        assert!(!references.wait_for_copies());
+        assert!(!is_free(&references));
         assert!(!remove(&references, Holder::Caller));
         assert!(remove(&references, Holder::Copy), "the last reference is the plugin's");
-        assert!(references.wait_for_copies());
+        assert!(is_free(&references));
     }
 
     #[test]
@@ -207,13 +185,10 @@ mod tests {
         let (references, ended) = (References::default(), AtomicUsize::new(0));
         add(&references, Holder::Copy);
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                assert!(references.wait_for_copies());
-                ended.load(Ordering::SeqCst)
-            });
+            let waiter = scope.spawn(|| references.without_references(|| ended.load(Ordering::SeqCst)));
             ended.store(1, Ordering::SeqCst);
             remove(&references, Holder::Copy);
-            assert_eq!(waiter.join().unwrap(), 1);
+            assert_eq!(waiter.join().unwrap(), Some(1));
         });
     }
 
@@ -222,7 +197,7 @@ mod tests {
         let references = References::default();
         let error = references.add(Holder::Caller, || Err(Error::invalid("deleted"))).unwrap_err();
         assert_eq!(error.message(), "deleted");
-        assert!(references.wait_for_copies());
+        assert!(is_free(&references));
         assert!(add(&references, Holder::Caller), "the next reference is the first");
     }
 
@@ -243,32 +218,15 @@ mod tests {
     }
 
     #[test]
-    fn taking_excludes_references() {
+    fn deletion_admits_no_references() {
         let references = References::default();
-        let taken = references.without_references(|| {
+        let call = || {
             assert!(references.add(Holder::Copy, || Ok(())).is_err());
             assert!(references.add(Holder::Caller, || Ok(())).is_err());
-            assert!(references.without_references(|| Ok(())).is_err());
-            Ok(())
-        });
-        taken.unwrap();
+            assert!(!is_free(&references));
+        };
+        assert!(references.without_references(call).is_some());
         assert!(add(&references, Holder::Caller));
-        assert!(references.without_references(|| Ok(())).is_err());
-        assert!(remove(&references, Holder::Caller));
-        references.without_references::<()>(|| Err(Error::invalid("of the call"))).unwrap_err();
-        assert!(add(&references, Holder::Copy), "a failed call leaves no trace");
-    }
-
-    #[test]
-    fn taking_waits_for_copies() {
-        let (references, ended) = (References::default(), AtomicBool::new(false));
-        add(&references, Holder::Copy);
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| references.without_references(|| Ok(ended.load(Ordering::SeqCst))));
-            ended.store(true, Ordering::SeqCst);
-            remove(&references, Holder::Copy);
-            assert!(waiter.join().unwrap().unwrap());
-        });
     }
 
     /// Threads take and release the plugin's reference one after the other, and only one reference exists.

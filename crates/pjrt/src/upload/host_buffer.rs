@@ -2,7 +2,6 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::Arc;
 
 use pjrt_sys::*;
 use pjrt_types::{HostBufferSemantics, Layout, Shape};
@@ -42,24 +41,14 @@ impl Client {
         placement: Placement<'_>,
         device_layout: Option<&Layout>,
     ) -> Result<(Result<Buffer, Error>, Option<Event>), Error> {
-        let foreign = || Error::invalid("the device or memory belongs to another client");
+        placement.check(self.inner())?;
         element::check_data(host.shape.element_type, self.api().version())?;
         let mut device = None;
         let mut args = PJRT_Client_BufferFromHostBuffer_Args::new();
         match placement {
             Placement::Default => device = Some(self.default_device_raw()?),
-            Placement::Device(to) => {
-                if !Arc::ptr_eq(to.handle().owner(), self.inner()) {
-                    return Err(foreign());
-                }
-                device = Some(to.raw());
-            }
-            Placement::Memory(to) => {
-                if !Arc::ptr_eq(to.handle().owner(), self.inner()) {
-                    return Err(foreign());
-                }
-                args.memory = to.handle().as_ptr();
-            }
+            Placement::Device(to) => device = Some(to.raw()),
+            Placement::Memory(to) => args.memory = to.handle().as_ptr(),
         }
         args.client = self.inner().raw().as_ptr();
         args.data = host.data.cast::<c_void>();

@@ -5,9 +5,9 @@ use std::fmt;
 
 use ::stablehlo::ir::{Attribute, ElementType, Func, Module, Op, OpKind, Region, TensorType, Type};
 
-use super::{AttributeRule, Depth, OperationRule, Reason, Support, SupportTable, Verdict};
+use super::{AttributeRule, OperationRule, Reason, Verdict};
 use crate::diagnostic::{Fault, Faults};
-use crate::{Manifest, Program};
+use crate::{Depth, Manifest, Program, Support, SupportTable};
 
 /// Maximum number of different reasons that a check of a program collects for each answer. Further reasons are dropped,
 /// so that the answer for a large program stays short.

@@ -18,8 +18,6 @@ pub(crate) mod table;
 mod tests;
 
 pub use answer::Reason;
-pub(crate) use answer::{Depth, Support};
 #[cfg(feature = "stablehlo")]
 pub use check::Checker;
-pub(crate) use table::SupportTable;
 pub use table::{AttributeRule, OperationRule, Verdict};

@@ -1,7 +1,7 @@
 use recorded_messages::assert_message;
 
 use super::*;
-use crate::{Manifest, Program};
+use crate::{Depth, Manifest, Program, Support, SupportTable};
 
 /// Creates an MLIR program.
 fn program(body: &str) -> Program {

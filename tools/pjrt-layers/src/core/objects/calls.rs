@@ -40,10 +40,10 @@ impl To {
 /// table.
 pub(crate) trait Passed: Copy {
     /// Runs on each parameter before the call.
-    unsafe fn enter(&mut self, _state: &Stack, _to: To) {}
+    unsafe fn enter(&mut self, _stack: &Stack, _to: To) {}
 
     /// Runs on each parameter after a successful call, and on the result after every call.
-    unsafe fn leave(&mut self, _state: &Stack, _to: To, _is_result: bool) {}
+    unsafe fn leave(&mut self, _stack: &Stack, _to: To, _is_result: bool) {}
 }
 
 macro_rules! plain {
