@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use expect_test::expect_file;
 
-use crate::table::loader_error::LoaderError;
+use crate::table::load_error::LoaderError;
 use crate::table::read::Malformed;
 use crate::{ApiVersion, DeviceMemory, Error, ErrorCode, ErrorKind, LoadError, LoadErrorKind, MemoryStats};
 

@@ -32,7 +32,7 @@ use ir::{Module, Version};
 use pjrt_types::{Program, Value};
 
 use crate::error::Error;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
 
 /// Conversion of a StableHLO [`Module`] to a program in a format that a plugin reads.
 pub trait ForPlugin: Sized {

@@ -7,7 +7,7 @@ use std::time::UNIX_EPOCH;
 use pjrt_types::{CompileOptions, Program};
 use sha2::{Digest, Sha256};
 
-use crate::objects::client::Client;
+use crate::objects::owners::Client;
 use crate::objects::plugin::fingerprint;
 
 /// The version of the cache's format. Change it whenever the inputs of the hash, their encoding or the format of the files

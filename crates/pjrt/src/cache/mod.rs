@@ -15,8 +15,8 @@ use self::directory::{Directory, Found};
 use self::key::{Environment, Key};
 use self::slots::Slots;
 use crate::error::{Error, ErrorKind};
-use crate::objects::client::{Client, ClientInner};
 use crate::objects::loaded_executable::LoadedExecutable;
+use crate::objects::owners::{Client, ClientInner};
 
 /// Default of [`ExecutableCache::with_max_executables`].
 const MAX_EXECUTABLES: usize = 1024;

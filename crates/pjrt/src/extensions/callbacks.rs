@@ -9,7 +9,7 @@ use pjrt_types::ErrorCode;
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
-use crate::objects::client::Client;
+use crate::objects::owners::Client;
 use crate::table::api;
 use crate::table::read;
 

@@ -9,7 +9,7 @@ use pjrt_sys::*;
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
 use crate::table::api::Api;
 use crate::table::handle::{Destroy, Handle, Owned, Owner};
 

@@ -12,9 +12,9 @@ use super::plugin_extension::plugin_extension;
 use crate::element;
 use crate::error::Error;
 use crate::objects::buffer::Buffer;
-use crate::objects::client::Client;
 use crate::objects::device::Device;
 use crate::objects::event::Event;
+use crate::objects::owners::Client;
 use crate::table::read;
 
 /// Transfers buffers between devices of different processes, over the network that connects the devices.

@@ -10,7 +10,7 @@ use pjrt_types::HandlerTraits;
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::error::Error;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
 use crate::run::execute_context::ExecuteContext;
 
 /// Functions for custom calls. A custom call runs a registered handler that a program names. These functions register

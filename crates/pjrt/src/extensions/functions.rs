@@ -5,7 +5,7 @@ use std::fmt;
 use pjrt_sys::{Extension, PJRT_Error, Slot};
 
 use crate::error::Error;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
 use crate::table::api::Api;
 use crate::table::send_ptr::SendPtr;
 

@@ -11,7 +11,7 @@ use pjrt_sys::*;
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
-use crate::objects::client::{Client, ClientInner};
+use crate::objects::owners::{Client, ClientInner};
 use crate::table::read;
 use crate::table::send_ptr::SendPtr;
 

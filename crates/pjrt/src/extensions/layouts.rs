@@ -2,16 +2,16 @@
 
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
-use pjrt_types::{ElementType, Shape};
+use pjrt_types::{ElementType, Layout, Shape};
 
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::element;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::objects::buffer::Buffer;
-use crate::objects::client::Client;
 use crate::objects::executable::Executable;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Client;
+use crate::objects::owners::Plugin;
 use crate::objects::topology::TopologyDescription;
 use crate::table::query::serialized;
 use crate::table::read;
@@ -183,5 +183,19 @@ impl Layouts {
         let bytes =
             unsafe { serialized(Function::NAME, bytes, len, args.serialized_layout, args.serialized_layout_deleter) }?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+impl Buffer {
+    /// Queries the layout with `PJRT_Buffer_GetMemoryLayout`, or with the layouts extension if the plugin lacks that
+    /// function.
+    pub(crate) fn any_layout(&self) -> Result<Option<Layout>, Error> {
+        match self.memory_layout() {
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                let layouts = self.client().plugin().extension::<Layouts>().ok_or(error)?;
+                Ok(layouts.buffer_layout(self)?.parse().ok())
+            }
+            other => other,
+        }
     }
 }

@@ -12,7 +12,7 @@ use super::collectives::Collectives;
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
-use crate::objects::client::Client;
+use crate::objects::owners::Client;
 use crate::objects::topology::TopologyDescription;
 use crate::table::api::Api;
 use crate::table::handle::{Destroy, Handle, Owned};

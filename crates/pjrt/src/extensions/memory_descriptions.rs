@@ -7,7 +7,7 @@ use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::error::Error;
 use crate::objects::device::DeviceDescription;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
 use crate::table::read;
 
 /// Functions that describe the memories of a device, given the device's description, for ahead-of-time compilation.

@@ -9,7 +9,7 @@ use pjrt_types::CompileOptions;
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::error::Error;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
 use crate::objects::topology::TopologyDescription;
 use crate::options::encode;
 use crate::table::api::Api;

@@ -1,6 +1,6 @@
 //! The trait of extensions, and the names of extension types.
 
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
 use crate::table::api::ExtensionNode;
 
 pub(super) mod sealed {

@@ -10,7 +10,7 @@ use pjrt_types::ErrorCode;
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::error::Error;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
 use crate::table::api::Api;
 use crate::table::handle::{Destroy, Owned, Owner};
 use crate::table::read;

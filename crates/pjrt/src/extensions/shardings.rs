@@ -9,7 +9,7 @@ use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::error::Error;
 use crate::objects::executable::Executable;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
 use crate::table::read::{self, Malformed};
 
 /// Functions for the shardings of compiled programs. A sharding is a serialized `xla.OpSharding` message.

@@ -9,9 +9,9 @@ use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::error::Error;
 use crate::objects::buffer::Buffer;
-use crate::objects::client::ClientInner;
 use crate::objects::device::Device;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::ClientInner;
+use crate::objects::owners::Plugin;
 use crate::table::handle::Owner as _;
 
 /// Functions for a device's streams. With streams, libraries can share device memory, for example through DLPack,

@@ -8,7 +8,7 @@ use pjrt_sys::*;
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
 use crate::objects::topology::TopologyDescription;
 
 /// Queries about TPU topologies: the chips, the processes, the logical devices, and their coordinates.

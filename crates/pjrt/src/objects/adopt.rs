@@ -15,13 +15,13 @@ use crate::extensions::{
     RuntimeAbiVersion,
 };
 use crate::objects::buffer::Buffer;
-use crate::objects::client::{Client, ClientInner};
 use crate::objects::device::{AsyncTrackingEvent, Device, DeviceDescription};
 use crate::objects::event::Event;
 use crate::objects::executable::Executable;
 use crate::objects::loaded_executable::LoadedExecutable;
 use crate::objects::memory::Memory;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
+use crate::objects::owners::{Client, ClientInner};
 use crate::objects::settable_event::SettableEvent;
 use crate::objects::topology::TopologyDescription;
 use crate::run::copy_to_device_stream::CopyToDeviceStream;

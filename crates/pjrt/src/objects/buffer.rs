@@ -11,13 +11,12 @@ use pjrt_sys::*;
 use pjrt_types::{ElementType, Layout, Shape};
 
 use crate::error::{Error, ErrorKind};
-use crate::extensions::Layouts;
 use crate::layout;
 use crate::objects::alias_chain::AliasChain;
-use crate::objects::client::{Client, ClientInner};
 use crate::objects::device::Device;
 use crate::objects::event::Event;
 use crate::objects::memory::Memory;
+use crate::objects::owners::{Client, ClientInner};
 use crate::objects::references::References;
 use crate::table::handle::{Handle, Owned, Owner, Uncounted};
 use crate::table::read;
@@ -380,18 +379,6 @@ impl Buffer {
             Err(_) => return None,
         };
         self.details().non_default.get_or_init(|| known).as_ref()
-    }
-
-    /// Queries the layout with `PJRT_Buffer_GetMemoryLayout`, or with the layouts extension if the plugin lacks that
-    /// function.
-    fn any_layout(&self) -> Result<Option<Layout>, Error> {
-        match self.memory_layout() {
-            Err(error) if error.kind() == ErrorKind::Unsupported => {
-                let layouts = self.client().plugin().extension::<Layouts>().ok_or(error)?;
-                Ok(layouts.buffer_layout(self)?.parse().ok())
-            }
-            other => other,
-        }
     }
 
     /// Returns the size of the buffer on the device, in bytes.

@@ -1,6 +1,5 @@
 //! `PJRT_Client_*`: a connection of this process to a plugin's devices.
 
-use std::any::Any;
 use std::ffi::{c_char, c_int};
 use std::fmt;
 use std::ptr::{self, NonNull};
@@ -8,112 +7,39 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pjrt_sys::*;
-use pjrt_types::{CompileOptions, DeviceAssignment, NamedValue, Program};
+use pjrt_types::{CompileOptions, DeviceAssignment, Program};
 
-use crate::envelope::Identity;
 use crate::error::Error;
 use crate::objects::device::Device;
 use crate::objects::executable::Executable;
-use crate::objects::exit;
-use crate::objects::in_flight::InFlight;
 use crate::objects::key_value::Store;
 use crate::objects::loaded_executable::LoadedExecutable;
 use crate::objects::memory::Memory;
-use crate::objects::plugin::{Plugin, PluginInner};
-use crate::objects::serialized::identity;
-use crate::objects::topology::{Parent, TopologyDescription};
-use crate::options::{ClientOptions, Hook, MAX_DEVICES, check_client, encode, encode_raw};
+use crate::objects::owners::{Client, ClientInner, Parent, Plugin};
+use crate::objects::topology::TopologyDescription;
+use crate::options::{ClientOptions, MAX_DEVICES, check_client, encode, encode_raw};
 use crate::program::PluginProgram;
-use crate::table::api::{Api, in_callback};
-use crate::table::handle::{DeferredDrop, Handle, MaybeOwned, Owned, Owner};
+use crate::table::api::in_callback;
+use crate::table::handle::{Handle, MaybeOwned, Owned};
 use crate::table::named_value;
 use crate::table::read;
 use crate::table::send_ptr::SendPtr;
 
-/// A connection of this process to a plugin's devices. Clones refer to the same client. The client is destroyed when
-/// the last of its clones, buffers, executables and device handles is dropped.
-///
-/// ```
-/// use pjrt::{ClientOptions, CompileOptions, Program};
-///
-/// let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
-/// let program = Program::mlir(
-///     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-///        %y = stablehlo.add %x, %x : tensor<2xf32>
-///        return %y : tensor<2xf32>
-///      }",
-/// );
-/// let double = client.compile(&program, &CompileOptions::default())?;
-/// let x = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
-/// assert_eq!(double.execute(&[&x])?[0].to_host::<f32>()?, [2.0, 4.0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone)]
-pub struct Client(Arc<ClientInner>);
-
-pub(crate) struct ClientInner {
-    parts: DeferredDrop<Parts>,
-    /// The first addressable device. Transfers use it by default. `None` if the client has no addressable devices.
-    default_device: Option<SendPtr<NonNull<PJRT_Device>>>,
-    /// Whether each run requests an event and counts as a pending operation until this event is ready.
-    tracks_runs: bool,
-    /// The options that the client was created with.
-    options: Vec<NamedValue>,
-    /// Counts uploads whose host memory the plugin may use as long as their buffers live.
-    lent: Arc<InFlight>,
-    /// The hook that frees memory after a failed allocation.
-    out_of_memory: Option<Hook>,
-}
-
-struct Parts {
-    raw: MaybeOwned<PJRT_Client, Arc<PluginInner>>,
-    /// Dropped after `raw`, because the plugin may call the store until the client is destroyed.
-    _store: Option<Store>,
-    /// Values that must outlive the client. They are dropped last, after the client is destroyed.
-    _kept: Vec<Arc<dyn Any + Send + Sync>>,
-}
-
-impl Owner for ClientInner {
-    #[inline]
-    fn api(&self) -> &Api {
-        self.parts.raw.api()
-    }
-}
-
-impl ClientInner {
-    pub(crate) fn raw(&self) -> &Handle<PJRT_Client, Arc<PluginInner>> {
-        &self.parts.raw
-    }
-
-    /// Returns `true` if this crate created the client, and `false` if the client was adopted from other code.
-    pub(crate) fn is_owned(&self) -> bool {
-        self.parts.raw.is_owned()
-    }
-
-    pub(crate) fn in_flight(&self) -> &Arc<InFlight> {
-        self.parts.in_flight()
-    }
-
-    pub(crate) fn lent(&self) -> &Arc<InFlight> {
-        &self.lent
-    }
-
-    pub(crate) fn out_of_memory_hook(&self) -> Option<&Hook> {
-        self.out_of_memory.as_ref()
-    }
-
-    pub(crate) fn options(&self) -> &[NamedValue] {
-        &self.options
-    }
-
-    #[inline]
-    pub(crate) fn tracks_runs(&self) -> bool {
-        self.tracks_runs
+impl Plugin {
+    /// Creates a client for the plugin's devices. The plugin may reserve the devices for this client.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the plugin cannot create a client, for example because hardware is missing or an option is
+    /// unknown.
+    #[doc(alias = "PJRT_Client_Create")]
+    pub fn client(&self, options: &ClientOptions) -> Result<Client, Error> {
+        Client::create(self, options)
     }
 }
 
 impl Client {
-    pub(crate) fn create(plugin: &Plugin, options: &ClientOptions) -> Result<Self, Error> {
+    fn create(plugin: &Plugin, options: &ClientOptions) -> Result<Self, Error> {
         check_client(&options.values)?;
         let values = named_value::raw(&options.values);
         let store = options.store.clone().map(Store::new);
@@ -130,7 +56,7 @@ impl Client {
             read::object(args.client).map_err(|broken| Error::malformed(slot::PJRT_Client_Create::NAME, broken))?;
         // SAFETY: C3 (objects): the plugin created the client for this caller.
         let raw = MaybeOwned::owned(unsafe { Owned::new(raw, plugin.inner().clone()) });
-        Self::start(raw, store, options)
+        Ok(Self(Arc::new(ClientInner::new(raw, store, options)?)))
     }
 
     /// # Safety
@@ -139,44 +65,7 @@ impl Client {
     pub(crate) unsafe fn adopt(plugin: &Plugin, raw: NonNull<PJRT_Client>) -> Result<Self, Error> {
         // SAFETY: this function's contract: the client lives as long as the handles.
         let raw = unsafe { MaybeOwned::adopted(raw, plugin.inner().clone()) };
-        Self::start(raw, None, &ClientOptions::new())
-    }
-
-    fn start(
-        raw: MaybeOwned<PJRT_Client, Arc<PluginInner>>,
-        store: Option<Store>,
-        options: &ClientOptions,
-    ) -> Result<Self, Error> {
-        let devices = raw.query::<slot::PJRT_Client_AddressableDevices>()?;
-        let default_device = devices.first().and_then(|device| NonNull::new(*device)).map(SendPtr);
-        let in_flight = Arc::new(InFlight::default());
-        exit::watch(&in_flight);
-        let parts = DeferredDrop::new(Parts { raw, _store: store, _kept: options.kept.clone() }, in_flight);
-        let (tracks_runs, out_of_memory) = (options.tracked_runs, options.out_of_memory.clone());
-        let options = options.values.clone();
-        let lent = Arc::new(InFlight::default());
-        Ok(Self(Arc::new(ClientInner { parts, default_device, tracks_runs, options, lent, out_of_memory })))
-    }
-
-    pub(crate) fn inner(&self) -> &Arc<ClientInner> {
-        &self.0
-    }
-
-    pub(crate) fn into_inner(self) -> Arc<ClientInner> {
-        self.0
-    }
-
-    pub(crate) fn from_inner(inner: Arc<ClientInner>) -> Self {
-        Self(inner)
-    }
-
-    /// Returns the plugin of this client.
-    pub fn plugin(&self) -> Plugin {
-        Plugin::from_inner(self.0.raw().owner().clone())
-    }
-
-    pub(crate) fn api(&self) -> &Api {
-        self.0.raw().api()
+        Ok(Self(Arc::new(ClientInner::new(raw, None, &ClientOptions::new())?)))
     }
 
     /// Waits until the pending operations of this client and its objects have ended. These operations are copies
@@ -207,7 +96,7 @@ impl Client {
     /// The errors of [`Client::synchronize`] apply.
     pub fn wait_for_lent_memory(&self, timeout: Duration) -> Result<(), Error> {
         refuse_in_callback()?;
-        match self.0.lent.wait(deadline(timeout)) {
+        match self.0.lent().wait(deadline(timeout)) {
             0 => Ok(()),
             left => Err(Error::timeout(format!(
                 "the plugin still uses the host memory of {left} uploads after {timeout:?}; drop their buffers first, and \
@@ -280,7 +169,7 @@ impl Client {
     }
 
     pub(crate) fn default_device_raw(&self) -> Result<SendPtr<NonNull<PJRT_Device>>, Error> {
-        self.0.default_device.ok_or_else(|| Error::invalid("the client has no addressable device to place data on"))
+        self.0.default_device().ok_or_else(|| Error::invalid("the client has no addressable device to place data on"))
     }
 
     /// Looks up a device by its id. See [`Device::id`].
@@ -422,11 +311,6 @@ impl Client {
         unsafe { LoadedExecutable::new(args.loaded_executable, self, slot::PJRT_Client_Load::NAME) }
     }
 
-    /// Returns the identity of this client's plugin. Serialized executables contain this identity.
-    pub(crate) fn identity(&self) -> Identity {
-        identity(&self.plugin(), self.platform_name().ok(), self.platform_version().ok())
-    }
-
     /// Returns the plugin's default assignment of devices to replicas and partitions.
     ///
     /// # Errors
@@ -476,15 +360,6 @@ pub(crate) fn deadline(timeout: Duration) -> Instant {
     // If the clock cannot represent the deadline, use one that is 34 years away.
     now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 30))
 }
-
-/// Two handles are equal if they refer to the same client.
-impl PartialEq for Client {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for Client {}
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

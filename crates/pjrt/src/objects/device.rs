@@ -9,9 +9,9 @@ use pjrt_sys::*;
 use pjrt_types::{ErrorCode, MemoryStats, NamedValue};
 
 use crate::error::Error;
-use crate::objects::client::{Client, ClientInner};
 use crate::objects::memory::Memory;
-use crate::objects::topology::Parent;
+use crate::objects::owners::Parent;
+use crate::objects::owners::{Client, ClientInner};
 use crate::table::handle::{Handle, Owned};
 use crate::table::named_value;
 use crate::table::read;
@@ -254,6 +254,15 @@ pub struct AsyncTrackingEvent(Owned<PJRT_AsyncTrackingEvent, Arc<ClientInner>>);
 impl AsyncTrackingEvent {
     pub(crate) fn handle(&self) -> &Handle<PJRT_AsyncTrackingEvent, Arc<ClientInner>> {
         &self.0
+    }
+}
+
+impl Memory {
+    /// Returns the devices that can access this memory.
+    #[doc(alias = "PJRT_Memory_AddressableByDevices")]
+    pub fn devices(&self) -> Result<Vec<Device>, Error> {
+        let devices = self.handle().query::<slot::PJRT_Memory_AddressableByDevices>()?;
+        Device::list(self.handle().owner(), devices, slot::PJRT_Memory_AddressableByDevices::NAME)
     }
 }
 

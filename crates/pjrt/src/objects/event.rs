@@ -12,9 +12,9 @@ use std::time::Duration;
 use pjrt_sys::*;
 
 use crate::error::Error;
-use crate::objects::client::ClientInner;
 use crate::objects::exit;
 use crate::objects::in_flight::Ticket;
+use crate::objects::owners::ClientInner;
 use crate::table::api::contain;
 use crate::table::handle::{Handle, Owned, Owner};
 

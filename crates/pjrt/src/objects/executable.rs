@@ -8,10 +8,10 @@ use pjrt_sys::*;
 use pjrt_types::{CompileOptions, CompiledMemoryStats, ElementType, NamedValue, Program, Shape};
 
 use crate::error::Error;
-use crate::objects::client::Client;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Client;
+use crate::objects::owners::Parent;
+use crate::objects::owners::Plugin;
 use crate::objects::serialized::{SerializedExecutable, identity};
-use crate::objects::topology::Parent;
 use crate::table::handle::{Handle, Owned};
 use crate::table::query::serialized;
 use crate::table::read::{self, Malformed};

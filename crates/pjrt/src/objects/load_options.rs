@@ -6,8 +6,8 @@ use pjrt_sys::*;
 use pjrt_types::CompileOptions;
 
 use crate::error::Error;
-use crate::objects::client::Client;
 use crate::objects::loaded_executable::LoadedExecutable;
+use crate::objects::owners::Client;
 use crate::objects::serialized::SerializedExecutable;
 use crate::options::encode;
 

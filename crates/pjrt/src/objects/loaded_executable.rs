@@ -11,11 +11,11 @@ use pjrt_types::{DeviceAssignment, hlo};
 
 use crate::error::Error;
 use crate::extensions::Layouts;
-use crate::objects::client::{Client, ClientInner};
 use crate::objects::device::Device;
 use crate::objects::executable::Executable;
 use crate::objects::exit;
-use crate::objects::topology::Parent;
+use crate::objects::owners::Parent;
+use crate::objects::owners::{Client, ClientInner};
 use crate::run::parameter::Parameter;
 #[cfg(feature = "stablehlo")]
 use crate::run::parameter_shapes;

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::error::Error;
-use crate::objects::client::{Client, ClientInner};
-use crate::objects::device::Device;
+use crate::objects::owners::{Client, ClientInner};
 use crate::table::handle::Handle;
 use crate::table::read;
 
@@ -86,13 +85,6 @@ impl Memory {
     #[doc(alias = "PJRT_Memory_ToString")]
     pub fn display_string(&self) -> Result<String, Error> {
         self.0.query::<slot::PJRT_Memory_ToString>().map(String::from)
-    }
-
-    /// Returns the devices that can access this memory.
-    #[doc(alias = "PJRT_Memory_AddressableByDevices")]
-    pub fn devices(&self) -> Result<Vec<Device>, Error> {
-        let devices = self.0.query::<slot::PJRT_Memory_AddressableByDevices>()?;
-        Device::list(self.0.owner(), devices, slot::PJRT_Memory_AddressableByDevices::NAME)
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod load_options;
 pub(crate) mod loaded_executable;
 pub(crate) mod memory;
 pub(crate) mod new_buffer;
+pub(crate) mod owners;
 pub(crate) mod pending_buffer;
 pub(crate) mod placement;
 pub(crate) mod plugin;

@@ -4,8 +4,8 @@ use pjrt_types::{Layout, Shape};
 
 use crate::element;
 use crate::error::Error;
-use crate::objects::client::Client;
 use crate::objects::memory::Memory;
+use crate::objects::owners::Client;
 
 /// A buffer of a memory that does not exist yet. [`Memory::buffer`] describes it, and the functions of this type create
 /// it without an array on the host.

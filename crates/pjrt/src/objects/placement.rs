@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::objects::client::ClientInner;
 use crate::objects::device::Device;
 use crate::objects::memory::Memory;
+use crate::objects::owners::ClientInner;
 
 /// The destination of a transfer: a device or a memory of the client. A plugin written with the crate `device-plugin`
 /// receives it as `device_plugin::Placement`, which identifies devices and memories by index.

@@ -13,52 +13,13 @@ use pjrt_types::{ApiVersion, NamedValue};
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, ErrorKind};
-use crate::objects::client::Client;
-use crate::options::ClientOptions;
-use crate::table::api::{Api, ExtensionNode};
-use crate::table::handle::Owner;
+use crate::objects::owners::{Plugin, PluginInner};
+use crate::table::api::Api;
 use crate::table::library::{self, Mapped};
+use crate::table::load_error::LoaderError;
 use crate::table::load_error::{LoadError, LoadErrorKind};
-use crate::table::loader_error::LoaderError;
 use crate::table::named_value;
 use crate::table::send_ptr::SendPtr;
-
-/// A loaded plugin. Clones refer to the same plugin, which stays loaded until the process ends.
-///
-/// ```
-/// use pjrt::{ClientOptions, Function};
-///
-/// let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
-/// let plugin = client.plugin();
-/// assert!(plugin.api_version().minor >= 57);
-/// assert!(plugin.supports(Function::PJRT_Buffer_CopyToDevice));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone)]
-pub struct Plugin(Arc<PluginInner>);
-
-pub(crate) struct PluginInner {
-    api: Api,
-    path: Option<PathBuf>,
-    library: Option<Mapped>,
-    extensions: Vec<ExtensionNode>,
-    /// Identifies the build of the plugin. `None` if the plugin was not loaded from a file, or if the file cannot be
-    /// read.
-    fingerprint: Option<String>,
-}
-
-impl PluginInner {
-    pub(crate) fn fingerprint(&self) -> Option<&str> {
-        self.fingerprint.as_deref()
-    }
-}
-
-impl Owner for PluginInner {
-    #[inline]
-    fn api(&self) -> &Api {
-        &self.api
-    }
-}
 
 /// Result of a plugin's initialization. The initialization runs only once.
 type Loaded = Arc<OnceLock<Result<Plugin, LoadError>>>;
@@ -255,11 +216,6 @@ impl Plugin {
         loaded.get_or_init(initialize).clone()
     }
 
-    /// Returns the plugin's function table.
-    pub fn api(&self) -> &Api {
-        &self.0.api
-    }
-
     /// Returns the API version that the plugin was built with.
     #[doc(alias = "PJRT_Api_Version")]
     pub fn api_version(&self) -> ApiVersion {
@@ -286,10 +242,6 @@ impl Plugin {
         // SAFETY: C3 (objects): the attributes live as long as the process.
         unsafe { named_value::read(args.attributes, args.num_attributes) }
             .map_err(|broken| Error::malformed(slot::PJRT_Plugin_Attributes::NAME, broken))
-    }
-
-    pub(crate) fn extension_nodes(&self) -> &[ExtensionNode] {
-        &self.0.extensions
     }
 
     /// Calls the exported function `function` of the loaded library. This function returns a pointer, for example to a
@@ -326,25 +278,6 @@ impl Plugin {
         // SAFETY: this function's contract: the function has this type and may be called now.
         unsafe { library.call(name) }.map_err(fail)
     }
-
-    /// Creates a client for the plugin's devices. The plugin may reserve the devices for this client.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the plugin cannot create a client, for example because hardware is missing or an option is
-    /// unknown.
-    #[doc(alias = "PJRT_Client_Create")]
-    pub fn client(&self, options: &ClientOptions) -> Result<Client, Error> {
-        Client::create(self, options)
-    }
-
-    pub(crate) fn inner(&self) -> &Arc<PluginInner> {
-        &self.0
-    }
-
-    pub(crate) fn from_inner(inner: Arc<PluginInner>) -> Self {
-        Self(inner)
-    }
 }
 
 /// Number of bytes that [`fingerprint`] reads at each end of a plugin's file.
@@ -365,15 +298,6 @@ pub(crate) fn fingerprint(path: &Path) -> Option<String> {
     let hash: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     Some(format!("{size} bytes, {hash}"))
 }
-
-/// Two handles are equal if they refer to the same loaded plugin.
-impl PartialEq for Plugin {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for Plugin {}
 
 impl fmt::Debug for Plugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

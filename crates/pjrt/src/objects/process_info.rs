@@ -6,7 +6,7 @@ use pjrt_sys::*;
 use pjrt_types::ErrorCode;
 
 use crate::error::Error;
-use crate::objects::client::Client;
+use crate::objects::owners::Client;
 
 /// The state of a process of a distributed program, for [`Client::update_global_process_info`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::envelope::{Identity, Kind, Sealed};
 use crate::error::Error;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::{Client, Plugin};
 
 /// Fields of an identity that may be absent. Serialized topologies omit these fields, and so do executables that were
 /// compiled for a topology without a client.
@@ -26,6 +26,13 @@ pub(crate) fn identity(plugin: &Plugin, platform: Option<String>, version: Optio
     attributes.sort_by(|a, b| a.name.cmp(&b.name));
     identity.extend(attributes.into_iter().map(|item| (format!("attribute {}", item.name), item.value.to_string())));
     identity
+}
+
+impl Client {
+    /// Returns the identity of this client's plugin. Serialized executables contain this identity.
+    pub(crate) fn identity(&self) -> Identity {
+        identity(&self.plugin(), self.platform_name().ok(), self.platform_version().ok())
+    }
 }
 
 macro_rules! serialized {

@@ -6,8 +6,8 @@ use pjrt_sys::*;
 use pjrt_types::ErrorCode;
 
 use crate::error::Error;
-use crate::objects::client::Client;
 use crate::objects::event::Event;
+use crate::objects::owners::Client;
 use crate::table::read;
 
 /// An event that the caller makes ready, so that other code can wait for an operation of the caller. If the

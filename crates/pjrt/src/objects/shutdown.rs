@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use pjrt_types::ErrorCode;
 
 use crate::error::{Error, ErrorKind};
-use crate::objects::client::{Client, deadline};
+use crate::objects::client::deadline;
+use crate::objects::owners::Client;
 
 /// Maximum time that cancelled runs may take to end. The embedded CPU device of the crate `plugin-registry` ends a run
 /// after the current step of the program.

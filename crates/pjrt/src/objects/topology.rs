@@ -9,34 +9,16 @@ use pjrt_types::{CompileOptions, Layout, NamedValue, Program, Shape, hlo};
 use crate::element;
 use crate::error::Error;
 use crate::layout::MemoryLayout;
-use crate::objects::client::ClientInner;
 use crate::objects::device::DeviceDescription;
 use crate::objects::executable::Executable;
-use crate::objects::plugin::{Plugin, PluginInner};
+use crate::objects::owners::{Parent, Plugin};
 use crate::objects::serialized::{SerializedTopology, identity};
 use crate::options::encode;
 use crate::program::PluginProgram;
-use crate::table::api::Api;
-use crate::table::handle::{Handle, Owned, Owner};
+use crate::table::handle::{Handle, Owned};
 use crate::table::named_value;
 use crate::table::query::serialized;
 use crate::table::read;
-
-/// The owner of an object that belongs either to a client or to a topology.
-#[derive(Clone)]
-pub(crate) enum Parent {
-    Client(Arc<ClientInner>),
-    Topology(Arc<Owned<PJRT_TopologyDescription, Arc<PluginInner>>>),
-}
-
-impl Owner for Parent {
-    fn api(&self) -> &Api {
-        match self {
-            Self::Client(client) => client.api(),
-            Self::Topology(topology) => topology.api(),
-        }
-    }
-}
 
 /// A description of a set of devices and their connections. Programs can be compiled for a topology even if its devices
 /// are not present.

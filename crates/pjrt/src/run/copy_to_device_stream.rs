@@ -8,8 +8,8 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::error::Error;
-use crate::objects::client::ClientInner;
 use crate::objects::event::Event;
+use crate::objects::owners::ClientInner;
 use crate::table::api::contain;
 use crate::table::handle::{Handle, Owned};
 use crate::table::read;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::error::Error;
-use crate::objects::plugin::{Plugin, PluginInner};
+use crate::objects::owners::{Plugin, PluginInner};
 use crate::table::handle::{Handle, Owned};
 use crate::table::read;
 

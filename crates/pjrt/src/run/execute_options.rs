@@ -9,9 +9,9 @@ use pjrt_types::{ErrorCode, NamedValue, Value};
 
 use crate::error::Error;
 use crate::extensions::MultiSliceConfig;
-use crate::objects::client::ClientInner;
 use crate::objects::device::Device;
 use crate::objects::event::Event;
+use crate::objects::owners::ClientInner;
 use crate::run::copy_to_device_stream::CopyToDeviceStream;
 use crate::run::execute_context::ExecuteContext;
 use crate::run::run_callbacks::{CallbackArguments, CallbackLists, Callbacks, ProgramOutput, SentChunk};

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::error::Error;
-use crate::objects::client::{Client, ClientInner};
 use crate::objects::device::Device;
 use crate::objects::device_memory::DeviceMemory;
 use crate::objects::loaded_executable::LoadedExecutable;
+use crate::objects::owners::{Client, ClientInner};
 use crate::objects::placement::Placement;
 use crate::table::api::in_callback;
 use crate::table::handle::Handle;

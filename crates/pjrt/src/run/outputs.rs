@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::error::Error;
 use crate::objects::buffer::{Buffer, Fields};
-use crate::objects::client::ClientInner;
+use crate::objects::owners::ClientInner;
 use crate::table::handle::Uncounted;
 use crate::table::send_ptr::SendPtr;
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use pjrt_sys::*;
 use pjrt_types::{ElementType, ErrorCode, Shape};
 
-use crate::objects::client::ClientInner;
 use crate::objects::key_value::finish;
+use crate::objects::owners::ClientInner;
 use crate::run::copy_to_device_stream::CopyToDeviceStream;
 use crate::table::api::contain;
 use crate::table::read;

@@ -6,7 +6,7 @@ use pjrt_sys::{AbiStruct, Slot, extension_slot, for_each_function, slot};
 use pjrt_types::ApiVersion;
 
 use crate::extensions::Functions;
-use crate::objects::plugin::Plugin;
+use crate::objects::owners::Plugin;
 
 /// Defines [`Function`] from the names of the functions of `PJRT_Api` and of the extensions.
 macro_rules! functions {

@@ -7,7 +7,6 @@ use std::{fmt, io};
 use pjrt_types::{ApiVersion, MIN_MINOR};
 
 use crate::error::Error;
-use crate::table::loader_error::LoaderError;
 
 /// An error that occurred while a plugin was loaded. It contains the path of the plugin's file and the reason for the
 /// failure.
@@ -110,5 +109,25 @@ impl fmt::Display for LoadError {
 impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         std::error::Error::source(&self.kind)
+    }
+}
+
+/// An error of the system's dynamic loader.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct LoaderError {
+    message: String,
+    #[source]
+    cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl LoaderError {
+    /// Creates an error that this crate detected without calling the dynamic loader.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), cause: None }
+    }
+
+    pub(crate) fn with_cause(message: String, cause: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self { message, cause: Some(Arc::new(cause)) }
     }
 }

@@ -5,7 +5,6 @@ pub(crate) mod function;
 pub(crate) mod handle;
 pub(crate) mod library;
 pub(crate) mod load_error;
-pub(crate) mod loader_error;
 pub(crate) mod named_value;
 pub(crate) mod query;
 pub(crate) mod read;

@@ -9,7 +9,7 @@ use pjrt_types::{Element, ElementType, HostBufferSemantics, Layout, Shape};
 use crate::element;
 use crate::error::Error;
 use crate::objects::buffer::Buffer;
-use crate::objects::client::Client;
+use crate::objects::owners::Client;
 use crate::objects::placement::Placement;
 use crate::upload::host_buffer::HostData;
 use crate::upload::loan::Loan;

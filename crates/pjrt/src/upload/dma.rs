@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pjrt_sys::*;
 
 use crate::error::Error;
-use crate::objects::client::{Client, ClientInner};
+use crate::objects::owners::{Client, ClientInner};
 use crate::table::handle::Owner;
 use crate::table::send_ptr::SendPtr;
 use crate::upload::loan::Loan;

@@ -10,8 +10,8 @@ use crate::element;
 use crate::error::Error;
 use crate::layout::{self, MemoryLayout};
 use crate::objects::buffer::Buffer;
-use crate::objects::client::Client;
 use crate::objects::event::Event;
+use crate::objects::owners::Client;
 use crate::objects::placement::Placement;
 use crate::table::read;
 
