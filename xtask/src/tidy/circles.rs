@@ -19,25 +19,6 @@ const KEPT: &[(&str, &[&str])] = &[
             "launch.rs",
         ],
     ),
-    // Children keep parents alive, and parents create children, so the objects of one client refer to each other.
-    (
-        "crates/pjrt/src/",
-        &[
-            "extensions/functions.rs",
-            "extensions/layouts.rs",
-            "extensions/plugin_extension.rs",
-            "objects/buffer.rs",
-            "objects/client.rs",
-            "objects/device.rs",
-            "objects/event.rs",
-            "objects/executable.rs",
-            "objects/loaded_executable.rs",
-            "objects/memory.rs",
-            "objects/plugin.rs",
-            "objects/serialized.rs",
-            "objects/topology.rs",
-        ],
-    ),
     // Each of the two error types may contain the other.
     ("crates/pjrt/src/", &["error.rs", "table/load_error.rs"]),
     // Recursive descent: an op prints its regions, which print their ops.

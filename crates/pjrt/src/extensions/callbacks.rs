@@ -10,7 +10,7 @@ use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
 use crate::objects::owners::Client;
-use crate::table::api;
+use crate::table::callback::contain;
 use crate::table::read;
 
 /// Functions that register callbacks, or call registered callbacks for a test. The plugin calls the callbacks when a
@@ -170,7 +170,7 @@ impl Callbacks {
 /// Calls the closure that `user_arg` points to. Does nothing if the arguments are null, misaligned or too short. This
 /// function is a `PJRT_Callback_Function`.
 unsafe extern "C" fn call<K: Kind, F: for<'a> Fn(K::Event<'a>)>(args: *mut c_void, user_arg: *mut c_void) {
-    api::contain(|| {
+    contain(|| {
         if args.is_null() || !args.cast::<K::Args>().is_aligned() {
             return;
         }

@@ -231,7 +231,7 @@ fn header(api_version: i64, mut results: LentResults, error: Option<CallbackErro
 ///
 /// `data` points to callbacks that [`CustomPartitioners::register`] created, and the plugin no longer uses them.
 unsafe extern "C" fn destroy<P: CustomPartitioner>(data: *mut JAX_CustomCallPartitioner_Callbacks) {
-    crate::table::api::contain(|| {
+    crate::table::callback::contain(|| {
         // SAFETY: C11 (callbacks of an extension): the callbacks came from `register` and are destroyed once.
         let callbacks = unsafe { Box::from_raw(data) };
         // SAFETY: C11 (callbacks of an extension): the partitioner came from `register`, too, and is destroyed once.

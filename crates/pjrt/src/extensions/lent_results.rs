@@ -63,7 +63,7 @@ impl CallbackError {
     /// Runs a callback's body. If the body panics, returns an error, because a panic must not unwind into the plugin.
     pub(super) fn contain<T>(body: impl FnOnce() -> Result<T, Self>) -> Result<T, Self> {
         let mut result = Err(Self::new(ErrorCode::INTERNAL, "the callback panicked"));
-        crate::table::api::contain(|| result = body());
+        crate::table::callback::contain(|| result = body());
         result
     }
 }

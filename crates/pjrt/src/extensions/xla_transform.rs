@@ -128,7 +128,7 @@ impl XlaTransforms {
 ///
 /// `data` points to callbacks that [`XlaTransforms::register`] created, and the plugin no longer uses them.
 unsafe extern "C" fn destroy<F>(data: *mut PJRT_XlaTransform_Callbacks) {
-    crate::table::api::contain(|| {
+    crate::table::callback::contain(|| {
         // SAFETY: C11 (callbacks of an extension): the callbacks came from `register` and are destroyed once.
         drop(unsafe { Box::from_raw(data.cast::<Registered<F>>()) });
     });

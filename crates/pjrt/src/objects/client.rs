@@ -19,7 +19,7 @@ use crate::objects::owners::{Client, ClientInner, Parent, Plugin};
 use crate::objects::topology::TopologyDescription;
 use crate::options::{ClientOptions, MAX_DEVICES, check_client, encode, encode_raw};
 use crate::program::PluginProgram;
-use crate::table::api::in_callback;
+use crate::table::callback::in_callback;
 use crate::table::handle::{Handle, MaybeOwned, Owned};
 use crate::table::named_value;
 use crate::table::read;

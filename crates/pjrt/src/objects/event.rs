@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::objects::exit;
 use crate::objects::in_flight::Ticket;
 use crate::objects::owners::ClientInner;
-use crate::table::api::contain;
+use crate::table::callback::contain;
 use crate::table::handle::{Handle, Owned, Owner};
 
 /// A handle to an asynchronous operation, such as a transfer, a run, or the computation of a buffer.

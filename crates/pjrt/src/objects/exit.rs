@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::objects::in_flight::{InFlight, Ticket};
-use crate::table::api::{contain, in_callback};
+use crate::table::callback::{contain, in_callback};
 
 /// Maximum time that the end of the process waits for pending operations, in milliseconds.
 static LIMIT: AtomicU64 = AtomicU64::new(5000);

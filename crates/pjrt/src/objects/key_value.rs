@@ -7,7 +7,7 @@ use std::time::Duration;
 use pjrt_sys::*;
 use pjrt_types::ErrorCode;
 
-use crate::table::api::contain;
+use crate::table::callback::contain;
 use crate::table::read;
 
 /// A key-value store that the processes of a distributed program share.

@@ -16,8 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::objects::owners::{Plugin, PluginInner};
 use crate::table::api::Api;
 use crate::table::library::{self, Mapped};
-use crate::table::load_error::LoaderError;
-use crate::table::load_error::{LoadError, LoadErrorKind};
+use crate::table::load_error::{LoadError, LoadErrorKind, LoaderError};
 use crate::table::named_value;
 use crate::table::send_ptr::SendPtr;
 

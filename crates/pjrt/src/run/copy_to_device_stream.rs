@@ -10,7 +10,7 @@ use pjrt_sys::*;
 use crate::error::Error;
 use crate::objects::event::Event;
 use crate::objects::owners::ClientInner;
-use crate::table::api::contain;
+use crate::table::callback::contain;
 use crate::table::handle::{Handle, Owned};
 use crate::table::read;
 

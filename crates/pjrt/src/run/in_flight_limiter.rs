@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use crate::error::Error;
 use crate::objects::event::{Completion, Event};
-use crate::table::api::in_callback;
+use crate::table::callback::in_callback;
 
 /// Limits the number of operations that are in flight on a device, and the bytes that these operations hold.
 ///

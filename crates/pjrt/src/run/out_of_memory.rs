@@ -13,7 +13,7 @@ use crate::objects::device_memory::DeviceMemory;
 use crate::objects::loaded_executable::LoadedExecutable;
 use crate::objects::owners::{Client, ClientInner};
 use crate::objects::placement::Placement;
-use crate::table::api::in_callback;
+use crate::table::callback::in_callback;
 use crate::table::handle::Handle;
 
 thread_local! {

@@ -11,7 +11,7 @@ use pjrt_types::{ElementType, ErrorCode, Shape};
 use crate::objects::key_value::finish;
 use crate::objects::owners::ClientInner;
 use crate::run::copy_to_device_stream::CopyToDeviceStream;
-use crate::table::api::contain;
+use crate::table::callback::contain;
 use crate::table::read;
 
 /// A chunk of a value that a running program sends to the host. See

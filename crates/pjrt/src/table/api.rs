@@ -1,14 +1,13 @@
 //! The function table of a plugin. Only this file reads the table and calls its functions.
 
-use std::cell::Cell;
 use std::ffi::c_void;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 
 use pjrt_sys::*;
 use pjrt_types::{ApiVersion, ErrorCode, MIN_MINOR};
 
 use crate::error::Error;
+use crate::table::callback::contain;
 use crate::table::load_error::LoadErrorKind;
 use crate::table::read;
 use crate::table::send_ptr::SendPtr;
@@ -305,37 +304,4 @@ unsafe extern "C" fn collect_payload(
             payloads.push((key.into_owned(), value.to_vec()));
         }
     });
-}
-
-thread_local! {
-    /// Number of plugins' callbacks that are running on this thread.
-    static CALLBACKS: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Returns whether this thread is running a callback that a plugin called.
-pub(crate) fn in_callback() -> bool {
-    // The counter of a thread that is ending may already be destroyed. Assume that such a thread is in a callback.
-    CALLBACKS.try_with(|depth| depth.get() > 0).unwrap_or(true)
-}
-
-fn catch(f: impl FnOnce()) -> std::thread::Result<()> {
-    #[expect(clippy::disallowed_methods, reason = "the home of panics on a plugin's stack")]
-    std::panic::catch_unwind(AssertUnwindSafe(f))
-}
-
-/// Runs the body of a callback that a plugin called, and catches a panic before it unwinds into the plugin's stack
-/// frames.
-pub(crate) fn contain(f: impl FnOnce()) {
-    let enter = |by: isize| CALLBACKS.try_with(|depth| depth.set(depth.get().saturating_add_signed(by)));
-    let entered = enter(1);
-    // The panic hook has already reported the panic. Dropping the panic's payload may panic again.
-    if let Err(panic) = catch(f)
-        && let Err(again) = catch(|| drop(panic))
-    {
-        std::mem::forget(again);
-    }
-    if entered.is_ok() {
-        // Ignore the result. The thread-local counter still exists, because this function incremented it above.
-        let _left = enter(-1);
-    }
 }

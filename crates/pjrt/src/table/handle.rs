@@ -12,7 +12,8 @@ use pjrt_sys::*;
 
 use crate::error::Error;
 use crate::objects::in_flight::InFlight;
-use crate::table::api::{self, Api};
+use crate::table::api::Api;
+use crate::table::callback::in_callback;
 use crate::table::send_ptr::SendPtr;
 
 /// The owner of a plugin's object. The owner outlives the object and provides the plugin's function table.
@@ -287,7 +288,7 @@ impl<T: Send + 'static> Drop for DeferredDrop<T> {
     fn drop(&mut self) {
         // SAFETY: a value is dropped once, and the field is not used after `drop`.
         let value = unsafe { ManuallyDrop::take(&mut self.value) };
-        if !api::in_callback() {
+        if !in_callback() {
             return drop(value);
         }
         // The last handle was dropped within a callback. The callback's thread may belong to the client. This thread

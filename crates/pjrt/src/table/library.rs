@@ -7,8 +7,7 @@ use std::path::Path;
 use libloading::Library;
 use pjrt_sys::PJRT_Api;
 
-use crate::table::load_error::LoadErrorKind;
-use crate::table::load_error::LoaderError;
+use crate::table::load_error::{LoadErrorKind, LoaderError};
 
 /// Opens a library. The system also opens the library's dependencies, and runs the initializers of all these libraries.
 ///

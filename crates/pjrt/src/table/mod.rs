@@ -1,6 +1,7 @@
 //! The function table of a plugin, the handles of its objects, and the reading of what it returns.
 
 pub(crate) mod api;
+pub(crate) mod callback;
 pub(crate) mod function;
 pub(crate) mod handle;
 pub(crate) mod library;

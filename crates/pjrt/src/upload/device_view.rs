@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::layout::MemoryLayout;
 use crate::objects::buffer::Buffer;
 use crate::objects::new_buffer::NewBuffer;
-use crate::table::api::contain;
+use crate::table::callback::contain;
 use crate::table::read;
 
 impl NewBuffer<'_> {
