@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Accepted circles. Each element contains a source folder, and the files of the circle in this folder. The comment
 /// before an element contains the reason.
 const KEPT: &[(&str, &[&str])] = &[
-    // `Backend` receives launches, whose inputs and outputs are buffers of a client, which contains the backend. A
-    // backend also lists its features, which are functions of the backend.
+    // Recursive types: a trait whose functions receive types that are generic over the trait. `Backend` receives launches,
+    // whose inputs and outputs are buffers of a client, which contains the backend, and lists features, which are
+    // functions of the backend.
     (
         "crates/device-plugin/src/",
         &[
@@ -19,7 +20,7 @@ const KEPT: &[(&str, &[&str])] = &[
             "launch.rs",
         ],
     ),
-    // Each of the two error types may contain the other.
+    // Recursive types: each of the two error types may contain the other.
     ("crates/pjrt/src/", &["error.rs", "table/load_error.rs"]),
     // Recursive descent: an op prints its regions, which print their ops.
     ("crates/stablehlo/src/", &["print/fields.rs", "print/generic.rs", "print/printer.rs"]),

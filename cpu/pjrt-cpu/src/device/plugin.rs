@@ -51,10 +51,9 @@ impl DevicePlugin for Cpu {
             // The tests check that these constants form a valid range.
             stablehlo: StablehloRange::try_from(STABLEHLO).ok(),
             // Programs can call functions that a framework registers by name.
-            features: BTreeMap::from([
-                ("custom_calls.ffi".to_owned(), true.into()),
-                ("custom_calls.lapack".to_owned(), LAPACK.into()),
-            ]),
+            features: std::iter::once(("custom_calls.ffi".to_owned(), true.into()))
+                .chain(cfg!(feature = "linalg").then(|| ("custom_calls.lapack".to_owned(), LAPACK.into())))
+                .collect(),
             ..Capabilities::default()
         }
     }

@@ -1,7 +1,6 @@
 //! Kernels of ops that are not elementwise. Each module contains the kernels of a family of ops. A kernel holds the
 //! resolved shapes of an op and runs the loops that compute the op.
 
-pub(crate) mod cholesky;
 pub(crate) mod collective;
 pub(crate) mod combine;
 pub(crate) mod conv;
@@ -10,10 +9,9 @@ pub(crate) mod dot;
 pub(crate) mod fft;
 mod fold;
 pub(crate) mod gemm;
-pub(crate) mod householder;
 pub(crate) mod index;
 mod kernel;
-pub(crate) mod lapack;
+#[cfg(feature = "linalg")]
 pub(crate) mod linalg;
 pub(crate) mod map;
 pub(crate) mod member_reduction;
@@ -21,14 +19,12 @@ pub(crate) mod pool_gradient;
 pub(crate) mod ragged_exchange;
 pub(crate) mod random;
 pub(crate) mod reduce;
-mod reflections;
 pub(crate) mod rng;
 pub(crate) mod shape;
 pub(crate) mod sort;
 mod split_exchange;
 mod split_reduction;
 mod transpose;
-pub(crate) mod triangular_solve;
 pub(crate) mod window;
 
 pub(crate) use kernel::{Context, Kernel};

@@ -8,8 +8,6 @@ use crate::engine::custom_calls::{self, Bound, CustomCall};
 use crate::engine::dtype::TensorType;
 use crate::engine::graph::{Node, Op, ValueIndex};
 use crate::engine::kernels::custom::Custom;
-use crate::engine::kernels::householder::{HouseholderProduct, Qr};
-use crate::engine::kernels::linalg::Field;
 use crate::engine::kernels::sort::{Order, SortKey};
 use crate::engine::tile::Iota;
 use crate::order::{Order as StorageOrder, inverse_permutation};
@@ -158,44 +156,6 @@ impl<'m> LoweringContext<'_, 'm> {
             })?);
         }
         Ok(aliases)
-    }
-
-    /// Converts the matrices `x` to the element type in which reflections are computed. Also returns the field of this
-    /// type, and the numbers of rows and columns.
-    fn reflected(&mut self, x: &TypedValue) -> Result<(Field, TypedValue, [usize; 2])> {
-        let (field, wide) = self.field(&x.ty)?;
-        let &[.., m, n] = &x.ty.dims[..] else {
-            return Err(self.invalid(format!("cannot take a {}", x.ty)));
-        };
-        Ok((field, self.converted(x.clone(), wide)?, [m, n]))
-    }
-
-    pub(super) fn qr(&mut self) -> Result<()> {
-        let [x] = self.take()?;
-        let (field, wide, [m, n]) = self.reflected(&x)?;
-        let mut dims = x.ty.dims[..x.ty.rank() - 2].to_vec();
-        dims.push(m.min(n));
-        let tau = self.typed(wide.ty.dtype, &dims)?;
-        let types = [wide.ty.clone(), tau];
-        let outs = self.kernel(Qr { m, n, field }, &[wide.value], &[Some(0), None], &types);
-        let results =
-            outs.into_iter().zip(types).map(|(v, ty)| self.converted(TypedValue { value: v, ty }, x.ty.dtype));
-        let results = results.collect::<Result<_>>()?;
-        self.finish(results)
-    }
-
-    pub(super) fn householder_product(&mut self) -> Result<()> {
-        let [x, tau] = self.take()?;
-        let (field, wide, [m, n]) = self.reflected(&x)?;
-        let batch = &x.ty.dims[..x.ty.rank() - 2];
-        let k = tau.ty.dims.last().copied().unwrap_or(0);
-        let fits = tau.ty.dtype == x.ty.dtype && tau.ty.rank() + 1 == x.ty.rank() && tau.ty.dims.starts_with(batch);
-        self.ensure(fits && k <= n && n <= m, || format!("{} reflections of {}", tau.ty, x.ty))?;
-        let tau = self.converted(tau, wide.ty.dtype)?;
-        let kernel = HouseholderProduct { m, n, k, field };
-        let v = self.kernel(kernel, &[wide.value, tau.value], &[Some(0)], std::slice::from_ref(&wide.ty))[0];
-        let y = self.converted(TypedValue { value: v, ty: wide.ty }, x.ty.dtype)?;
-        self.finish(vec![y])
     }
 
     /// Returns the attribute `name` of the call. Also searches the dictionaries in which frameworks store attributes.

@@ -1,15 +1,12 @@
-//! Contractions, dense solvers and `fft`.
+//! Contractions and `fft`.
 #![expect(clippy::cast_sign_loss, reason = "row-major strides are not negative")]
 
-use stablehlo::ir::{Binary, DotDimensions, FftType, TransposeA, Unary};
+use stablehlo::ir::{Binary, DotDimensions, FftType, Unary};
 
 use super::{LoweringContext, Result, TypedValue};
-use crate::engine::dtype::{DType, TensorType};
-use crate::engine::kernels::cholesky::Cholesky;
+use crate::engine::dtype::DType;
 use crate::engine::kernels::dot::{Dot, Side, dot_fn};
 use crate::engine::kernels::fft::Fft;
-use crate::engine::kernels::linalg::Field;
-use crate::engine::kernels::triangular_solve::TriangularSolve;
 use crate::engine::view::strides_of;
 
 impl LoweringContext<'_, '_> {
@@ -169,58 +166,6 @@ fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<usize> {
 }
 
 impl LoweringContext<'_, '_> {
-    /// Returns the field in which a dense solver computes, and the element type that represents its elements.
-    pub(super) fn field(&self, ty: &TensorType) -> Result<(Field, DType)> {
-        match ty.dtype {
-            DType::F32 | DType::Bf16 | DType::F16 => Ok((Field::F32, DType::F32)),
-            DType::F64 => Ok((Field::F64, DType::F64)),
-            DType::C64 | DType::C128 => Ok((Field::C128, DType::C128)),
-            _ if ty.dtype.is_narrow_float() => Ok((Field::F32, DType::F32)),
-            _ => Err(self.unsupported()),
-        }
-    }
-
-    pub(super) fn cholesky(&mut self, lower: bool) -> Result<()> {
-        let [a] = self.take()?;
-        let (field, wide) = self.field(&a.ty)?;
-        let (Some(&n), true) = (a.ty.dims.last(), a.ty.rank() >= 2) else {
-            return Err(self.invalid(format!("cannot take a {}", a.ty)));
-        };
-        self.ensure(a.ty.dims[a.ty.rank() - 2] == n, || format!("cannot take a {}", a.ty))?;
-        let dtype = a.ty.dtype;
-        let a = self.converted(a, wide)?;
-        let v = self.kernel(Cholesky { n, lower, field }, &[a.value], &[], std::slice::from_ref(&a.ty))[0];
-        let y = self.converted(TypedValue { value: v, ty: a.ty }, dtype)?;
-        self.finish(vec![y])
-    }
-
-    pub(super) fn triangular_solve(
-        &mut self,
-        left: bool,
-        lower: bool,
-        unit: bool,
-        transpose: TransposeA,
-    ) -> Result<()> {
-        let [a, b] = self.take()?;
-        let (field, wide) = self.field(&a.ty)?;
-        let rank = a.ty.rank();
-        self.ensure(rank >= 2 && b.ty.rank() == rank && a.ty.dtype == b.ty.dtype, || format!("{} and {}", a.ty, b.ty))?;
-        let (n, rows, columns) = (a.ty.dims[rank - 1], b.ty.dims[rank - 2], b.ty.dims[rank - 1]);
-        let fits = a.ty.dims[rank - 2] == n
-            && a.ty.dims[..rank - 2] == b.ty.dims[..rank - 2]
-            && n == if left { rows } else { columns };
-        self.ensure(fits, || format!("{} and {}", a.ty, b.ty))?;
-        // For real numbers the adjoint is the transpose.
-        let conjugate = transpose == TransposeA::Adjoint;
-        let transpose = transpose != TransposeA::NoTranspose;
-        let dtype = b.ty.dtype;
-        let (a, b) = (self.converted(a, wide)?, self.converted(b, wide)?);
-        let kernel = TriangularSolve { n, rows, columns, left, lower, unit, transpose, conjugate, field };
-        let v = self.kernel(kernel, &[a.value, b.value], &[Some(1)], std::slice::from_ref(&b.ty))[0];
-        let y = self.converted(TypedValue { value: v, ty: b.ty }, dtype)?;
-        self.finish(vec![y])
-    }
-
     pub(super) fn fft(&mut self, kind: FftType, lengths: &[i64]) -> Result<()> {
         let [x] = self.take()?;
         let lengths = self.sizes(lengths, lengths.len(), "fft_length")?;

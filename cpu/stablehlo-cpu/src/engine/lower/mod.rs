@@ -11,10 +11,13 @@ mod dynamic;
 mod elementwise;
 mod fold;
 mod indexing;
-mod lapack;
 mod legacy;
+#[cfg(feature = "linalg")]
+mod linalg;
 mod linear;
 mod map;
+#[cfg(not(feature = "linalg"))]
+mod no_linalg;
 mod normalization;
 mod ragged;
 mod ragged_exchange;

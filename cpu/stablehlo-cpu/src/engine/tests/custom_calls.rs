@@ -54,6 +54,7 @@ fn unread_call_with_side_effects_runs() {
 }
 
 /// PyTorch/XLA declares one tuple where JAX declares several results.
+#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
 #[test]
 fn tuple_result() {
     let program = |results: &str| {
@@ -76,6 +77,7 @@ fn tuple_result() {
     assert_eq!(error.kind(), crate::CompileErrorKind::Invalid, "{error}");
 }
 
+#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
 #[test]
 fn eigenvalues_of_named_triangle() {
     let eigh = |config: &str| {

@@ -3,8 +3,8 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use num_complex::Complex;
 
-use crate::engine::kernels::householder::{HouseholderProduct, Qr};
-use crate::engine::kernels::linalg::{C64, Field, Scalar};
+use crate::engine::kernels::linalg::householder::{HouseholderProduct, Qr};
+use crate::engine::kernels::linalg::scalar::{C64, Field, Scalar};
 use crate::engine::kernels::{Context, Kernel};
 use crate::engine::pool::Pool;
 

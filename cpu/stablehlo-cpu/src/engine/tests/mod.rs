@@ -5,6 +5,7 @@ mod bounded;
 mod chlo;
 mod collectives;
 mod custom_calls;
+#[cfg(feature = "linalg")]
 mod dense_solvers;
 mod dynamic;
 mod errors;

@@ -1,6 +1,7 @@
 //! Matrix multiplication of strided operands.
 
 mod blocking;
+#[cfg(feature = "linalg")]
 mod dense;
 pub(crate) mod direct;
 mod number;

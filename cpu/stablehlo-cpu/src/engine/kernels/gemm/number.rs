@@ -1,6 +1,14 @@
 //! The element types of matrix products, and their vector arithmetic.
 
+#[cfg(feature = "linalg")]
+use faer::traits::ComplexField as Dense;
 use pulp::Simd;
+
+/// A type of which [`dense`](super::dense) computes products.
+#[cfg(not(feature = "linalg"))]
+pub(crate) trait Dense {}
+#[cfg(not(feature = "linalg"))]
+impl<T> Dense for T {}
 
 /// An element type of operands. `Wide` is the type in which elements are multiplied: the same type, or `f32` for the
 /// narrow floats.
@@ -57,7 +65,14 @@ impl Operand for half::f16 {
 
 /// A type with vector arithmetic.
 pub(crate) trait Wide:
-    bytemuck::Pod + Send + Sync + Default + faer::traits::ComplexField + std::ops::AddAssign + std::ops::Mul<Output = Self>
+    bytemuck::Pod
+    + Send
+    + Sync
+    + Default
+    + Dense
+    + std::ops::AddAssign
+    + std::ops::Mul<Output = Self>
+    + std::ops::Neg<Output = Self>
 {
     type Vector<S: Simd>: Copy;
     /// Returns the number of elements of a vector.

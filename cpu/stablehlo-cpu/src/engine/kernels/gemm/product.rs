@@ -7,7 +7,7 @@ use super::number::{Operand, Wide};
 use super::pack::{BLOCK, Lines, Matrix, PANEL_A, PANEL_B, Part, TURNED, with_panel};
 use super::split::Offset;
 use super::tile::{Block, Shape};
-use super::{dense, split, vector};
+use super::{split, vector};
 use crate::engine::elementwise::map::arch;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
@@ -45,7 +45,11 @@ pub(crate) fn gemm<T: Operand>(
         if k == 1 && vector::outer((m, n), &a, &b, out) {
             return;
         }
-        if vector::product((m, k, n), &a, &b, out) || dense::product(m, k, n, &a, &b, out, stop) {
+        if vector::product((m, k, n), &a, &b, out) {
+            return;
+        }
+        #[cfg(feature = "linalg")]
+        if super::dense::product(m, k, n, &a, &b, out, stop) {
             return;
         }
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::kernels::cholesky::Cholesky;
+use crate::engine::kernels::linalg::cholesky::Cholesky;
 
 fn factor<T: Number>(n: usize, lower: bool, a: &[T]) -> Vec<T> {
     let mut l = vec![T::real(7.0); a.len()];

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::dtype::DType;
-use crate::engine::kernels::lapack::{Lapack, Routine};
+use crate::engine::kernels::linalg::lapack::{Lapack, Routine};
 
 /// An element type of the decompositions. `Number` is not implemented for `Complex<f32>`.
 trait Element: Scalar<Real: Scalar> {

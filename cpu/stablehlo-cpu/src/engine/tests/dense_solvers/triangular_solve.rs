@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::kernels::triangular_solve::TriangularSolve;
+use crate::engine::kernels::linalg::triangular_solve::TriangularSolve;
 
 /// Returns a solver for each valid combination of the attributes, for a matrix of `n` rows and `across` right-hand
 /// sides.

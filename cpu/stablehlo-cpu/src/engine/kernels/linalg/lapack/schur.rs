@@ -8,9 +8,9 @@
 
 use super::packed::hessenberg;
 use super::precision::Precision;
-use crate::engine::kernels::householder::form;
-use crate::engine::kernels::linalg::{C64, Scalar};
-use crate::engine::kernels::reflections::Panel;
+use crate::engine::kernels::linalg::householder::form;
+use crate::engine::kernels::linalg::reflections::Panel;
+use crate::engine::kernels::linalg::scalar::{C64, Scalar};
 
 /// Maximum number of QR steps for one eigenvalue or one 2x2 block. The routine fails if more steps are necessary.
 const STEPS: usize = 300;

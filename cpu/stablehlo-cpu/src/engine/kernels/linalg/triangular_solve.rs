@@ -7,8 +7,8 @@ use faer::linalg::triangular_solve::{
 };
 use faer::{Accum, Conj, MatMut, MatRef, Par};
 
-use super::linalg::{Field, Scalar, in_field};
-use super::{Context, Kernel};
+use super::scalar::{Field, Scalar, in_field};
+use crate::engine::kernels::{Context, Kernel};
 use crate::error::RunError;
 
 /// Number of rows of a block.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use stablehlo::ir::{Attribute, OpKind};
 
-use super::{LoweringContext, Result, TypedValue, tensor_type, type_of};
+use super::super::{LoweringContext, Result, TypedValue, tensor_type, type_of};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::ValueIndex;
-use crate::engine::kernels::lapack::{Lapack, Precision, Routine};
+use crate::engine::kernels::linalg::lapack::{Lapack, Precision, Routine};
 
 /// Splits a custom-call target into an element type and the name of a routine. The first letter of the routine's full
 /// name selects the element type and is not part of the returned name. Returns `None` if the target does not have the
@@ -40,7 +40,7 @@ impl LoweringContext<'_, '_> {
     ///
     /// The operand and result layouts of the custom call are ignored. They describe only how arrays are stored in
     /// memory.
-    pub(super) fn lapack(&mut self, target: &str) -> Option<Result<()>> {
+    pub(in crate::engine::lower) fn lapack(&mut self, target: &str) -> Option<Result<()>> {
         // This routine is JAX's own variant of LAPACK's `gtsv`.
         if target == "tridiagonal_solve_perturbed_ffi" {
             return Some(self.three_diagonals(None));
@@ -91,7 +91,7 @@ impl LoweringContext<'_, '_> {
     /// Lowers XLA's `Eigh`, which computes eigenvectors and ascending eigenvalues. The first value in `backend_config`
     /// selects the triangle. It is `1` or `true` for the lower triangle, and `0` or `false` for the upper triangle. The
     /// other values configure XLA's iterative algorithm, and this lowering ignores them.
-    pub(super) fn eigh(&mut self) -> Result<()> {
+    pub(in crate::engine::lower) fn eigh(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let dtype = match x.ty.dtype {
             DType::Bf16 | DType::F16 => DType::F32,

@@ -7,7 +7,7 @@ use faer::{Mat, MatRef, Par};
 
 use super::precision::Precision;
 use super::schur::{self, finite};
-use crate::engine::kernels::linalg::C64;
+use crate::engine::kernels::linalg::scalar::C64;
 
 /// The outputs for the left and the right eigenvectors. An output is `None` if these eigenvectors are not requested.
 type Vectors<'a> = [Option<&'a mut [C64]>; 2];

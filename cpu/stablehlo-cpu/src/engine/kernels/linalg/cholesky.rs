@@ -8,8 +8,8 @@ use faer::linalg::matmul::matmul;
 use faer::linalg::triangular_solve::solve_lower_triangular_in_place_with_conj;
 use faer::{Accum, Conj, Mat, MatMut, Par};
 
-use super::linalg::{Field, Scalar, in_field};
-use super::{Context, Kernel};
+use super::scalar::{Field, Scalar, in_field};
+use crate::engine::kernels::{Context, Kernel};
 use crate::error::RunError;
 
 /// Number of columns of a block.

@@ -3,7 +3,7 @@
 use pulp::NullaryFnOnce;
 
 use crate::engine::elementwise::map::vectorized;
-use crate::engine::kernels::linalg::Scalar;
+use crate::engine::kernels::linalg::scalar::Scalar;
 
 /// A power of two that scales the largest element of a matrix to a magnitude close to 1. In the scaled matrix, squares
 /// of elements do not overflow, and squares of the largest elements do not underflow.

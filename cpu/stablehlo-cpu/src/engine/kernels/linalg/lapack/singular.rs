@@ -10,7 +10,7 @@ use faer::{Accum, Auto, Mat, MatMut, MatRef, Par, Spec};
 use super::dqds;
 use super::precision::{Precision, minimum_recursive_rows};
 use super::scaling::Scaling;
-use crate::engine::kernels::linalg::Scalar;
+use crate::engine::kernels::linalg::scalar::Scalar;
 use crate::engine::kernels::transpose::transpose;
 
 /// Maximum ratio of the longer to the shorter side of a matrix that [`values`] reduces to bidiagonal form directly. For

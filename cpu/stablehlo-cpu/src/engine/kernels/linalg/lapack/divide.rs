@@ -11,7 +11,7 @@ use pulp::NullaryFnOnce;
 use super::precision::Precision;
 use super::secular::{self, Root, Secular};
 use crate::engine::elementwise::map::vectorized;
-use crate::engine::kernels::linalg::Scalar;
+use crate::engine::kernels::linalg::scalar::Scalar;
 
 /// Maximum number of rows of a matrix that QL iterations solve.
 const LEAF: usize = 16;

@@ -6,7 +6,7 @@ use num_complex::Complex;
 use super::precision::Precision;
 use super::{hermitian, lu, packed, schur, singular, spectral, tridiagonal};
 use crate::engine::dtype::DType;
-use crate::engine::kernels::linalg::{C64, Scalar};
+use crate::engine::kernels::linalg::scalar::{C64, Scalar};
 use crate::engine::kernels::{Context, Kernel};
 use crate::error::RunError;
 

@@ -4,9 +4,9 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 use faer::MatMut;
 
-use super::linalg::{Field, Scalar, in_field};
 use super::reflections::Panel;
-use super::{Context, Kernel};
+use super::scalar::{Field, Scalar, in_field};
+use crate::engine::kernels::{Context, Kernel};
 use crate::engine::stop::Stop;
 use crate::error::RunError;
 

@@ -1,7 +1,7 @@
 //! Packed factorizations in LAPACK's format. The vectors `v` of reflections `I - tau v v*` are stored in the elements
 //! that these reflections make zero.
 
-use crate::engine::kernels::linalg::Scalar;
+use crate::engine::kernels::linalg::scalar::Scalar;
 
 /// Computes the reflection whose adjoint zeroes the elements of `a` at the indices `rest` and makes the element at
 /// `first` real. Stores the vector of the reflection at `rest`, without its first element, which is 1. Returns `tau`

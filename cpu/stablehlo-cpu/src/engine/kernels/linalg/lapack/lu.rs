@@ -6,7 +6,7 @@ use faer::{Accum, MatMut, MatRef, Par};
 use pulp::NullaryFnOnce;
 
 use crate::engine::elementwise::map::vectorized;
-use crate::engine::kernels::linalg::Scalar;
+use crate::engine::kernels::linalg::scalar::Scalar;
 
 /// Number of columns of a panel.
 const BLOCK: usize = 32;

@@ -4,7 +4,7 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use pulp::NullaryFnOnce;
 
-use super::linalg::Scalar;
+use super::scalar::Scalar;
 use crate::engine::elementwise::map::vectorized;
 
 /// Number of partial sums of a dot product or a sum of squares. The compiler keeps them in vector registers.

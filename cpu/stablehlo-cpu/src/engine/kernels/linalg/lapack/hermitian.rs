@@ -8,7 +8,7 @@ use faer::{Conj, Mat, MatMut, Par};
 
 use super::divide;
 use super::scaling::Scaling;
-use crate::engine::kernels::linalg::Scalar;
+use crate::engine::kernels::linalg::scalar::Scalar;
 use crate::engine::kernels::transpose::transpose;
 
 /// Computes the eigenvectors `v` and the ascending eigenvalues `w` of a Hermitian matrix. `a` contains the matrix in

@@ -111,16 +111,16 @@ complex_scalar!(f64, std::convert::identity);
 macro_rules! in_field {
     ($field:expr, $T:ident => $result:expr) => {
         match $field {
-            $crate::engine::kernels::linalg::Field::F32 => {
+            $crate::engine::kernels::linalg::scalar::Field::F32 => {
                 type $T = f32;
                 $result
             }
-            $crate::engine::kernels::linalg::Field::F64 => {
+            $crate::engine::kernels::linalg::scalar::Field::F64 => {
                 type $T = f64;
                 $result
             }
-            $crate::engine::kernels::linalg::Field::C128 => {
-                type $T = $crate::engine::kernels::linalg::C64;
+            $crate::engine::kernels::linalg::scalar::Field::C128 => {
+                type $T = $crate::engine::kernels::linalg::scalar::C64;
                 $result
             }
         }

@@ -1,7 +1,7 @@
 //! The precision of LAPACK matrices.
 
 use crate::engine::dtype::DType;
-use crate::engine::kernels::linalg::Scalar;
+use crate::engine::kernels::linalg::scalar::Scalar;
 
 /// The precision of a program's matrices. The computation uses double precision, but its tolerances and limits are
 /// those of the element type.

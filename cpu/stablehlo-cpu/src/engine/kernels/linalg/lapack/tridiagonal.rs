@@ -1,7 +1,7 @@
 //! Systems of linear equations with a tridiagonal matrix, solved by elimination with row exchanges.
 
 use super::precision::Precision;
-use crate::engine::kernels::linalg::Scalar;
+use crate::engine::kernels::linalg::scalar::Scalar;
 
 /// Replaces the right-hand sides `x` by the solutions. `x` has as many rows as the matrix.
 ///

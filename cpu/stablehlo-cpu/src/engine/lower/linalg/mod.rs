@@ -1,0 +1,4 @@
+//! Dense solvers and factorizations.
+
+mod lapack;
+mod solvers;
