@@ -2,10 +2,14 @@
 //! code.
 #![allow(unsafe_code)]
 
+#[cfg(feature = "full")]
 use std::path::Path;
 
+#[cfg(feature = "full")]
 use device_plugin::{Descriptor, Manifest};
-use plugin_registry::{Error, PluginEntry, PluginRegistry};
+#[cfg(feature = "full")]
+use plugin_registry::PluginRegistry;
+use plugin_registry::{Error, PluginEntry};
 
 /// Returns the plugin with this name, or in the library at this path.
 pub(crate) fn find(plugin: &str) -> Result<PluginEntry, String> {
@@ -19,12 +23,14 @@ pub(crate) fn find(plugin: &str) -> Result<PluginEntry, String> {
 }
 
 /// Registers the library at a path.
+#[cfg(feature = "full")]
 pub(crate) fn register(registry: &PluginRegistry, path: &Path, manifest: Manifest) -> Result<PluginEntry, Error> {
     // SAFETY: R1 (the library is trusted): as in `find`.
     unsafe { registry.register_library(path, Some(manifest)) }
 }
 
 /// Returns the description that the library at a path exports.
+#[cfg(feature = "full")]
 pub(crate) fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
     // SAFETY: R1 (the library is trusted): as in `find`.
     unsafe { plugin_registry::describe(path) }

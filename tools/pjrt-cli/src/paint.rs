@@ -9,6 +9,7 @@ pub(crate) enum Meaning {
     Good,
     Notable,
     Bad,
+    #[cfg_attr(not(feature = "full"), expect(dead_code, reason = "only `doctor` has headings"))]
     Heading,
 }
 

@@ -1,6 +1,6 @@
 //! The plugin's name, capabilities and manifest.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use device_plugin::capabilities::{
     DlpackDevice, DynamicShapes, HostCallbacks, MemoryKinds, MemoryStatsReport, ProgramFormat, ProgramFormats,

@@ -4,14 +4,18 @@ mod element;
 mod literal;
 mod npy;
 mod npy_header;
+#[cfg(feature = "full")]
+mod npz;
+#[cfg(not(feature = "full"))]
+#[path = "no_npz.rs"]
 mod npz;
 mod show;
 
+use std::fs;
 use std::path::Path;
 
 use pjrt::{ElementType, HostArray, Shape};
 
-pub(crate) use npz::save;
 pub(crate) use show::{text, values};
 
 /// Creates a host array, or returns an error if the data does not have the shape's size.
@@ -25,6 +29,20 @@ fn element_type(name: &str) -> Result<ElementType, String> {
         Some(meant) => format!("{name:?} is not an element type; did you mean {meant}?"),
         None => error.to_string(),
     })
+}
+
+/// Saves arrays as `out0`, `out1`, …. If the path ends in `.npz`, writes one archive. Otherwise, writes `.npy` files
+/// into the folder at the path.
+pub(crate) fn save(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
+    let fault = |error: String| format!("--output {}: {error}", path.display());
+    if path.extension().is_some_and(|extension| extension == "npz") {
+        return npz::write(path, arrays).map_err(fault);
+    }
+    fs::create_dir_all(path).map_err(|error| fault(error.to_string()))?;
+    for (index, array) in arrays.iter().enumerate() {
+        npy::write(&path.join(format!("out{index}.npy")), array)?;
+    }
+    Ok(())
 }
 
 /// Reads an array from an argument: a file, `FILE.npy:TYPE`, `FILE.npz:NAME`, or a literal. A literal without a type,

@@ -13,21 +13,8 @@ use super::npy;
 /// Maximum size in bytes of an array that is read. Without this limit, a small archive could expand to any size.
 const MAX_ENTRY: u64 = 1 << 36;
 
-/// Saves arrays as `out0`, `out1`, …. If the path ends in `.npz`, writes one archive. Otherwise, writes `.npy` files
-/// into the folder at the path.
-pub(crate) fn save(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
-    let fault = |error: String| format!("--output {}: {error}", path.display());
-    if path.extension().is_some_and(|extension| extension == "npz") {
-        return write(path, arrays).map_err(fault);
-    }
-    fs::create_dir_all(path).map_err(|error| fault(error.to_string()))?;
-    for (index, array) in arrays.iter().enumerate() {
-        npy::write(&path.join(format!("out{index}.npy")), array)?;
-    }
-    Ok(())
-}
-
-fn write(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
+/// Writes arrays as `out0`, `out1`, … into a `.npz` file.
+pub(super) fn write(path: &Path, arrays: &[HostArray]) -> Result<(), String> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pjrt_conformance::{Expectations, Filter, Profile, Suite};
 
-use crate::time_limit::duration;
+use crate::full::time_limit::duration;
 
 #[derive(clap::Args)]
 #[command(after_help = "Examples:

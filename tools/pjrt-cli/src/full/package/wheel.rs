@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipWriter};
 
-use crate::progress::Progress;
+use crate::full::progress::Progress;
 
 /// Content of a file in the wheel.
 #[derive(Clone, Debug)]
@@ -195,7 +195,7 @@ mod tests {
     use std::path::Path;
 
     use super::{Content, Wheel};
-    use crate::progress::Progress;
+    use crate::full::progress::Progress;
 
     #[test]
     fn progress_reaches_the_size() {

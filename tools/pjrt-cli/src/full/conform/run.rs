@@ -9,10 +9,10 @@ use pjrt_conformance::{CaseResult, Outcome, PluginInfo, Report as Outcomes, Suit
 use super::args::{Args, write};
 use super::worker::{GUARD, target};
 use crate::Report;
-use crate::child::plan;
+use crate::full::child::plan;
+use crate::full::progress::Progress;
 use crate::library;
 use crate::paint::{Meaning, paint};
-use crate::progress::Progress;
 use crate::table::{Table, cut};
 
 /// Maximum number of characters of one text in the terminal. Longer texts are truncated.

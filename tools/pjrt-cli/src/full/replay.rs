@@ -8,10 +8,11 @@ use pjrt::{ClientOptions, NamedValue};
 use pjrt_record::replay::{self, Comparison, Options, Progress, Tolerance, Verdict};
 use serde_json::json;
 
+use crate::full::record;
+use crate::full::time_limit::duration;
 use crate::open::{PluginArgs, option};
 use crate::paint::{Meaning, paint};
-use crate::time_limit::duration;
-use crate::{Report, escape, record};
+use crate::{Report, escape};
 
 /// Interval between two checks of the progress.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -8,10 +8,10 @@ use pjrt_bench::{Case, Report, Settings, Side, chart, measure};
 use pjrt_record::replay::Tolerance;
 
 use crate::array;
+use crate::full::progress::Progress;
 use crate::library;
 use crate::paint::{Meaning, paint};
 use crate::program;
-use crate::progress::Progress;
 use crate::signature::Signature;
 
 #[derive(clap::Args)]

@@ -12,8 +12,8 @@ use pjrt_layers::record::Selection;
 use plugin_registry::{PluginEntry, PluginRegistry, Policy};
 
 use crate::Report;
-use crate::env::become_command;
-use crate::layers_library;
+use crate::full::env::become_command;
+use crate::full::layers_library;
 use crate::library;
 use sweep::{SweepArgs, Target};
 

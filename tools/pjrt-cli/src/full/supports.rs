@@ -6,13 +6,13 @@ use plugin_registry::PluginEntry;
 use serde_json::json;
 
 use crate::Report;
-use crate::child::probe;
+use crate::full::child::probe;
+use crate::full::probe::Task;
+use crate::full::progress::Progress;
+use crate::full::time_limit::TimeLimit;
 use crate::list;
 use crate::open::PluginArgs;
-use crate::probe::Task;
 use crate::program::ProgramArgs;
-use crate::progress::Progress;
-use crate::time_limit::TimeLimit;
 
 #[derive(clap::Args)]
 #[command(after_help = "The exit code is 0 for yes, 3 for no and 4 for maybe; 1 and 2 are errors.

@@ -4,13 +4,13 @@ use device_plugin::{Capabilities, Manifest, OptionSchema};
 use plugin_registry::PluginEntry;
 use serde_json::Value;
 
-use crate::child::{Probe, probe};
+use crate::full::child::{Probe, probe};
+use crate::full::probe::Task;
+use crate::full::progress::Progress;
+use crate::full::time_limit::TimeLimit;
 use crate::list;
 use crate::open::PluginArgs;
-use crate::probe::Task;
-use crate::progress::Progress;
 use crate::table::Table;
-use crate::time_limit::TimeLimit;
 use crate::{Report, list::status};
 
 #[derive(clap::Args)]

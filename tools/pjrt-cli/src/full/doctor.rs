@@ -8,14 +8,14 @@ use plugin_registry::{HardwarePresence, Location, PluginEntry, PluginRegistry, S
 use serde_json::{Value, json};
 
 use crate::Report;
-use crate::child::{plan, probe};
+use crate::full::child::{plan, probe};
+use crate::full::probe::Task;
+use crate::full::progress::Progress;
+use crate::full::time_limit::TimeLimit;
 use crate::library;
 use crate::list;
 use crate::paint::{Meaning, paint};
-use crate::probe::Task;
-use crate::progress::Progress;
 use crate::table::Table;
-use crate::time_limit::TimeLimit;
 
 #[derive(clap::Args)]
 #[command(after_help = "The exit code is 1 if a plugin has a fault.

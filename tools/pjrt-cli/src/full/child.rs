@@ -6,8 +6,8 @@ use device_plugin::{EnvPlan, Environment, ProcessTopology};
 use plugin_registry::PluginEntry;
 use serde_json::Value;
 
-use crate::guarded::{self, Guarded};
-use crate::probe::{Task, request};
+use crate::full::guarded::{self, Guarded};
+use crate::full::probe::{Task, request};
 use pjrt_conformance::process::lines::MARK;
 
 /// Number of lines at the end of the child's standard error that are kept.

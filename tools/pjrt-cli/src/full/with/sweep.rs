@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::Report;
-use crate::guarded::{Guarded, Task};
+use crate::full::guarded::{Guarded, Task};
+use crate::full::progress::Progress;
+use crate::full::time_limit::duration;
 use crate::paint::Meaning;
-use crate::progress::Progress;
 use crate::table::Table;
-use crate::time_limit::duration;
 
 /// Name and version of the JSON report's format.
 const SCHEMA: &str = "pjrt-fault-sweep/1";

@@ -39,7 +39,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<String, String> {
     let library = match (&args.library, &args.crate_dir) {
         (Some(library), _) => library.clone(),
-        (None, Some(folder)) => crate::package::built(folder)?,
+        (None, Some(folder)) => crate::full::package::built(folder)?,
         (None, None) => return Err("give --library FILE or --crate DIR".to_owned()),
     };
     let symbols = exports(&library).map_err(|reason| format!("library {}: {reason}", library.display()))?;

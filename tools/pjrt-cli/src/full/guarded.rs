@@ -12,7 +12,7 @@ use pjrt_conformance::process::guard::{apart, die_with, words};
 use pjrt_conformance::process::lines::MARK;
 use serde_json::{Value, json};
 
-use crate::env::become_command;
+use crate::full::env::become_command;
 
 /// Interval between two checks whether a child has ended.
 const PAUSE: Duration = Duration::from_millis(5);

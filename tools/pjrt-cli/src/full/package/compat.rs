@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::library::{self, Library};
 use super::wheel::{file_name, sha256};
-use crate::layers_library;
+use crate::full::layers_library;
 
 /// The library with the layers, which takes the place of the vendor's library in the manifest.
 pub(crate) struct Front {

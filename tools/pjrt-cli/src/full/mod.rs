@@ -1,0 +1,25 @@
+//! The commands that need the feature `full`.
+
+mod bench;
+mod child;
+mod command;
+mod completions;
+mod conform;
+mod doctor;
+mod env;
+mod guarded;
+mod header;
+mod inspect;
+mod layers_library;
+mod new;
+mod package;
+mod probe;
+mod progress;
+mod record;
+mod replay;
+mod supports;
+mod time_limit;
+mod trace;
+mod with;
+
+pub(crate) use command::Command;
