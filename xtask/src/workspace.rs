@@ -15,7 +15,16 @@ impl Workspace {
     /// The selection contains examples, so that cargo enables the features of dependencies that the tests need. A build
     /// of one package (`-p`) would compile these dependencies again, with other features.
     pub(crate) fn build() -> Result<Self, Error> {
-        sh::run(sh::cargo().args(["build", "--quiet", "--workspace", "--lib", "--bins", "--examples"]))?;
+        sh::run(sh::cargo().args([
+            "build",
+            "--quiet",
+            "--workspace",
+            "--features",
+            "pjrt-cli/full",
+            "--lib",
+            "--bins",
+            "--examples",
+        ]))?;
         Ok(Self(()))
     }
 
