@@ -302,8 +302,11 @@ fn read_note(file: io::Result<File>) -> LeaseHolder {
     let mut note = String::new();
     // Treat an unreadable note as empty.
     let _ = file.and_then(|file| file.take(4096).read_to_string(&mut note));
-    // Another user may have written the note. Remove control characters, because the note may be shown in a terminal.
-    let note: String = note.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
+    // Another user may have written the note. Remove control characters and characters that change the direction of text,
+    // because the note may be shown in a terminal.
+    let directs =
+        |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let note: String = note.chars().filter(|c| *c == '\n' || !(c.is_control() || directs(*c))).collect();
     let mut lines = note.lines();
     let process: Option<u32> = lines.next().and_then(|line| line.parse().ok());
     let program = lines.next().unwrap_or_default().to_owned();
@@ -412,7 +415,7 @@ mod tests {
     fn notes_contain_no_control_characters() {
         let folder = folder("note");
         let path = folder.join("x.lock");
-        fs::write(&path, "12\nprogram\u{1b}[2J\nlabel\u{7}\n").unwrap();
+        fs::write(&path, "12\nprogram\u{1b}[2J\n\u{202e}label\u{7}\n").unwrap();
         let holder = read_note(File::open(&path));
         assert_eq!((holder.process, &*holder.program, &*holder.label), (Some(12), "program[2J", "label"));
         fs::remove_dir_all(&folder).unwrap();

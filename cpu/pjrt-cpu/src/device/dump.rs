@@ -1,6 +1,7 @@
 //! Writes programs to files, for XLA's options `xla_dump_to`, `xla_dump_hlo_as_text` and `xla_dump_hlo_as_proto`.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,7 +39,7 @@ pub(crate) fn dump(source: &Module, compiled: &Program, options: &CompileOptions
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
     let write = |suffix: &str, bytes: &[u8]| {
         let path = folder.join(format!("{stem}.{suffix}"));
-        fs::write(&path, bytes).map_err(|error| unwritable(&path, &error))
+        write_new(&path, bytes).map_err(|error| unwritable(&path, &error))
     };
     if as_text {
         write("before_optimizations.txt", source.to_string().as_bytes())?;
@@ -52,6 +53,15 @@ pub(crate) fn dump(source: &Module, compiled: &Program, options: &CompileOptions
         write("cpu_after_optimizations.hlo.pb", &hlo_proto(&hlo))?;
     }
     Ok(())
+}
+
+/// Writes a new file in place of an earlier one. Does not write through a link that another user placed in the folder.
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::options().write(true).create_new(true).open(path)?.write_all(bytes)
 }
 
 fn flag(options: &CompileOptions, name: &str) -> bool {
@@ -93,4 +103,22 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Error {
     Error::invalid_argument(format!(
         "xla_dump_to: cannot write {path}: {error}; name a folder that this process can write"
     ))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_not_followed() {
+        let folder = std::env::temp_dir().join(format!("pjrt-cpu-dump-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (treasure, link) = (folder.join("treasure"), folder.join("module"));
+        fs::write(&treasure, "gold").unwrap();
+        std::os::unix::fs::symlink(&treasure, &link).unwrap();
+        write_new(&link, b"one").unwrap();
+        write_new(&link, b"two").unwrap();
+        assert_eq!((fs::read(&treasure).unwrap(), fs::read(&link).unwrap()), (b"gold".to_vec(), b"two".to_vec()));
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

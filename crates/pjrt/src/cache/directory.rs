@@ -150,7 +150,7 @@ impl Directory {
         for entry in self.folder.entries().unwrap_or_default() {
             let end = Path::new(&entry.name).extension().unwrap_or_default();
             if end == EXECUTABLE {
-                total += entry.bytes;
+                total = total.saturating_add(entry.bytes);
                 executables.push((entry.modified, entry.bytes, entry.name));
             } else if end == UNFINISHED && entry.modified.elapsed().is_ok_and(|age| age > ABANDONED) {
                 let _ = self.folder.remove(entry.name);
@@ -163,7 +163,7 @@ impl Directory {
                 break;
             }
             if self.folder.remove(name).is_ok() {
-                total -= bytes;
+                total = total.saturating_sub(bytes);
                 evicted += 1;
             }
         }
