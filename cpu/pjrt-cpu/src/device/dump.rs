@@ -98,7 +98,7 @@ fn unreadable(error: stablehlo::Error) -> Error {
     Error::internal(format!("xla_dump_to: cannot read the compiled program: {error}"))
 }
 
-fn unwritable(path: &Path, error: &std::io::Error) -> Error {
+fn unwritable(path: &Path, error: &io::Error) -> Error {
     let path = path.display();
     Error::invalid_argument(format!(
         "xla_dump_to: cannot write {path}: {error}; name a folder that this process can write"
