@@ -35,7 +35,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device, because it does not implement `device_plugin::Backend`",
     label = "`Backend` is not implemented",
-    note = "write `impl Backend for {Self} {{ … }}`; if another library drives the device, remove `type Backend` and write `fn library() -> Library {{ Library::beside(\"libexample.so\") }}`"
+    note = "write `impl Backend for {Self} {{ … }}`; if another library drives the device, remove `type Backend` and write `fn library() -> Library {{ unsafe {{ Library::beside(\"libexample.so\") }} }}`"
 )]
 pub trait Backend: Sized + Send + Sync + 'static {
     /// A reference to device memory that is cheap to clone, such as an `Arc` or a counted handle. The SDK drops its

@@ -19,7 +19,8 @@ use crate::{
 /// impl DevicePlugin for Example {
 ///     const NAME: &'static str = "example";
 ///     fn library() -> Library {
-///         Library::beside("libexample_pjrt.so")
+///         // SAFETY: R1 (the library is trusted): it is this vendor's PJRT plugin.
+///         unsafe { Library::beside("libexample_pjrt.so") }
 ///     }
 /// }
 /// ```

@@ -76,7 +76,7 @@ fn libraries_export_descriptions() {
 
     let wrapper = described("wrapper_plugin");
     assert_eq!(wrapper.manifest().name, "example");
-    assert!(matches!(wrapper.library(), Library::Beside(file) if file == "libexample_pjrt.so"));
+    assert!(matches!(wrapper.library(), Library::Beside { file, .. } if file == "libexample_pjrt.so"));
 }
 
 fn exported(name: &str) -> Vec<String> {

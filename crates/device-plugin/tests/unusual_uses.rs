@@ -1,5 +1,5 @@
 //! Tests valid uses of `#[device_plugin]` that look unusual.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![allow(
     missing_docs,
     missing_debug_implementations,
@@ -23,8 +23,10 @@ impl device_plugin::DevicePlugin for inner::Example {
     const NAME: &'static str = concat!("exam", "ple");
     const ALIASES: &'static [&'static str] = &["gpu", "example_1"];
 
+    #[allow(unsafe_code, reason = "only the plugin itself names a library")]
     fn library() -> Library {
-        Library::computed(|| Ok("libexample.so".into()))
+        // SAFETY: R1 (the library is trusted): it is this vendor's PJRT plugin.
+        unsafe { Library::computed(|| Ok("libexample.so".into())) }
     }
     fn capabilities() -> device_plugin::Capabilities {
         device_plugin::Capabilities::default()
@@ -74,9 +76,10 @@ pub struct InWords;
 impl DevicePlugin for InWords {
     const NAME: &'static str = "in_words";
     type Backend = NoBackend;
-    #[allow(unused)]
+    #[allow(unused, unsafe_code, reason = "only the plugin itself names a library")]
     fn library() -> Library {
-        Library::path("/lib/libexample.so")
+        // SAFETY: R1 (the library is trusted): it is this vendor's PJRT plugin.
+        unsafe { Library::path("/lib/libexample.so") }
     }
 }
 

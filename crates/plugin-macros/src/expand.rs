@@ -168,7 +168,8 @@ mod tests {
         let wrapper = || {
             quote!(
                 fn library() -> Library {
-                    Library::beside("x")
+                    // SAFETY: R1 (the library is trusted): it is this vendor's PJRT plugin.
+                    unsafe { Library::beside("x") }
                 }
             )
         };
@@ -226,7 +227,8 @@ mod tests {
             quote!(export),
             quote!(
                 fn library(&self) -> Library {
-                    Library::beside("x")
+                    // SAFETY: R1 (the library is trusted): it is this vendor's PJRT plugin.
+                    unsafe { Library::beside("x") }
                 }
             ),
         );

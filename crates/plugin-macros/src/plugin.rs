@@ -11,7 +11,7 @@ use crate::errors::{Errors, hint};
 
 const USE: &str = "write `#[device_plugin] impl DevicePlugin for Example { … }`";
 const EITHER: &str = "write `type Backend = …;` if the device is written in Rust, or `fn library() -> Library { \
-                      Library::beside(\"libexample.so\") }` if another library drives it";
+                      unsafe { Library::beside(\"libexample.so\") } }` if another library drives it";
 
 /// The functions of the trait: name, number of arguments, and signature.
 pub(crate) const FUNCTIONS: &[(&str, usize, &str)] = &[
@@ -385,7 +385,7 @@ mod tests {
         let item = quote! {
             impl a::DevicePlugin for b::Example {
                 const NAME: &'static str = "example";
-                fn library() -> Library { Library::beside("x") }
+                fn library() -> Library { unsafe { Library::beside("x") } }
             }
         };
         let plugin = read(item, &quote!(::dp), &mut errors).unwrap_or_else(|item| panic!("{item}"));

@@ -2,7 +2,7 @@
 //! another name, with shadowed names of the standard library, without unsafe code, and with every lint of this
 //! workspace.
 #![no_implicit_prelude]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![deny(
     missing_docs,
     unreachable_pub,
@@ -54,8 +54,10 @@ pub mod shadowed {
     impl ::dp::DevicePlugin for Example {
         const NAME: &'static ::core::primitive::str = "example";
 
+        #[allow(unsafe_code, reason = "only the plugin itself names a library")]
         fn library() -> ::dp::Library {
-            ::dp::Library::beside("libexample.so")
+            // SAFETY: R1 (the library is trusted): it is this vendor's PJRT plugin.
+            unsafe { ::dp::Library::beside("libexample.so") }
         }
     }
 }

@@ -31,6 +31,7 @@ pub mod contain;
 mod diagnostic;
 mod error;
 pub mod header;
+#[allow(unsafe_code, reason = "who names a library vouches for it")]
 mod library;
 pub mod manifest;
 mod options;

@@ -68,14 +68,14 @@ impl Location {
 impl From<&Library> for Location {
     fn from(library: &Library) -> Self {
         match library {
-            Library::Path(path) => Self::File(path.clone()),
-            Library::Beside(file) => {
+            Library::Path { path, .. } => Self::File(path.clone()),
+            Library::Beside { file, .. } => {
                 let program = std::env::current_exe().ok();
                 let folder = program.as_deref().and_then(Path::parent);
                 Self::File(folder.map_or_else(|| PathBuf::from(file), |folder| folder.join(file)))
             }
             Library::Static(table) => Self::Linked(*table),
-            Library::Computed(function) => Self::Computed(function.clone()),
+            Library::Computed { path: function, .. } => Self::Computed(function.clone()),
             _ => Self::Unknown,
         }
     }

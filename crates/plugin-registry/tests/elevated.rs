@@ -38,7 +38,8 @@ impl DevicePlugin for Beside {
     const NAME: &'static str = "beside";
 
     fn library() -> Library {
-        Library::beside(LIBRARY)
+        // SAFETY: R1 (the library is trusted): it is this vendor's PJRT plugin.
+        unsafe { Library::beside(LIBRARY) }
     }
 }
 

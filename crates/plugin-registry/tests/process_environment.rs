@@ -14,7 +14,8 @@ impl DevicePlugin for Ranked {
     type Backend = NoBackend;
 
     fn library() -> device_plugin::Library {
-        device_plugin::Library::path("/nonexistent/libranked.so")
+        // SAFETY: R1 (the library is trusted): it is this vendor's PJRT plugin.
+        unsafe { device_plugin::Library::path("/nonexistent/libranked.so") }
     }
 
     fn process() -> ProcessPlan {
@@ -34,7 +35,8 @@ fn sets_variables_only_with_permission() {
     let Error::Refused { .. } = refused.load().unwrap_err() else { panic!("{refused:?}") };
 
     // A computed path is not checked in advance, so loading fails only after the variables are set.
-    let library = device_plugin::Library::computed(|| Ok("/nonexistent/libranked.so".into()));
+    // SAFETY: R1 (the library is trusted): the file does not exist, so no code runs.
+    let library = unsafe { device_plugin::Library::computed(|| Ok("/nonexistent/libranked.so".into())) };
     let manifest = refused.manifest().clone();
     let descriptor = device_plugin::Descriptor::new(manifest, library, std::sync::Arc::new(())).unwrap();
     let entry = registry.replace(refused.id(), descriptor).unwrap();

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "stablehlo")]
 #[cfg(test)]
+#[allow(unsafe_code, reason = "its plugin names a library")]
 mod support_tests;
 #[cfg(test)]
 mod tests;
@@ -87,7 +88,7 @@ impl<P: DevicePlugin> ExportedPlugin for Rust<P> {
         let library = Self::library();
         if let Library::This = library {
             let message = "the plugin has neither a backend nor a library; write `type Backend = …;`, or \
-                           `fn library() -> Library { Library::beside(\"libexample.so\") }`";
+                           `fn library() -> Library { unsafe { Library::beside(\"libexample.so\") } }`";
             return Err(Fault::new("library", message).into());
         }
         Ok(Descriptor::unchecked(manifest, library, Arc::new(Self::HOOKS)))

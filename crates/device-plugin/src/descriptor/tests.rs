@@ -47,7 +47,8 @@ impl DevicePlugin for Full {
     type Backend = NoBackend;
 
     fn library() -> Library {
-        Library::computed(|| Ok(PathBuf::from("/opt/full/lib.so")))
+        // SAFETY: R1 (the library is trusted): it is this vendor's PJRT plugin.
+        unsafe { Library::computed(|| Ok(PathBuf::from("/opt/full/lib.so"))) }
     }
     fn capabilities() -> Capabilities {
         Capabilities { dense_gather_factor: NonZeroU32::new(8192), ..Capabilities::default() }
@@ -89,7 +90,7 @@ fn descriptor_round_trips() {
     assert_eq!(fields.library_kind, DP_LIBRARY_COMPUTED);
     let (own, read) = (crate::descriptor::<Full>().unwrap(), read(raw).unwrap());
     assert_eq!(read.manifest(), own.manifest());
-    let Library::Computed(path) = read.library() else { panic!("{read:?}") };
+    let Library::Computed { path, .. } = read.library() else { panic!("{read:?}") };
     assert_eq!(path().unwrap(), Path::new("/opt/full/lib.so"));
 
     let topology = ProcessTopology::new(place(3, 4), place(1, 2), place(1, 2)).unwrap();
@@ -126,7 +127,8 @@ fn faulty_descriptions_say_why() {
         const NAME: &'static str = "Faulty";
         type Backend = NoBackend;
         fn library() -> Library {
-            Library::beside("libfaulty.so")
+            // SAFETY: R1 (the library is trusted): it is this vendor's PJRT plugin.
+            unsafe { Library::beside("libfaulty.so") }
         }
     }
     struct Neither;
@@ -147,7 +149,8 @@ fn faulty_descriptions_say_why() {
         const NAME: &'static str = "nul";
         type Backend = NoBackend;
         fn library() -> Library {
-            Library::beside("a\0b")
+            // SAFETY: R1 (the library is trusted): it is this vendor's PJRT plugin.
+            unsafe { Library::beside("a\0b") }
         }
     }
     for (raw, name) in

@@ -237,7 +237,9 @@ impl PluginRegistry {
             }
         };
         let name = manifest.name.clone();
-        let descriptor = Descriptor::new(manifest, Library::Path(path), Arc::new(()));
+        // SAFETY: R1 (the library is trusted): the caller of `register_library` guarantees it.
+        let library = unsafe { Library::path(path) };
+        let descriptor = Descriptor::new(manifest, library, Arc::new(()));
         let descriptor = descriptor.map_err(|faults| Error::Description { name, faults })?;
         let mut record = self.record(candidate, Ok(descriptor), Precedence::Program, &self.probe());
         record.has_own_manifest = has_own_manifest;

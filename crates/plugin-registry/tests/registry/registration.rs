@@ -146,7 +146,8 @@ fn libraries_that_cannot_be_are_named() {
     let library = "libsearched_which_no_loader_finds.so";
     assert!(matches!(&refusals[..], [Refusal::NotInLibrarySearch { name }] if name == library), "{error}");
     assert_eq!(name, "searched");
-    let computed = Library::computed(|| Err(device_plugin::Error::internal("SDK_HOME is not set")));
+    // SAFETY: R1 (the library is trusted): the function returns no path.
+    let computed = unsafe { Library::computed(|| Err(device_plugin::Error::internal("SDK_HOME is not set"))) };
     let computed = device_plugin::Descriptor::new(Manifest::new("computed"), computed, std::sync::Arc::new(()));
     let error = registry.register_descriptor(computed.unwrap()).unwrap().load().unwrap_err();
     let Error::Path { name, error } = &error else { panic!("{error}") };

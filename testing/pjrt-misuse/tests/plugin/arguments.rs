@@ -10,7 +10,7 @@ macro_rules! plugins {
         impl DevicePlugin for $ty {
             const NAME: &'static str = "example";
             fn library() -> Library {
-                Library::beside("libexample.so")
+                unsafe { Library::beside("libexample.so") }
             }
         }
     )*};

@@ -26,7 +26,7 @@ impl DevicePlugin for Both {
     const NAME: &'static str = "both";
     type Backend = Device;
     fn library() -> Library {
-        Library::beside("libexample.so")
+        unsafe { Library::beside("libexample.so") }
     }
 }
 
@@ -37,7 +37,7 @@ impl DevicePlugin for Perhaps {
     const NAME: &'static str = "perhaps";
     #[cfg(all())]
     fn library() -> Library {
-        Library::beside("libexample.so")
+        unsafe { Library::beside("libexample.so") }
     }
 }
 

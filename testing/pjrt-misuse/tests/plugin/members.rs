@@ -10,7 +10,7 @@ unsafe impl DevicePlugin for Example {
     const ALIAS: &'static [&'static str] = &[];
     type Device = ();
     fn library() -> Library {
-        Library::beside("libexample.so")
+        unsafe { Library::beside("libexample.so") }
     }
     fn capabilites() -> device_plugin::Capabilities {
         device_plugin::Capabilities::default()

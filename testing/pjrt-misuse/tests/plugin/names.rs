@@ -7,7 +7,7 @@ pub struct Nameless;
 #[device_plugin]
 impl DevicePlugin for Nameless {
     fn library() -> Library {
-        Library::beside("libexample.so")
+        unsafe { Library::beside("libexample.so") }
     }
 }
 
@@ -17,7 +17,7 @@ pub struct Number;
 impl DevicePlugin for Number {
     const NAME: &'static str = 7;
     fn library() -> Library {
-        Library::beside("libexample.so")
+        unsafe { Library::beside("libexample.so") }
     }
 }
 
@@ -28,7 +28,7 @@ impl DevicePlugin for Capital {
     const NAME: &'static str = "My-Device";
     const ALIASES: &'static [&'static str] = &["gpu", "G P U", ""];
     fn library() -> Library {
-        Library::beside("libexample.so")
+        unsafe { Library::beside("libexample.so") }
     }
 }
 

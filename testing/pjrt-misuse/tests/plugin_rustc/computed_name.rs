@@ -8,7 +8,7 @@ pub struct Example;
 impl DevicePlugin for Example {
     const NAME: &'static str = concat!("my", "-", "device");
     fn library() -> Library {
-        Library::beside("libexample.so")
+        unsafe { Library::beside("libexample.so") }
     }
 }
 

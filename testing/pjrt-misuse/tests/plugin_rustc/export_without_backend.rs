@@ -8,7 +8,7 @@ pub struct Wrapper;
 impl DevicePlugin for Wrapper {
     const NAME: &'static str = "wrapper";
     fn library() -> Library {
-        Library::beside("libexample.so")
+        unsafe { Library::beside("libexample.so") }
     }
 }
 

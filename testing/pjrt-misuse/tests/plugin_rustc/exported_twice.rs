@@ -9,7 +9,7 @@ mod first {
     impl DevicePlugin for First {
         const NAME: &'static str = "first";
         fn library() -> Library {
-            Library::beside("libfirst.so")
+            unsafe { Library::beside("libfirst.so") }
         }
     }
 }
@@ -23,7 +23,7 @@ mod second {
     impl DevicePlugin for Second {
         const NAME: &'static str = "second";
         fn library() -> Library {
-            Library::beside("libsecond.so")
+            unsafe { Library::beside("libsecond.so") }
         }
     }
 }

@@ -93,18 +93,18 @@ fn describe<E: ExportedPlugin>() -> Result<dp_descriptor> {
             made.library_kind = DP_LIBRARY_THIS;
             made.get_pjrt_api = Some(get_pjrt_api::<E>);
         }
-        Library::Beside(file) => {
+        Library::Beside { file } => {
             made.library_kind = DP_LIBRARY_BESIDE;
             library = Some(file_name(file)?);
         }
-        Library::Path(path) => {
+        Library::Path { path } => {
             made.library_kind = DP_LIBRARY_PATH;
             let path = path
                 .to_str()
                 .ok_or_else(|| Error::invalid_argument(format!("library: the path {} is not UTF-8", path.display())))?;
             library = Some(file_name(path)?);
         }
-        Library::Computed(_) => {
+        Library::Computed { .. } => {
             made.library_kind = DP_LIBRARY_COMPUTED;
             made.library_path = Some(library_path::<E>);
         }
@@ -139,7 +139,7 @@ unsafe extern "C" fn get_pjrt_api<E: ExportedPlugin>() -> *const PJRT_Api {
 
 unsafe extern "C" fn library_path<E: ExportedPlugin>(sink: dp_sink, user: *mut c_void) -> u32 {
     let path = || {
-        let Library::Computed(path) = E::library() else {
+        let Library::Computed { path } = E::library() else {
             return Err(Error::internal("the location of the plugin's library has changed since it was described"));
         };
         path()?

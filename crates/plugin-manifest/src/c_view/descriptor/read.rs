@@ -120,15 +120,15 @@ unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
             // SAFETY: D3 (functions of a descriptor): the table keeps C1 to C11 as long as the process lives.
             Ok(Library::Static(unsafe { StaticApi::new(table) }))
         }
-        DP_LIBRARY_BESIDE => Ok(Library::beside(file()?)),
-        DP_LIBRARY_PATH => Ok(Library::path(file()?)),
+        DP_LIBRARY_BESIDE => Ok(Library::Beside { file: file()?.to_owned() }),
+        DP_LIBRARY_PATH => Ok(Library::Path { path: file()?.into() }),
         DP_LIBRARY_COMPUTED => {
             if raw.library_path.is_none() {
                 let message = "library_kind is DP_LIBRARY_COMPUTED, which needs this function, but it is null";
                 return Err(Fault::new("descriptor.library_path", message).into());
             }
             let (name, function) = (name.to_owned(), raw.library_path);
-            Ok(Library::computed(move || computed(&name, function)))
+            Ok(Library::Computed { path: Arc::new(move || computed(&name, function)) })
         }
         unknown => {
             let message = format!(

@@ -171,7 +171,7 @@ fn names_faults_of_foreign_descriptors() {
 fn rejects_invalid_hook_results() {
     let path = |function| {
         let descriptor = dp_descriptor { library_kind: DP_LIBRARY_COMPUTED, library_path: Some(function), ..foreign() };
-        let Library::Computed(path) = read(&raw const descriptor).unwrap().library().clone() else { panic!() };
+        let Library::Computed { path } = read(&raw const descriptor).unwrap().library().clone() else { panic!() };
         path()
     };
     for (case, function) in [("no path", nowhere as PathHook), ("a path that is not UTF-8", bad_path)] {

@@ -161,8 +161,8 @@ fn described(
         return Ok((library, manifest));
     }
     let file = match descriptor.library() {
-        Library::Beside(file) => PathBuf::from(file),
-        Library::Path(path) => path.clone(),
+        Library::Beside { file, .. } => PathBuf::from(file),
+        Library::Path { path, .. } => path.clone(),
         _ => {
             return Err(format!(
                 "library {shown}: it describes the plugin {:?}, whose library is known only at run time; give that \
