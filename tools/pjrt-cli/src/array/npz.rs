@@ -80,7 +80,7 @@ mod tests {
             let size = shape.host_size().unwrap();
             super::super::new(shape, vec![1; size]).unwrap()
         });
-        save(&path, &arrays).unwrap();
+        write(&path, &arrays).unwrap();
         assert_eq!(read(&path, "out0").unwrap(), arrays[0]);
         assert_eq!(read(&path, "out1").unwrap(), arrays[1]);
         assert!(read(&path, "out2").unwrap_err().contains("it contains out0, out1"));
