@@ -14,7 +14,7 @@ const TESTS: &[&[&str]] = &[
     &["-p", "process-transport", "--lib", "--test", "local"],
     &["-p", "pjrt-rs", "--lib", "--test", "caller"],
     // The sanitizer cannot instrument the machine code that the device generates for loops.
-    &["-p", "pjrt-cpu", "--no-default-features", "--features", "linalg", "--lib", "--test", "device"],
+    &["-p", "pjrt-cpu", "--no-default-features", "--features", "math", "--lib", "--test", "device"],
 ];
 
 /// Tests that are skipped, each with the reason.

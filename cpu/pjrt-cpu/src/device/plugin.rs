@@ -52,7 +52,7 @@ impl DevicePlugin for Cpu {
             stablehlo: StablehloRange::try_from(STABLEHLO).ok(),
             // Programs can call functions that a framework registers by name.
             features: std::iter::once(("custom_calls.ffi".to_owned(), true.into()))
-                .chain(cfg!(feature = "linalg").then(|| ("custom_calls.lapack".to_owned(), LAPACK.into())))
+                .chain(cfg!(feature = "math").then(|| ("custom_calls.lapack".to_owned(), LAPACK.into())))
                 .collect(),
             ..Capabilities::default()
         }

@@ -82,7 +82,7 @@ fn client_works_after_failed_runs() {
 
 /// As in XLA, the handler of a LAPACK call checks its operands when it runs. A program that never reaches the call
 /// compiles and runs.
-#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
+#[cfg_attr(not(feature = "math"), ignore = "it needs the feature math")]
 #[test]
 fn lapack_operands_are_checked_at_run_time() {
     let client = client(1);

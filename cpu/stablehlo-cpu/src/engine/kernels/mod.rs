@@ -6,12 +6,13 @@ pub(crate) mod combine;
 pub(crate) mod conv;
 pub(crate) mod custom;
 pub(crate) mod dot;
+#[cfg(feature = "math")]
 pub(crate) mod fft;
 mod fold;
 pub(crate) mod gemm;
 pub(crate) mod index;
 mod kernel;
-#[cfg(feature = "linalg")]
+#[cfg(feature = "math")]
 pub(crate) mod linalg;
 pub(crate) mod map;
 pub(crate) mod member_reduction;

@@ -1,12 +1,11 @@
-//! Contractions and `fft`.
+//! Contractions.
 #![expect(clippy::cast_sign_loss, reason = "row-major strides are not negative")]
 
-use stablehlo::ir::{Binary, DotDimensions, FftType, Unary};
+use stablehlo::ir::{Binary, DotDimensions, Unary};
 
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::DType;
 use crate::engine::kernels::dot::{Dot, Side, dot_fn};
-use crate::engine::kernels::fft::Fft;
 use crate::engine::view::strides_of;
 
 impl LoweringContext<'_, '_> {
@@ -163,48 +162,4 @@ fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<usize> {
         all = all.iter().flat_map(|&o| (0..dims[d]).map(move |i| o + i * strides[d] as usize)).collect();
     }
     all
-}
-
-impl LoweringContext<'_, '_> {
-    pub(super) fn fft(&mut self, kind: FftType, lengths: &[i64]) -> Result<()> {
-        let [x] = self.take()?;
-        let lengths = self.sizes(lengths, lengths.len(), "fft_length")?;
-        let rank = x.ty.rank();
-        self.ensure(!lengths.is_empty() && lengths.len() <= rank, || {
-            format!("fft_length = {lengths:?} does not fit {}", x.ty)
-        })?;
-        let double = match x.ty.dtype {
-            DType::F32 | DType::C64 => false,
-            DType::F64 | DType::C128 => true,
-            _ => return Err(self.unsupported()),
-        };
-        let (part, complex) = if double { (DType::F64, DType::C128) } else { (DType::F32, DType::C64) };
-        let mut given = x.ty.dims[..rank - lengths.len()].to_vec();
-        given.extend(&lengths);
-        let mut halved = given.clone();
-        halved[rank - 1] = lengths[lengths.len() - 1] / 2 + 1;
-        // Determine the element types and the extents of the operand and the result.
-        let ((from, operand), (to, result)) = match kind {
-            FftType::Fft | FftType::Ifft => ((complex, &given), (complex, &given)),
-            FftType::Rfft => ((part, &given), (complex, &halved)),
-            FftType::Irfft => ((complex, &halved), (part, &given)),
-        };
-        // The transform creates tables with an element for each index, so their size is limited.
-        lengths.iter().try_for_each(|&n| self.listable([n]))?;
-        // If a length is zero, the operand and the result are empty, so the extents of the operand are not checked.
-        let empty = lengths.contains(&0);
-        let fits = x.ty.dtype == from && (x.ty.dims[..] == operand[..] || empty);
-        self.ensure(fits, || format!("{kind:?} of lengths {lengths:?} does not fit {}", x.ty))?;
-        let ty = if empty { self.result_type(0)? } else { self.typed(to, result)? };
-        if empty || ty.elements() == 0 {
-            let v = self.graph.splat_value(&vec![0; ty.dtype.size()], ty.elements());
-            return self.finish_one(v, ty);
-        }
-        let v = if double {
-            self.kernel(Fft::<f64>::new(kind, &lengths), &[x.value], &[], std::slice::from_ref(&ty))[0]
-        } else {
-            self.kernel(Fft::<f32>::new(kind, &lengths), &[x.value], &[], std::slice::from_ref(&ty))[0]
-        };
-        self.finish_one(v, ty)
-    }
 }

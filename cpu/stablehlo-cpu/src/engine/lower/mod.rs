@@ -9,15 +9,17 @@ mod convolution;
 mod custom;
 mod dynamic;
 mod elementwise;
+#[cfg(feature = "math")]
+mod fft;
 mod fold;
 mod indexing;
 mod legacy;
-#[cfg(feature = "linalg")]
+#[cfg(feature = "math")]
 mod linalg;
 mod linear;
 mod map;
-#[cfg(not(feature = "linalg"))]
-mod no_linalg;
+#[cfg(not(feature = "math"))]
+mod no_math;
 mod normalization;
 mod ragged;
 mod ragged_exchange;

@@ -54,7 +54,7 @@ fn unread_call_with_side_effects_runs() {
 }
 
 /// PyTorch/XLA declares one tuple where JAX declares several results.
-#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
+#[cfg_attr(not(feature = "math"), ignore = "it needs the feature math")]
 #[test]
 fn tuple_result() {
     let program = |results: &str| {
@@ -77,7 +77,7 @@ fn tuple_result() {
     assert_eq!(error.kind(), crate::CompileErrorKind::Invalid, "{error}");
 }
 
-#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
+#[cfg_attr(not(feature = "math"), ignore = "it needs the feature math")]
 #[test]
 fn eigenvalues_of_named_triangle() {
     let eigh = |config: &str| {

@@ -27,11 +27,12 @@ fn unsupported_type_and_op() {
     assert_eq!(error.operation(), Some("stablehlo.custom_call"), "{error}");
 }
 
-#[cfg(not(feature = "linalg"))]
+#[cfg(not(feature = "math"))]
 #[test]
-fn solvers_need_the_feature_linalg() {
+fn solvers_and_transforms_need_the_feature_math() {
     for call in [
         "%0 = stablehlo.cholesky %a, lower = true : tensor<2x2xf32>",
+        "%0 = stablehlo.fft %a, type = RFFT, length = [2] : (tensor<2x2xf32>) -> tensor<2x2xcomplex<f32>>",
         "%0 = \"stablehlo.triangular_solve\"(%a, %a) <{left_side = true, lower = true, transpose_a = \
          #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = false}> : (tensor<2x2xf32>, tensor<2x2xf32>) -> \
          tensor<2x2xf32>",
@@ -43,7 +44,7 @@ fn solvers_need_the_feature_linalg() {
             "func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {{ {call} \n return %a : tensor<2x2xf32> }}"
         ));
         assert_eq!(error.kind(), CompileErrorKind::Unsupported, "{error}");
-        assert!(error.message().contains("build with the feature `linalg`"), "{error}");
+        assert!(error.message().contains("needs the feature `math`"), "{error}");
     }
 }
 

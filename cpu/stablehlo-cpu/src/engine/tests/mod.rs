@@ -5,10 +5,11 @@ mod bounded;
 mod chlo;
 mod collectives;
 mod custom_calls;
-#[cfg(feature = "linalg")]
+#[cfg(feature = "math")]
 mod dense_solvers;
 mod dynamic;
 mod errors;
+#[cfg(feature = "math")]
 mod fft;
 mod fusion;
 mod groups;

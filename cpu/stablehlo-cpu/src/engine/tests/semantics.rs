@@ -248,7 +248,7 @@ fn windows_of_padding_are_zeros() {
     }
 }
 
-#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
+#[cfg_attr(not(feature = "math"), ignore = "it needs the feature math")]
 #[test]
 fn svd_of_empty_matrix() {
     let svd = program(
@@ -262,7 +262,7 @@ fn svd_of_empty_matrix() {
     assert_eq!(run::<f64>(&svd, vec![tensor::<f64>(DType::F64, &[2, 0], &[])]), [1.0, 0.0, 0.0, 1.0]);
 }
 
-#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
+#[cfg_attr(not(feature = "math"), ignore = "it needs the feature math")]
 #[test]
 fn tridiagonal_solve_pivots() {
     let solver = |results: &str, returned: &str| {
@@ -295,7 +295,7 @@ fn tridiagonal_solve_pivots() {
     assert_eq!(run::<i32>(&solver("4", "i32"), singular()), [3]);
 }
 
-#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
+#[cfg_attr(not(feature = "math"), ignore = "it needs the feature math")]
 #[test]
 fn perturbed_singular_tridiagonal_solve() {
     for (ty, dtype) in [("f32", DType::F32), ("f64", DType::F64)] {
@@ -326,7 +326,7 @@ fn perturbed_singular_tridiagonal_solve() {
     }
 }
 
-#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
+#[cfg_attr(not(feature = "math"), ignore = "it needs the feature math")]
 #[test]
 fn svd_by_qr_steps() {
     let svd = |routine: &str| {
@@ -347,7 +347,7 @@ fn svd_by_qr_steps() {
     assert_eq!(values("gesvd"), values("gesdd"));
 }
 
-#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
+#[cfg_attr(not(feature = "math"), ignore = "it needs the feature math")]
 #[test]
 fn svd_without_vectors() {
     for (u, vt) in [("2x2", "2x3"), ("2x2", "3x3")] {
@@ -365,7 +365,7 @@ fn svd_without_vectors() {
     }
 }
 
-#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
+#[cfg_attr(not(feature = "math"), ignore = "it needs the feature math")]
 #[test]
 fn cholesky_of_indefinite_matrix() {
     for (lower, outside) in [(true, 1), (false, 2)] {

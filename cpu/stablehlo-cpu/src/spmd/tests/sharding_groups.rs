@@ -82,7 +82,7 @@ fn different_shapes_are_rejected() {
 }
 
 /// A custom call of linear algebra runs on each part of its batch.
-#[cfg_attr(not(feature = "linalg"), ignore = "it needs the feature linalg")]
+#[cfg_attr(not(feature = "math"), ignore = "it needs the feature math")]
 #[test]
 fn linear_algebra_keeps_batch_sharding() {
     let batch = "tensor<8x4x3xf32>";

@@ -1,7 +1,7 @@
 //! Matrix multiplication of strided operands.
 
 mod blocking;
-#[cfg(feature = "linalg")]
+#[cfg(feature = "math")]
 mod dense;
 pub(crate) mod direct;
 mod number;

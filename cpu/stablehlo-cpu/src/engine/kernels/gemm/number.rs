@@ -1,13 +1,13 @@
 //! The element types of matrix products, and their vector arithmetic.
 
-#[cfg(feature = "linalg")]
+#[cfg(feature = "math")]
 use faer::traits::ComplexField as Dense;
 use pulp::Simd;
 
 /// A type of which [`dense`](super::dense) computes products.
-#[cfg(not(feature = "linalg"))]
+#[cfg(not(feature = "math"))]
 pub(crate) trait Dense {}
-#[cfg(not(feature = "linalg"))]
+#[cfg(not(feature = "math"))]
 impl<T> Dense for T {}
 
 /// An element type of operands. `Wide` is the type in which elements are multiplied: the same type, or `f32` for the

@@ -48,7 +48,7 @@ pub(crate) fn gemm<T: Operand>(
         if vector::product((m, k, n), &a, &b, out) {
             return;
         }
-        #[cfg(feature = "linalg")]
+        #[cfg(feature = "math")]
         if super::dense::product(m, k, n, &a, &b, out, stop) {
             return;
         }

@@ -134,7 +134,7 @@ fn same_bits_of_packed_products_on_any_thread_count() {
     }
 }
 
-#[cfg(feature = "linalg")]
+#[cfg(feature = "math")]
 #[test]
 fn pieces_occupy_every_thread() {
     for threads in [1, 2, 3, 16, 64] {
