@@ -19,7 +19,7 @@ use crate::{Error, sh};
 pub(crate) fn run(check: bool) -> Result<(), Error> {
     let headers = match headers() {
         Err(error) if check && error.is::<Unavailable>() => {
-            println!("skipped: the generated code was not compared with the PJRT headers: {error}");
+            println!("SKIPPED codegen: the generated code was not compared with the PJRT headers: {error}");
             return Ok(());
         }
         headers => headers?,
