@@ -1,5 +1,5 @@
-"""Tests which functions of a plugin JAX calls and which it does not need. Compares the tables of the book's chapter
-"What frameworks demand" with this version of JAX.
+"""Tests which functions of a plugin JAX calls and which it does not need. Compares the tables of
+docs/what-frameworks-demand.md with this version of JAX.
 """
 
 import concurrent.futures
@@ -14,7 +14,7 @@ import jax
 import pytest
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-CHAPTER = (FOLDER / "../../book/src/what-frameworks-demand.md").resolve().read_text(encoding="utf-8")
+PAGE = (FOLDER / "../../docs/what-frameworks-demand.md").resolve().read_text(encoding="utf-8")
 VERSION = tuple(int(part) for part in jax.__version__.split("."))
 TRACED = os.environ.get("PJRT_TRACED")
 
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.skipif(
 
 
 def table(heading):
-    """Cells of the first table under a heading of the chapter, without the table's own headings."""
-    section = CHAPTER.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    """Cells of the first table under a heading of the page, without the table's own headings."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = [line.strip("|\n ").split("|") for line in section.splitlines() if line.startswith("|")]
     assert len(rows) > 2, heading
     return [[cell.strip() for cell in row] for row in rows[2:]]
@@ -97,7 +97,7 @@ def observed(tmp_path_factory):
 ANY_TIME = re.compile(r"PJRT_(Error_\w+|\w+_Destroy)")
 
 
-def test_jax_calls_in_each_step_what_the_chapter_lists(observed):
+def test_jax_calls_in_each_step_what_the_page_lists(observed):
     rows = table("What JAX calls")
     faults = []
     for step, *cells in rows:
@@ -108,12 +108,12 @@ def test_jax_calls_in_each_step_what_the_chapter_lists(observed):
         if more := {name for name in seen - sure - perhaps if not ANY_TIME.fullmatch(name)}:
             faults.append(f"{step}: called, but not listed: {sorted(more)}")
     if unknown := set(observed) - {row[0] for row in rows} - {"other"}:
-        faults.append(f"no such steps in the chapter: {sorted(unknown)}")
+        faults.append(f"no such steps in the page: {sorted(unknown)}")
     assert not faults, "\n".join(faults)
 
 
 def left_out(kind):
-    """The functions that may be omitted in that way, according to the chapter."""
+    """The functions that may be omitted in that way, according to the page."""
     cells = [cell for name, cell, *_ in table("What a plugin may leave out") if name == kind]
     assert len(cells) == 1, kind
     return sorted(names(cells[0])[0])

@@ -4,7 +4,7 @@
 
 needs `tensorflow-cpu` and `g++`. It builds `adapter.cc` against the headers of the installed TensorFlow, because a PJRT
 plugin alone is not a device of TensorFlow. Each case runs in a process of its own, since some end it. The exit status is 1
-if a case does not end as the book's chapter "What frameworks demand" reports.
+if a case does not end as docs/what-frameworks-demand.md reports.
 """
 
 import importlib.metadata

@@ -3,7 +3,7 @@
 //!
 //! Start the benchmark with `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-cpu --bench against_xla [-- FILTER]`. The last
 //! library in the variable is the plugin to compare with. The benchmark prints a table, and writes the results as JSON
-//! to `target/against_xla.json` and as a chart to `target/against_xla.svg`. The book contains a copy of the chart. Rows
+//! to `target/against_xla.json` and as a chart to `target/against_xla.svg`. `docs` contains a copy of the chart. Rows
 //! that exceed their target are marked. The outputs are compared first, so that a fast but wrong result does not count.
 
 use std::path::Path;

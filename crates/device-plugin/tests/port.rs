@@ -1,5 +1,5 @@
-//! Tests that the book's chapter on porting names every function and extension of the headers exactly once, and only
-//! existing Rust items. Also tests that the chapter on frameworks names only existing tests.
+//! Tests that the page on the functions of a plugin names every function and extension of the headers exactly once, and
+//! only existing Rust items. Also tests that the page on frameworks names only existing tests.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test program")]
 
 use std::collections::BTreeSet;
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 
 /// Returns the table rows under a heading. Skips rows whose first cell is not code. Each pair contains the code of the
 /// first cell and the text of the other cells.
-fn rows<'a>(chapter: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
-    let section = chapter.split(heading).nth(1).unwrap();
+fn rows<'a>(page: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
+    let section = page.split(heading).nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
     let lines = section.lines().filter_map(|line| line.strip_prefix("| `"));
     lines.map(|line| line.split_once("` | ").unwrap()).collect()
 }
 
-fn chapter() -> String {
-    fs::read_to_string(root().join("../../book/src/port-a-cpp-plugin.md")).unwrap()
+fn page() -> String {
+    fs::read_to_string(root().join("../../docs/plugin-functions.md")).unwrap()
 }
 
 fn root() -> &'static Path {
@@ -34,11 +34,11 @@ fn check(what: &str, named: &[&str], expected: &[&str]) {
 
 #[test]
 fn every_function_and_extension_has_row() {
-    let chapter = chapter();
-    let functions = rows(&chapter, "\n## Every function of the table\n");
+    let page = page();
+    let functions = rows(&page, "\n## Every function of the table\n");
     let functions: Vec<&str> = functions.into_iter().map(|(name, _)| name).collect();
     check("function", &functions, &pjrt_sys::SLOTS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
-    let extensions = rows(&chapter, "\n## Every extension\n");
+    let extensions = rows(&page, "\n## Every extension\n");
     let extensions: Vec<&str> = extensions.into_iter().map(|(name, _)| name).collect();
     check("extension", &extensions, &pjrt_sys::EXTENSION_TYPES.iter().map(|(_, name)| *name).collect::<Vec<_>>());
 }
@@ -91,10 +91,10 @@ fn every_rust_item_in_tables_exists() {
     sources(&root().join("src"), &mut files);
     sources(&root().join("../pjrt-types/src"), &mut files);
     sources(&root().join("../plugin-manifest/src"), &mut files);
-    let chapter = chapter();
+    let page = page();
     let (mut checked, mut faults) = (0, Vec::new());
     for heading in ["\n## Every function of the table\n", "\n## Every extension\n"] {
-        for (function, here) in rows(&chapter, heading) {
+        for (function, here) in rows(&page, heading) {
             for item in here.split('`').skip(1).step_by(2) {
                 let (name, member) = item.split_once("::").map_or((item, None), |(name, member)| (name, Some(member)));
                 let bodies = bodies(&files, name);
@@ -132,11 +132,11 @@ fn detects_missing_item() {
 }
 
 #[test]
-fn frameworks_chapter_names_existing_tests() {
-    let chapter = fs::read_to_string(root().join("../../book/src/what-frameworks-demand.md")).unwrap();
+fn frameworks_page_names_existing_tests() {
+    let page = fs::read_to_string(root().join("../../docs/what-frameworks-demand.md")).unwrap();
     let mut files = Vec::new();
     sources(&root().join("tests/protocol"), &mut files);
-    let hazards = chapter.split("\n## Hazards\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let hazards = page.split("\n## Hazards\n").nth(1).unwrap().split("\n## ").next().unwrap();
     let last_cells = hazards.lines().filter_map(|line| line.strip_suffix(" |")?.rsplit(" | ").next());
     let quoted = last_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
     let tests: Vec<&str> = quoted.filter(|name| name.contains('_') && !name.contains("::")).collect();

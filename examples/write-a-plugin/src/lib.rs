@@ -1,6 +1,6 @@
-//! The PJRT plugin `board`: a board of devices, each with memory and a queue. The book's chapter "Write a plugin"
-//! develops it step by step from `examples/minimal-plugin`. The chapter shows the lines between `ANCHOR` and
-//! `ANCHOR_END`.
+//! The PJRT plugin `board`: a board of devices, each with memory and a queue. The book's chapters "Write a plugin",
+//! "Compile and run programs" and "Complete your plugin" develop it step by step from `examples/minimal-plugin`. They
+//! show the lines between `ANCHOR` and `ANCHOR_END`.
 #![forbid(unsafe_code)]
 
 mod memory;

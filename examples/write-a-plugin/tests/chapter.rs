@@ -1,12 +1,17 @@
-//! Compares the book's chapter with the sources. Each block of Rust after `<!-- FILE NAME -->` must equal the lines of
-//! the file between `ANCHOR: NAME` and `ANCHOR_END: NAME`. The chapter must show all marked lines.
+//! Compares the book's chapters on writing a plugin with the sources. Each block of Rust after `<!-- FILE NAME -->` must
+//! equal the lines of the file between `ANCHOR: NAME` and `ANCHOR_END: NAME`. The chapters must show all marked lines.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-const CHAPTER: &str = include_str!("../../../book/src/write-a-plugin.md");
+/// The text of the three chapters, in the order of the book.
+const CHAPTERS: &str = concat!(
+    include_str!("../../../book/src/write-a-plugin.md"),
+    include_str!("../../../book/src/compile-and-run.md"),
+    include_str!("../../../book/src/complete-a-plugin.md"),
+);
 
 /// Returns the marked lines of this crate's sources, without their common indentation.
 fn parts() -> BTreeMap<String, String> {
@@ -34,10 +39,10 @@ fn parts() -> BTreeMap<String, String> {
     parts
 }
 
-/// Returns the code blocks of the chapter, by the HTML comment before each block.
+/// Returns the code blocks of the chapters, by the HTML comment before each block.
 fn shown() -> BTreeMap<String, String> {
     let mut shown = BTreeMap::new();
-    let mut lines = CHAPTER.lines();
+    let mut lines = CHAPTERS.lines();
     while let Some(line) = lines.next() {
         let Some(name) = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->")) else { continue };
         assert_eq!(lines.next(), Some("```rust,ignore"), "{name}: no block of Rust follows");
@@ -48,15 +53,15 @@ fn shown() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn chapter_matches_code() {
+fn chapters_match_code() {
     let (parts, shown) = (parts(), shown());
     assert!(parts.len() > 10, "{} parts", parts.len());
     for (name, text) in &shown {
-        let part = parts.get(name).unwrap_or_else(|| panic!("the chapter shows {name}, which no source has"));
-        assert_eq!(text, part, "the chapter's {name} is not the source's");
+        let part = parts.get(name).unwrap_or_else(|| panic!("the chapters show {name}, which no source has"));
+        assert_eq!(text, part, "the chapters' {name} is not the source's");
     }
     for name in parts.keys() {
-        assert!(shown.contains_key(name), "the chapter does not show {name}");
+        assert!(shown.contains_key(name), "the chapters do not show {name}");
     }
 }
 
@@ -65,7 +70,7 @@ fn every_step_has_a_test_and_a_section() {
     let tests = include_str!("steps.rs");
     for step in 1..=12 {
         assert!(tests.contains(&format!("fn step_{step}_")), "no test of step {step}");
-        assert!(CHAPTER.contains(&format!("\n## Step {step}: ")), "no section of step {step}");
+        assert!(CHAPTERS.contains(&format!("\n## Step {step}: ")), "no section of step {step}");
     }
-    assert!(!CHAPTER.contains("\n## Step 13: "), "a step without a test");
+    assert!(!CHAPTERS.contains("\n## Step 13: "), "a step without a test");
 }

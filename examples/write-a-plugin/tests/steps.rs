@@ -1,4 +1,4 @@
-//! Tests each step of the book's chapter "Write a plugin" with the crate `pjrt`, as a framework uses the plugin.
+//! Tests each step of the book's chapters on writing a plugin with the crate `pjrt`, as a framework uses the plugin.
 #![forbid(unsafe_code)]
 
 use pjrt::{

@@ -30,7 +30,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rule, function, what, last_calls } = self;
         writeln!(f, "[{}] {function}: {what}", rule.id)?;
-        writeln!(f, "  rule: {} ({HEADER}; {} in the book)", rule.clause, rule.anchor())?;
+        writeln!(f, "  rule: {} ({HEADER}; {} in the SDK)", rule.clause, rule.anchor())?;
         if !last_calls.is_empty() {
             writeln!(f, "  last calls with the object: {}", last_calls.join(", "))?;
         }

@@ -15,10 +15,10 @@ pub struct Rule {
 pub(super) const HEADER: &str = "https://github.com/openxla/xla/blob/main/xla/pjrt/c/pjrt_c_api.h";
 
 impl Rule {
-    /// Returns the link to the rule in the book's chapter on layers.
+    /// Returns the link to the rule in `docs/layers.md`, relative to the root of the SDK's repository.
     #[must_use]
     pub fn anchor(&self) -> String {
-        format!("layers.html#{}", self.id.replace('.', "-"))
+        format!("docs/layers.md#{}", self.id.replace('.', "-"))
     }
 }
 
