@@ -51,6 +51,7 @@ pub(crate) enum Scope {
 
 /// The checks that only larger scopes run, each with the option that includes it.
 const LEFT_OUT: &[(Scope, &str)] = &[
+    (Scope::All, "wrong uses of `pjrt` and `device-plugin`, which must not compile"),
     (Scope::All, "layouts of the PJRT headers, compared with the C compiler"),
     (Scope::All, "the Rust tests and the examples of `pjrt` on XLA's CPU plugins"),
     (Scope::All, "the CPU plugin in the release profile, under JAX"),
@@ -151,7 +152,11 @@ impl Report {
     fn rust_only(&mut self) -> Result<(), Error> {
         step("building");
         let workspace = Workspace::build()?;
-        self.rust_tests(&workspace.library("pjrt_plugin_cpu"), None, OsStr::new(""), OsStr::new(""));
+        let mut tests = sh::cargo();
+        // The compiler builds the SDK again for the tests of programs that must not compile.
+        tests.args(["test", "--workspace", "--exclude", "pjrt-misuse"]);
+        tests.env("PJRT_CPU_PLUGIN", workspace.library("pjrt_plugin_cpu"));
+        self.rust_tests(tests);
         step("examples of `pjrt`");
         self.examples(workspace);
         Ok(())
@@ -175,7 +180,18 @@ impl Report {
             std::env::consts::DLL_SUFFIX
         ));
 
-        self.rust_tests(&cpu, headers.as_deref(), &plugins, &without_hardware);
+        let mut tests = sh::cargo();
+        tests.args(["test", "--workspace"]).env("PJRT_CPU_PLUGIN", &cpu);
+        if let Some(headers) = &headers {
+            tests.env("PJRT_HEADERS", headers);
+        }
+        if !plugins.is_empty() {
+            tests.env("PJRT_TEST_PLUGINS", &plugins);
+        }
+        if !without_hardware.is_empty() {
+            tests.env("PJRT_TEST_PLUGINS_WITHOUT_HARDWARE", &without_hardware);
+        }
+        self.rust_tests(tests);
 
         step("examples of `pjrt`");
         let workspace = Workspace::build()?;
@@ -205,23 +221,11 @@ impl Report {
         Ok(matrix)
     }
 
-    /// Runs the tests of the workspace.
-    fn rust_tests(&mut self, cpu: &Path, headers: Option<&Path>, plugins: &OsStr, without_hardware: &OsStr) {
+    /// Runs the tests of a cargo command.
+    fn rust_tests(&mut self, mut tests: Command) {
         step("Rust tests");
-        let mut tests = sh::cargo();
-        tests.args(["test", "--workspace", "--no-fail-fast"]);
-        tests.env("PJRT_CPU_PLUGIN", cpu);
-        if let Some(headers) = headers {
-            tests.env("PJRT_HEADERS", headers);
-        }
-        if !plugins.is_empty() {
-            tests.env("PJRT_TEST_PLUGINS", plugins);
-        }
-        if !without_hardware.is_empty() {
-            tests.env("PJRT_TEST_PLUGINS_WITHOUT_HARDWARE", without_hardware);
-        }
-        // Passing tests list their skipped checks in their output, which is hidden without this option.
-        tests.args(["--", "--show-output"]);
+        // Passing tests list their skipped checks in their output, which is hidden without `--show-output`.
+        tests.args(["--no-fail-fast", "--", "--show-output"]);
         let outcome = sh::run_filtered(&mut tests, |line| self.cargo_line(line));
         self.check("cargo test", outcome);
     }
