@@ -129,38 +129,14 @@ fn trusted_program() -> Result<(), String> {
     plugin_registry::discovery::check_trusted(&program).map_err(|refusal| refusal.to_string())
 }
 
-/// Commands that only the feature `full` adds.
-#[cfg(any(test, not(feature = "full")))]
-const FULL: &[&str] = &[
-    "bench",
-    "supports",
-    "doctor",
-    "conform",
-    "env",
-    "with",
-    "trace",
-    "record",
-    "replay",
-    "inspect",
-    "header",
-    "new",
-    "package",
-    "completions",
-    "man",
-];
-
 /// Returns the error for a command that this build lacks.
 #[cfg(not(feature = "full"))]
 fn lacking(words: &[OsString]) -> String {
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
-    if FULL.contains(&&*name) {
-        format!(
-            "this build has only the commands run, show, devices and list; install all commands, among them {name}, with \
-             `cargo install pjrt-cli --features full`"
-        )
-    } else {
-        format!("unrecognized subcommand {name:?}; `pjrt --help` lists the commands")
-    }
+    format!(
+        "this build has the commands run, show, devices and list, and not {name:?}; build the package pjrt-cli with its \
+         feature `full` for all commands"
+    )
 }
 
 fn run(command: Command) -> Result<Report, String> {
@@ -197,19 +173,5 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
         _ => ExitCode::from(report.code),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn full_commands_are_listed() {
-        let command = Cli::command();
-        let shown =
-            command.get_subcommands().filter(|command| !command.is_hide_set()).map(|command| command.get_name());
-        let all: Vec<&str> = shown.filter(|name| !["run", "show", "devices", "list"].contains(name)).collect();
-        assert_eq!(all, FULL);
     }
 }

@@ -34,12 +34,6 @@ impl Plugin {
     /// unknown.
     #[doc(alias = "PJRT_Client_Create")]
     pub fn client(&self, options: &ClientOptions) -> Result<Client, Error> {
-        Client::create(self, options)
-    }
-}
-
-impl Client {
-    fn create(plugin: &Plugin, options: &ClientOptions) -> Result<Self, Error> {
         check_client(&options.values)?;
         let values = named_value::raw(&options.values);
         let store = options.store.clone().map(Store::new);
@@ -51,14 +45,16 @@ impl Client {
         }
         // SAFETY: C2 (calls), C9 (callbacks of a client): the options live through the call, and the store lives until
         // the client is destroyed. If the call fails, no client exists that could use the store.
-        unsafe { plugin.api().call::<slot::PJRT_Client_Create>(&mut args) }?;
+        unsafe { self.api().call::<slot::PJRT_Client_Create>(&mut args) }?;
         let raw =
             read::object(args.client).map_err(|broken| Error::malformed(slot::PJRT_Client_Create::NAME, broken))?;
         // SAFETY: C3 (objects): the plugin created the client for this caller.
-        let raw = MaybeOwned::owned(unsafe { Owned::new(raw, plugin.inner().clone()) });
-        Ok(Self(Arc::new(ClientInner::new(raw, store, options)?)))
+        let raw = MaybeOwned::owned(unsafe { Owned::new(raw, self.inner().clone()) });
+        Ok(Client(Arc::new(ClientInner::new(raw, store, options)?)))
     }
+}
 
+impl Client {
     /// # Safety
     ///
     /// A1 holds for the client and for every handle that comes from the returned client.

@@ -5,8 +5,7 @@ use std::path::Path;
 use pjrt::HostArray;
 
 fn lacking<T>() -> Result<T, String> {
-    Err("this build reads and writes only .npy files; for .npz files, install the command with `cargo install pjrt-cli \
-         --features full`"
+    Err("this build has no .npz files; use .npy files, or build the package pjrt-cli with its feature `full`"
         .to_owned())
 }
 

@@ -13,9 +13,9 @@ mod elementwise;
 mod fft;
 mod fold;
 mod indexing;
-mod legacy;
 #[cfg(feature = "math")]
-mod linalg;
+mod lapack;
+mod legacy;
 mod linear;
 mod map;
 #[cfg(not(feature = "math"))]
@@ -28,6 +28,8 @@ mod reduce;
 mod region;
 mod scalar_steps;
 mod shape;
+#[cfg(feature = "math")]
+mod solvers;
 mod sort;
 mod types;
 mod window;

@@ -2,7 +2,7 @@
 
 use stablehlo::ir::TransposeA;
 
-use super::super::{LoweringContext, Result, TypedValue};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::kernels::linalg::cholesky::Cholesky;
 use crate::engine::kernels::linalg::householder::{HouseholderProduct, Qr};
@@ -11,7 +11,7 @@ use crate::engine::kernels::linalg::triangular_solve::TriangularSolve;
 
 impl LoweringContext<'_, '_> {
     /// Returns the field in which a dense solver computes, and the element type that represents its elements.
-    pub(in crate::engine::lower) fn field(&self, ty: &TensorType) -> Result<(Field, DType)> {
+    pub(super) fn field(&self, ty: &TensorType) -> Result<(Field, DType)> {
         match ty.dtype {
             DType::F32 | DType::Bf16 | DType::F16 => Ok((Field::F32, DType::F32)),
             DType::F64 => Ok((Field::F64, DType::F64)),
@@ -21,7 +21,7 @@ impl LoweringContext<'_, '_> {
         }
     }
 
-    pub(in crate::engine::lower) fn cholesky(&mut self, lower: bool) -> Result<()> {
+    pub(super) fn cholesky(&mut self, lower: bool) -> Result<()> {
         let [a] = self.take()?;
         let (field, wide) = self.field(&a.ty)?;
         let (Some(&n), true) = (a.ty.dims.last(), a.ty.rank() >= 2) else {
@@ -35,7 +35,7 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    pub(in crate::engine::lower) fn triangular_solve(
+    pub(super) fn triangular_solve(
         &mut self,
         left: bool,
         lower: bool,
@@ -72,7 +72,7 @@ impl LoweringContext<'_, '_> {
         Ok((field, self.converted(x.clone(), wide)?, [m, n]))
     }
 
-    pub(in crate::engine::lower) fn qr(&mut self) -> Result<()> {
+    pub(super) fn qr(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let (field, wide, [m, n]) = self.reflected(&x)?;
         let mut dims = x.ty.dims[..x.ty.rank() - 2].to_vec();
@@ -86,7 +86,7 @@ impl LoweringContext<'_, '_> {
         self.finish(results)
     }
 
-    pub(in crate::engine::lower) fn householder_product(&mut self) -> Result<()> {
+    pub(super) fn householder_product(&mut self) -> Result<()> {
         let [x, tau] = self.take()?;
         let (field, wide, [m, n]) = self.reflected(&x)?;
         let batch = &x.ty.dims[..x.ty.rank() - 2];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use stablehlo::ir::{Attribute, OpKind};
 
-use super::super::{LoweringContext, Result, TypedValue, tensor_type, type_of};
+use super::{LoweringContext, Result, TypedValue, tensor_type, type_of};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::linalg::lapack::{Lapack, Precision, Routine};
@@ -40,7 +40,7 @@ impl LoweringContext<'_, '_> {
     ///
     /// The operand and result layouts of the custom call are ignored. They describe only how arrays are stored in
     /// memory.
-    pub(in crate::engine::lower) fn lapack(&mut self, target: &str) -> Option<Result<()>> {
+    pub(super) fn lapack(&mut self, target: &str) -> Option<Result<()>> {
         // This routine is JAX's own variant of LAPACK's `gtsv`.
         if target == "tridiagonal_solve_perturbed_ffi" {
             return Some(self.three_diagonals(None));
@@ -91,7 +91,7 @@ impl LoweringContext<'_, '_> {
     /// Lowers XLA's `Eigh`, which computes eigenvectors and ascending eigenvalues. The first value in `backend_config`
     /// selects the triangle. It is `1` or `true` for the lower triangle, and `0` or `false` for the upper triangle. The
     /// other values configure XLA's iterative algorithm, and this lowering ignores them.
-    pub(in crate::engine::lower) fn eigh(&mut self) -> Result<()> {
+    pub(super) fn eigh(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let dtype = match x.ty.dtype {
             DType::Bf16 | DType::F16 => DType::F32,

@@ -1,4 +1,0 @@
-//! Dense solvers and factorizations.
-
-mod lapack;
-mod solvers;
