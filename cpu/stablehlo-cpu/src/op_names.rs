@@ -23,7 +23,9 @@ pub(crate) fn place(module: &Module, func: &Func, op: &Op) -> Place {
         format!("({})", texts.join(", "))
     };
     let (name, ins, outs) = (op_name(&op.kind), types(&op.operands), types(&op.results));
-    let location = module.location(op.location).to_string();
-    let description = format!("{name} : {ins} -> {outs} of function `{}` at {location}", func.name);
-    Place { operation: Some(op.kind.name()), location: Some(location), description }
+    // Programs without locations have empty ones.
+    let location = Some(module.location(op.location).to_string()).filter(|location| !location.is_empty());
+    let at = location.as_ref().map_or_else(String::new, |location| format!(" at {location}"));
+    let description = format!("{name} : {ins} -> {outs} of function `{}`{at}", func.name);
+    Place { operation: Some(op.kind.name()), location, description }
 }

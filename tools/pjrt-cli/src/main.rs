@@ -41,17 +41,26 @@ use clap::{Parser, Subcommand};
 
 use paint::{Meaning, paint};
 
+#[cfg(feature = "full")]
+const EXAMPLES: &str = "Examples:
+  pjrt run axpy.mlir f32=2 f32[4]=0,1,2,3 f32[4]=10   run a program on the embedded CPU device
+  pjrt list                                           the plugins on this machine
+  pjrt doctor                                         whether they work, and why not
+  pjrt new acme                                       begin a plugin";
+#[cfg(not(feature = "full"))]
+const EXAMPLES: &str = "Examples:
+  pjrt run axpy.mlir f32=2 f32[4]=0,1,2,3 f32[4]=10   run a program on the embedded CPU device
+  pjrt list                                           the plugins on this machine
+
+The package's feature `full` has all other commands.";
+
 /// Run StableHLO programs on PJRT devices; find, check and package plugins.
 #[derive(Parser)]
 #[command(
     name = "pjrt",
     version,
     arg_required_else_help = true,
-    after_help = "Examples:
-  pjrt run axpy.mlir f32=2 f32[4]=0,1,2,3 f32[4]=10   run a program on the embedded CPU device
-  pjrt list                                           the plugins on this machine
-  pjrt doctor                                         whether they work, and why not
-  pjrt new acme                                       begin a plugin"
+    after_help = EXAMPLES
 )]
 struct Cli {
     /// Show the events of the libraries on the standard error: once for information, twice for details, three times for

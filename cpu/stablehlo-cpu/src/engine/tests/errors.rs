@@ -140,3 +140,14 @@ fn table_beyond_memory() {
     ));
     assert_eq!((error.kind(), error.operation()), (CompileErrorKind::Unsupported, Some("stablehlo.fft")), "{error}");
 }
+
+#[test]
+fn unknown_location_is_left_out() {
+    let error = refused(
+        "func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
+           %0 = stablehlo.remainder %a, %a : tensor<2xcomplex<f32>> loc(unknown)
+           return %0 : tensor<2xcomplex<f32>> }",
+    );
+    assert_eq!(error.location(), None);
+    assert!(error.message().ends_with("of function `main`)"), "{error}");
+}
