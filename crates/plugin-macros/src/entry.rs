@@ -114,3 +114,37 @@ pub(crate) fn entry(arguments: TokenStream, function: TokenStream) -> Result<Tok
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expanded(arguments: &str, function: &str) -> Result<String> {
+        let tokens = |text: &str| text.parse::<TokenStream>().unwrap();
+        entry(tokens(arguments), tokens(function)).map(|tokens| tokens.to_string().replace(' ', ""))
+    }
+
+    #[test]
+    fn constants_module_and_handle() {
+        let text = "unsafe fn PJRT_X<P: DevicePlugin>(args: &mut PJRT_X_Args, buffer: &Buffer) -> Result<()> { run() }";
+        let made = expanded("extension, destroys", text).unwrap();
+        for part in [
+            "Entry<::pjrt_sys::extension_slot::PJRT_X>",
+            "constOUTPUTS:bool=false;constDESTROYS:bool=true;",
+            "letbuffer:&Buffer=unsafe{crate::abi::table::ffi_read::handle::<P,_>(args.buffer,\"buffer\")}?;",
+        ] {
+            assert!(made.contains(part), "{part}: {made}");
+        }
+        assert!(expanded("module = function", text).unwrap().contains("Entry<function::PJRT_X>"));
+    }
+
+    #[test]
+    fn mistakes_are_errors() {
+        let text = "unsafe fn PJRT_X<P: DevicePlugin>(args: &mut PJRT_X_Args) -> Result<()> { run() }";
+        assert_eq!(expanded("warm", text).unwrap_err().to_string(), "no constant of `Entry` has this name");
+        for wrong in ["unsafe fn PJRT_X(args: &mut A) {}", "fn x<P: D>() {}", "fn x<P: D>(args: &mut A, (a, b): C) {}"]
+        {
+            assert!(expanded("", wrong).is_err(), "{wrong}");
+        }
+    }
+}
