@@ -140,13 +140,11 @@ mod tests {
     ";
 
     const VENDOR: &str = "
-        entries! {
-            #[hot]
-            PJRT_Copy(args, buffer) {
-                let options = unsafe { nested(args.options) };
-                args.done = (options.limit == 3).into();
-                Ok(())
-            }
+        #[entry(hot)]
+        unsafe fn PJRT_Copy<P: DevicePlugin>(args: &mut PJRT_Copy_Args, buffer: &Buffer) -> Result<()> {
+            let options = unsafe { nested(args.options) };
+            args.done = (options.limit == 3).into();
+            Ok(())
         }
     ";
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod entry;
 mod errors;
 mod expand;
 mod plugin;
@@ -61,4 +62,11 @@ pub fn device_plugin(arguments: TokenStream, item: TokenStream) -> TokenStream {
 #[proc_macro]
 pub fn export(tokens: TokenStream) -> TokenStream {
     expand::export(tokens.into()).into()
+}
+
+/// Implements a function of the C table in `device-plugin`.
+#[doc(hidden)]
+#[proc_macro_attribute]
+pub fn entry(arguments: TokenStream, function: TokenStream) -> TokenStream {
+    entry::entry(arguments.into(), function.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -8,7 +8,8 @@
 //! - `args.field`, `X { field: … }` and `offset_of!(X, field)` use a field. An assignment sets the field, and any other
 //!   use reads it.
 //! - `slot::X` and mentions of `X_Args` use a function. `X::NAME` and `Function::X` alone do not.
-//! - `PJRT_X(args, handle) { … }` implements a function, and `handle` is a field that the implementation reads.
+//! - `fn PJRT_X<P>(args: …, handle: …) { … }` implements a function, and `handle` is a field that the implementation
+//!   reads.
 //! - In `PJRT_X(X_Args, object: …) => kind(output, …)`, `object` is set and `output` is read. In
 //!   `PJRT_X, X_Args, object`, `object` is set.
 //! - In `item.field`, `item` may be an expression or the parameter of a closure, whose type is not known. The search
@@ -173,6 +174,7 @@ impl Search<'_> {
     /// Handles a function. Its parameters and variables are unknown outside of it.
     fn function(&mut self, tokens: &[TokenTree], mut at: usize, scope: &Scope) -> usize {
         let mut local = scope.clone();
+        self.entry(&tokens[at..]);
         while at < tokens.len() && !is_punct(tokens.get(at), ';') {
             if let Some(body) = group(tokens.get(at), Delimiter::Brace) {
                 self.tokens(&inner(body), &mut local);
@@ -181,6 +183,23 @@ impl Search<'_> {
             at = self.step(tokens, at, &mut local);
         }
         at
+    }
+
+    /// Handles the signature of a function that implements one of the table, `PJRT_X<P>(args: &mut X_Args, handle: …)`. The
+    /// handle is a field that the function reads.
+    fn entry(&mut self, signature: &[TokenTree]) {
+        let Some(parameters) = signature.iter().find_map(|token| group(Some(token), Delimiter::Parenthesis)) else {
+            return;
+        };
+        let parameters = inner(parameters);
+        let comma = (0..parameters.len()).find(|at| is_punct(parameters.get(*at), ',')).unwrap_or(parameters.len());
+        let args = comma.checked_sub(1).and_then(|last| ident(parameters.get(last)));
+        let Some(args) = args.filter(|args| args.ends_with("_Args")) else { return };
+        let slot = ident(signature.first()).filter(|name| self.declarations.functions.contains_key(name));
+        self.uses.functions.extend(slot);
+        if let Some(handle) = ident(parameters.get(comma + 1)) {
+            self.record(&args, &handle, Access { sets: false, reads: true });
+        }
     }
 
     /// Handles `let name = value;` and `if let Some(name) = value {`. Searches the value, and determines the struct of
@@ -375,17 +394,6 @@ impl Search<'_> {
                 self.fields_among(&args, &inner(outputs), Access { sets: false, reads: true });
             }
             return at + 6;
-        }
-        // `PJRT_X(args, handle) { … }`
-        if let (Some(variable), Some(body)) = (ident(parameters.first()), group(tokens.get(at + 2), Delimiter::Brace)) {
-            self.uses.functions.insert(name.to_owned());
-            if let Some(handle) = ident(parameters.get(2)) {
-                self.record(&args, &handle, Access { sets: false, reads: true });
-            }
-            let mut scope = scope.clone();
-            scope.variables.insert(variable, args);
-            self.tokens(&inner(body), &mut scope);
-            return at + 3;
         }
         at + 1
     }

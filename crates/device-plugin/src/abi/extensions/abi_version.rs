@@ -1,11 +1,13 @@
 //! The ABI version extension: reports whether a stored executable runs on a given runtime.
 
 use pjrt_sys::PJRT_RuntimeAbiVersion;
+use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
+use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::executable::state::Executable;
 use crate::abi::objects::owned_arrays::{Blob, delete_blob};
-use crate::abi::table::entry::entries;
+use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read::{self, handles};
 use crate::features::functions;
 use crate::{Backend, Error, Result};
@@ -66,90 +68,124 @@ unsafe fn destroy<T>(version: *mut T) {
     }
 }
 
-entries! {
-    in extension_slot;
+#[entry(extension)]
+unsafe fn PJRT_Client_RuntimeAbiVersion<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_RuntimeAbiVersion_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    args.abi_version = into_raw((versions::<P::Backend>()?.runtime_abi_version)(&client.backend)?);
+    Ok(())
+}
 
-    PJRT_Client_RuntimeAbiVersion(args, client) {
-        args.abi_version = into_raw((versions::<P::Backend>()?.runtime_abi_version)(&client.backend)?);
-        Ok(())
-    }
+#[entry(extension)]
+unsafe fn PJRT_Executable_GetAbiVersion<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_GetAbiVersion_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    args.abi_version = into_raw((versions::<P::Backend>()?.executable_abi_version)(&executable.compiled)?);
+    Ok(())
+}
 
-    PJRT_Executable_GetAbiVersion(args, executable) {
-        let executable: &Executable<P::Backend> = executable;
-        args.abi_version = into_raw((versions::<P::Backend>()?.executable_abi_version)(&executable.compiled)?);
-        Ok(())
-    }
+#[entry(extension, destroys)]
+unsafe fn PJRT_RuntimeAbiVersion_Destroy<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_Destroy_Args,
+) -> Result<()> {
+    // SAFETY: V2 (handles): the framework no longer uses the version.
+    unsafe { destroy(args.abi_version) };
+    Ok(())
+}
 
-    #[destroys]
-    PJRT_RuntimeAbiVersion_Destroy(args) {
-        // SAFETY: V2 (handles): the framework no longer uses the version.
-        unsafe { destroy(args.abi_version) };
-        Ok(())
-    }
+#[entry(extension)]
+unsafe fn PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args,
+    abi_version: &Version,
+) -> Result<()> {
+    // SAFETY: V2 (handles).
+    let other: &Version =
+        unsafe { ffi_read::handle::<P, *const PJRT_RuntimeAbiVersion>(args.other_abi_version, "other_abi_version") }?;
+    (versions::<P::Backend>()?.check_runtime)(&abi_version.0, &other.0)
+}
 
-    PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime(args, abi_version) {
-        let abi_version: &Version = abi_version;
-        // SAFETY: V2 (handles).
-        let other: &Version = unsafe {
-            ffi_read::handle::<P, *const PJRT_RuntimeAbiVersion>(args.other_abi_version, "other_abi_version")
-        }?;
-        (versions::<P::Backend>()?.check_runtime)(&abi_version.0, &other.0)
-    }
+#[entry(extension)]
+unsafe fn PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args,
+    abi_version: &Version,
+) -> Result<()> {
+    // SAFETY: V2 (handles).
+    let executable: &Version =
+        unsafe { ffi_read::handle::<P, _>(args.executable_abi_version, "executable_abi_version") }?;
+    (versions::<P::Backend>()?.check_executable)(&abi_version.0, &executable.0)
+}
 
-    PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable(args, abi_version) {
-        let abi_version: &Version = abi_version;
-        // SAFETY: V2 (handles).
-        let executable: &Version =
-            unsafe { ffi_read::handle::<P, _>(args.executable_abi_version, "executable_abi_version") }?;
-        (versions::<P::Backend>()?.check_executable)(&abi_version.0, &executable.0)
-    }
+#[entry(extension)]
+unsafe fn PJRT_RuntimeAbiVersion_ToProto<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_ToProto_Args,
+    abi_version: &Version,
+) -> Result<()> {
+    let blob = Blob::new(abi_version.0.clone());
+    args.serialized_proto = blob.bytes;
+    args.serialized_proto_size = blob.size;
+    args.serialized_proto_holder = blob.owner.cast();
+    args.serialized_proto_deleter = Some(delete_blob);
+    Ok(())
+}
 
-    PJRT_RuntimeAbiVersion_ToProto(args, abi_version) {
-        let blob = Blob::new(abi_version.0.clone());
-        args.serialized_proto = blob.bytes;
-        args.serialized_proto_size = blob.size;
-        args.serialized_proto_holder = blob.owner.cast();
-        args.serialized_proto_deleter = Some(delete_blob);
-        Ok(())
-    }
+#[entry(extension)]
+unsafe fn PJRT_RuntimeAbiVersion_PlatformId<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_PlatformId_Args,
+    abi_version: &Version,
+) -> Result<()> {
+    let _: &Version = abi_version;
+    args.platform_id = (versions::<P::Backend>()?.platform_id)();
+    Ok(())
+}
 
-    PJRT_RuntimeAbiVersion_PlatformId(args, abi_version) {
-        let _: &Version = abi_version;
-        args.platform_id = (versions::<P::Backend>()?.platform_id)();
-        Ok(())
-    }
+#[entry(extension, destroys)]
+unsafe fn PJRT_ExecutableAbiVersion_Destroy<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_ExecutableAbiVersion_Destroy_Args,
+) -> Result<()> {
+    // SAFETY: V2 (handles): the framework no longer uses the version.
+    unsafe { destroy(args.abi_version) };
+    Ok(())
+}
 
-    #[destroys]
-    PJRT_ExecutableAbiVersion_Destroy(args) {
-        // SAFETY: V2 (handles): the framework no longer uses the version.
-        unsafe { destroy(args.abi_version) };
-        Ok(())
-    }
+#[entry(extension)]
+unsafe fn PJRT_ExecutableAbiVersion_ToProto<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_ExecutableAbiVersion_ToProto_Args,
+    abi_version: &Version,
+) -> Result<()> {
+    let blob = Blob::new(abi_version.0.clone());
+    args.serialized_proto = blob.bytes;
+    args.serialized_proto_size = blob.size;
+    args.serialized_proto_holder = blob.owner.cast();
+    args.serialized_proto_deleter = Some(delete_blob);
+    Ok(())
+}
 
-    PJRT_ExecutableAbiVersion_ToProto(args, abi_version) {
-        let blob = Blob::new(abi_version.0.clone());
-        args.serialized_proto = blob.bytes;
-        args.serialized_proto_size = blob.size;
-        args.serialized_proto_holder = blob.owner.cast();
-        args.serialized_proto_deleter = Some(delete_blob);
-        Ok(())
-    }
+#[entry(extension)]
+unsafe fn PJRT_ExecutableAbiVersion_PlatformId<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_ExecutableAbiVersion_PlatformId_Args,
+    abi_version: &Version,
+) -> Result<()> {
+    let _: &Version = abi_version;
+    args.platform_id = (versions::<P::Backend>()?.platform_id)();
+    Ok(())
+}
 
-    PJRT_ExecutableAbiVersion_PlatformId(args, abi_version) {
-        let _: &Version = abi_version;
-        args.platform_id = (versions::<P::Backend>()?.platform_id)();
-        Ok(())
-    }
+#[entry(extension)]
+unsafe fn PJRT_RuntimeAbiVersion_FromProto<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_FromProto_Args,
+) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    args.abi_version = unsafe { from_proto(args.serialized_proto.cast(), args.serialized_proto_size) }?;
+    Ok(())
+}
 
-    PJRT_RuntimeAbiVersion_FromProto(args) {
-        // SAFETY: V3 (arrays and text).
-        args.abi_version = unsafe { from_proto(args.serialized_proto.cast(), args.serialized_proto_size) }?;
-        Ok(())
-    }
-
-    PJRT_ExecutableAbiVersion_FromProto(args) {
-        // SAFETY: V3 (arrays and text).
-        args.abi_version = unsafe { from_proto(args.serialized_proto.cast(), args.serialized_proto_size) }?;
-        Ok(())
-    }
+#[entry(extension)]
+unsafe fn PJRT_ExecutableAbiVersion_FromProto<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_ExecutableAbiVersion_FromProto_Args,
+) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    args.abi_version = unsafe { from_proto(args.serialized_proto.cast(), args.serialized_proto_size) }?;
+    Ok(())
 }

@@ -9,11 +9,13 @@ use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
 use pjrt_sys::{Bool, PJRT_Buffer, PJRT_Event, PJRT_Transfers_DescriptorDestructor, Slot, extension_slot};
+use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
 use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::value::Value;
-use crate::abi::table::entry::entries;
+use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::event_handle::{EventHandle, EventRef, get, into_raw};
 use crate::abi::table::{error_handle, ffi_read};
 use crate::contain::{contain_in, drop_contained};
@@ -155,106 +157,115 @@ impl Descriptor {
     }
 }
 
-entries! {
-    in extension_slot;
-
-    #[traced]
-    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers(args, client) {
-        let count = args.num_buffers;
-        // SAFETY: V3 (arrays and text).
-        let handles = unsafe { ffi_read::slice(args.buffers.cast_const(), count, "buffers") }?;
-        // SAFETY: V3 (arrays and text).
-        let peers = unsafe { ffi_read::slice(args.dst_global_device_ids, count, "dst_global_device_ids") }?;
-        // SAFETY: V3 (arrays and text).
-        let keys = unsafe { ffi_read::slice(args.transfer_keys, count, "transfer_keys") }?;
-        // SAFETY: V3 (arrays and text).
-        let events = unsafe { ffi_read::slice_mut(args.send_events, count, "send_events") }?;
-        // SAFETY: V3 (arrays and text).
-        let alive = unsafe { alive(args.task_ids, args.incarnation_ids, args.num_tasks) }?;
-        let mut sends = Vec::with_capacity(count);
-        for ((handle, peer), key) in handles.iter().zip(peers).zip(keys) {
-            // SAFETY: V2 (handles).
-            let buffer: &BufferHandle<P::Backend> = unsafe { ffi_read::handle::<P, *mut PJRT_Buffer>(*handle, "buffers[i]") }?;
-            if !buffer.client.is(client) {
-                return Err(Error::argument("a buffer to send belongs to another client"));
-            }
-            // Check every buffer before the first transfer begins. If one buffer is deleted, the call then fails
-            // without any transfer.
-            drop(buffer.hold()?);
-            let (peer, key, alive) = (*peer, *key, alive.clone());
-            sends.push((buffer, Transfer { shape: buffer.stored_shape(), here: buffer.placement, peer, key, alive }));
-        }
-        for (event, (buffer, transfer)) in events.iter_mut().zip(sends) {
-            *event = into_raw(send(buffer, transfer).unwrap_or_else(Event::failed));
-        }
-        Ok(())
-    }
-
-    #[traced]
-    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers(args, client) {
-        let count = args.num_shapes;
-        let here = client.default_placement(client.device_index(args.device)?)?;
-        // SAFETY: V3 (arrays and text).
-        let ranks = unsafe { ffi_read::slice(args.shape_num_dims.cast_const(), count, "shape_num_dims") }?;
-        // SAFETY: V3 (arrays and text).
-        let dims = unsafe { ffi_read::slice(args.num_dims.cast_const(), count, "num_dims") }?;
-        // SAFETY: V3 (arrays and text).
-        let types = unsafe { ffi_read::slice(args.element_types.cast_const(), count, "element_types") }?;
-        // SAFETY: V3 (arrays and text).
-        let layouts = unsafe { ffi_read::slice(args.layouts.cast_const(), count, "layouts") }?;
-        // SAFETY: V3 (arrays and text).
-        let peers = unsafe { ffi_read::slice(args.src_global_device_ids, count, "src_global_device_ids") }?;
-        // SAFETY: V3 (arrays and text).
-        let keys = unsafe { ffi_read::slice(args.transfer_keys, count, "transfer_keys") }?;
-        // SAFETY: V3 (arrays and text).
-        let buffers = unsafe { ffi_read::slice_mut(args.buffers, count, "buffers") }?;
-        // SAFETY: V3 (arrays and text).
-        let alive = unsafe { alive(args.task_ids, args.incarnation_ids, args.num_tasks) }?;
-        let mut forms = Vec::with_capacity(count);
-        let mut receives = Vec::with_capacity(count);
-        for i in 0..count {
-            // SAFETY: V3 (arrays and text).
-            let shape = unsafe { ffi_read::shape(types[i].0, dims[i], ranks[i]) }?;
-            // SAFETY: V3 (arrays and text).
-            let form = unsafe { client.form(&shape, layouts[i], "layouts[i]") }?;
-            let shape = form.stored_shape();
-            receives.push(CrossHostTransfer { shape, here, peer: peers[i], key: keys[i], alive: &alive });
-            forms.push(form);
-        }
-        let received = (transfers::<P::Backend>()?.receive_buffers)(&client.backend, &receives)?;
-        if received.len() != count {
-            let given = received.len();
-            return Err(Error::internal(format!("the backend returned {given} buffers for {count} transfers")));
-        }
-        for ((place, form), (value, ready)) in buffers.iter_mut().zip(&forms).zip(received) {
-            *place = BufferHandle::give(client.share(), Value::Now(value), form, here, ready);
-        }
-        Ok(())
-    }
-
-    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers(args) {
-        let _ = args;
-        Err(older_interface())
-    }
-
-    PJRT_Buffer_CopyToRemoteDevice(args) {
-        let descriptor = Descriptor {
-            event: args.event,
-            data: args.serialized_descriptor,
-            size: args.serialized_descriptor_size,
-            destructor: args.descriptor_destructor,
-        };
+#[entry(extension, traced)]
+unsafe fn PJRT_Transfers_PJRT_Client_CrossHostSendBuffers<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    let count = args.num_buffers;
+    // SAFETY: V3 (arrays and text).
+    let handles = unsafe { ffi_read::slice(args.buffers.cast_const(), count, "buffers") }?;
+    // SAFETY: V3 (arrays and text).
+    let peers = unsafe { ffi_read::slice(args.dst_global_device_ids, count, "dst_global_device_ids") }?;
+    // SAFETY: V3 (arrays and text).
+    let keys = unsafe { ffi_read::slice(args.transfer_keys, count, "transfer_keys") }?;
+    // SAFETY: V3 (arrays and text).
+    let events = unsafe { ffi_read::slice_mut(args.send_events, count, "send_events") }?;
+    // SAFETY: V3 (arrays and text).
+    let alive = unsafe { alive(args.task_ids, args.incarnation_ids, args.num_tasks) }?;
+    let mut sends = Vec::with_capacity(count);
+    for ((handle, peer), key) in handles.iter().zip(peers).zip(keys) {
         // SAFETY: V2 (handles).
-        if let Ok(EventRef::State(event)) = unsafe { get(args.event) } {
-            let state = Arc::clone(&event.state);
-            state.when_ready(Waiting::Away(Box::new(move |_| descriptor.free())));
-        } else {
-            descriptor.free();
+        let buffer: &BufferHandle<P::Backend> =
+            unsafe { ffi_read::handle::<P, *mut PJRT_Buffer>(*handle, "buffers[i]") }?;
+        if !buffer.client.is(client) {
+            return Err(Error::argument("a buffer to send belongs to another client"));
         }
-        if let Some(on_done) = args.on_done.on_done {
-            // SAFETY: V4 (callbacks).
-            unsafe { on_done(error_handle::into_raw(older_interface()), Bool::from(false), args.on_done.user_arg) };
-        }
-        Ok(())
+        // Check every buffer before the first transfer begins. If one buffer is deleted, the call then fails
+        // without any transfer.
+        drop(buffer.hold()?);
+        let (peer, key, alive) = (*peer, *key, alive.clone());
+        sends.push((buffer, Transfer { shape: buffer.stored_shape(), here: buffer.placement, peer, key, alive }));
     }
+    for (event, (buffer, transfer)) in events.iter_mut().zip(sends) {
+        *event = into_raw(send(buffer, transfer).unwrap_or_else(Event::failed));
+    }
+    Ok(())
+}
+
+#[entry(extension, traced)]
+unsafe fn PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    let count = args.num_shapes;
+    let here = client.default_placement(client.device_index(args.device)?)?;
+    // SAFETY: V3 (arrays and text).
+    let ranks = unsafe { ffi_read::slice(args.shape_num_dims.cast_const(), count, "shape_num_dims") }?;
+    // SAFETY: V3 (arrays and text).
+    let dims = unsafe { ffi_read::slice(args.num_dims.cast_const(), count, "num_dims") }?;
+    // SAFETY: V3 (arrays and text).
+    let types = unsafe { ffi_read::slice(args.element_types.cast_const(), count, "element_types") }?;
+    // SAFETY: V3 (arrays and text).
+    let layouts = unsafe { ffi_read::slice(args.layouts.cast_const(), count, "layouts") }?;
+    // SAFETY: V3 (arrays and text).
+    let peers = unsafe { ffi_read::slice(args.src_global_device_ids, count, "src_global_device_ids") }?;
+    // SAFETY: V3 (arrays and text).
+    let keys = unsafe { ffi_read::slice(args.transfer_keys, count, "transfer_keys") }?;
+    // SAFETY: V3 (arrays and text).
+    let buffers = unsafe { ffi_read::slice_mut(args.buffers, count, "buffers") }?;
+    // SAFETY: V3 (arrays and text).
+    let alive = unsafe { alive(args.task_ids, args.incarnation_ids, args.num_tasks) }?;
+    let mut forms = Vec::with_capacity(count);
+    let mut receives = Vec::with_capacity(count);
+    for i in 0..count {
+        // SAFETY: V3 (arrays and text).
+        let shape = unsafe { ffi_read::shape(types[i].0, dims[i], ranks[i]) }?;
+        // SAFETY: V3 (arrays and text).
+        let form = unsafe { client.form(&shape, layouts[i], "layouts[i]") }?;
+        let shape = form.stored_shape();
+        receives.push(CrossHostTransfer { shape, here, peer: peers[i], key: keys[i], alive: &alive });
+        forms.push(form);
+    }
+    let received = (transfers::<P::Backend>()?.receive_buffers)(&client.backend, &receives)?;
+    if received.len() != count {
+        let given = received.len();
+        return Err(Error::internal(format!("the backend returned {given} buffers for {count} transfers")));
+    }
+    for ((place, form), (value, ready)) in buffers.iter_mut().zip(&forms).zip(received) {
+        *place = BufferHandle::give(client.share(), Value::Now(value), form, here, ready);
+    }
+    Ok(())
+}
+
+#[entry(extension)]
+unsafe fn PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args,
+) -> Result<()> {
+    let _ = args;
+    Err(older_interface())
+}
+
+#[entry(extension)]
+unsafe fn PJRT_Buffer_CopyToRemoteDevice<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args,
+) -> Result<()> {
+    let descriptor = Descriptor {
+        event: args.event,
+        data: args.serialized_descriptor,
+        size: args.serialized_descriptor_size,
+        destructor: args.descriptor_destructor,
+    };
+    // SAFETY: V2 (handles).
+    if let Ok(EventRef::State(event)) = unsafe { get(args.event) } {
+        let state = Arc::clone(&event.state);
+        state.when_ready(Waiting::Away(Box::new(move |_| descriptor.free())));
+    } else {
+        descriptor.free();
+    }
+    if let Some(on_done) = args.on_done.on_done {
+        // SAFETY: V4 (callbacks).
+        unsafe { on_done(error_handle::into_raw(older_interface()), Bool::from(false), args.on_done.user_arg) };
+    }
+    Ok(())
 }

@@ -2,11 +2,14 @@
 
 use std::ffi::c_void;
 
+use plugin_macros::entry;
+
 use crate::abi::extensions::link::extension;
-use crate::abi::table::entry::entries;
+use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::reclaim::refcount::Counted;
 use crate::contain::drop_contained;
 use crate::features::HostAllocation;
-use crate::{Backend, Error};
+use crate::{Backend, Error, Result};
 
 extension! {
     /// The host memory allocator extension. A plugin offers it if the backend implements the feature
@@ -15,27 +18,26 @@ extension! {
     allocate: PJRT_HostMemoryAllocator_Allocate,
 }
 
-entries! {
-    in extension_slot;
-
-    PJRT_HostMemoryAllocator_Allocate(args, client) {
-        let feature = P::Backend::FEATURES.host_memory_allocator;
-        let feature = feature.ok_or_else(|| Error::unimplemented("the backend does not allocate host memory"))?;
-        // If the framework passes a negative NUMA node, the backend chooses the node.
-        let numa_node = usize::try_from(args.numa_node).ok();
-        let mut memory = (feature.allocate_host)(&client.backend, args.size, numa_node)?;
-        let bytes = memory.as_mut().as_mut();
-        if bytes.len() < args.size {
-            let (given, needed) = (bytes.len(), args.size);
-            return Err(Error::internal(format!("the backend allocated {given} bytes instead of {needed}")).unnamed());
-        }
-        args.ptr = bytes.as_mut_ptr();
-        args.deleter = Some(free);
-        args.deleter_arg = Box::into_raw(Box::new(memory)).cast();
-        Ok(())
+#[entry(extension)]
+unsafe fn PJRT_HostMemoryAllocator_Allocate<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_HostMemoryAllocator_Allocate_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    let feature = P::Backend::FEATURES.host_memory_allocator;
+    let feature = feature.ok_or_else(|| Error::unimplemented("the backend does not allocate host memory"))?;
+    // If the framework passes a negative NUMA node, the backend chooses the node.
+    let numa_node = usize::try_from(args.numa_node).ok();
+    let mut memory = (feature.allocate_host)(&client.backend, args.size, numa_node)?;
+    let bytes = memory.as_mut().as_mut();
+    if bytes.len() < args.size {
+        let (given, needed) = (bytes.len(), args.size);
+        return Err(Error::internal(format!("the backend allocated {given} bytes instead of {needed}")).unnamed());
     }
+    args.ptr = bytes.as_mut_ptr();
+    args.deleter = Some(free);
+    args.deleter_arg = Box::into_raw(Box::new(memory)).cast();
+    Ok(())
 }
-
 /// Frees an allocation.
 ///
 /// # Safety

@@ -6,9 +6,10 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pjrt_sys::*;
+use plugin_macros::entry;
 
 use crate::abi::extensions::link::{Link, base};
-use crate::abi::table::entry::{Outcome, Shim, entries, entry};
+use crate::abi::table::entry::{Outcome, Shim, entry};
 use crate::abi::table::error_handle::{ErrorHandle, into_raw};
 use crate::abi::table::ffi_read::{self, handles};
 use crate::contain::contain;
@@ -172,93 +173,106 @@ fn not_stopped(phase: &Phase) -> Error {
     })
 }
 
-entries! {
-    in [function] with [fixed_size];
-
-    #[destroys]
-    Error_Destroy(args) {
-        if !args.error.is_null() {
-            // SAFETY: V2 (handles): every error is a boxed `ErrorHandle`, and the framework no longer uses this error.
-            drop(unsafe { Box::from_raw(args.error.cast::<ErrorHandle>()) });
-        }
-        Ok(())
+#[entry(module = function, fixed_size, destroys)]
+unsafe fn Error_Destroy<P: DevicePlugin>(args: &mut PLUGIN_Profiler_Error_Destroy_Args) -> Result<()> {
+    if !args.error.is_null() {
+        // SAFETY: V2 (handles): every error is a boxed `ErrorHandle`, and the framework no longer uses this error.
+        drop(unsafe { Box::from_raw(args.error.cast::<ErrorHandle>()) });
     }
+    Ok(())
+}
 
-    Error_Message(args, error) {
-        args.message = error.error.message().as_ptr().cast();
-        args.message_size = error.error.message().len();
-        Ok(())
-    }
+#[entry(module = function, fixed_size)]
+unsafe fn Error_Message<P: DevicePlugin>(
+    args: &mut PLUGIN_Profiler_Error_Message_Args,
+    error: &ErrorHandle,
+) -> Result<()> {
+    args.message = error.error.message().as_ptr().cast();
+    args.message_size = error.error.message().len();
+    Ok(())
+}
 
-    Error_GetCode(args, error) {
-        args.code = error.error.code().as_raw().cast_signed();
-        Ok(())
-    }
+#[entry(module = function, fixed_size)]
+unsafe fn Error_GetCode<P: DevicePlugin>(
+    args: &mut PLUGIN_Profiler_Error_GetCode_Args,
+    error: &ErrorHandle,
+) -> Result<()> {
+    args.code = error.error.code().as_raw().cast_signed();
+    Ok(())
+}
 
-    Create(args) {
-        // SAFETY: V3 (arrays and text).
-        let options = unsafe { ffi_read::slice(args.options.cast::<u8>(), args.options_size, "options") }?.to_vec();
-        let profiler = Profiler(Mutex::new(State { options, phase: Phase::Idle }));
-        args.profiler = Box::into_raw(Box::new(profiler)).cast();
-        Ok(())
-    }
+#[entry(module = function, fixed_size)]
+unsafe fn Create<P: DevicePlugin>(args: &mut PLUGIN_Profiler_Create_Args) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    let options = unsafe { ffi_read::slice(args.options.cast::<u8>(), args.options_size, "options") }?.to_vec();
+    let profiler = Profiler(Mutex::new(State { options, phase: Phase::Idle }));
+    args.profiler = Box::into_raw(Box::new(profiler)).cast();
+    Ok(())
+}
 
-    #[destroys]
-    Destroy(args) {
-        let Some(profiler) = NonNull::new(args.profiler.cast::<Profiler>()) else { return Ok(()) };
-        // SAFETY: V2 (handles): `Create` boxed the profiler, and the framework no longer uses it.
-        let profiler = unsafe { Box::from_raw(profiler.as_ptr()) };
-        let running = matches!(profiler.state().phase, Phase::Running);
-        if running && let Err(error) = profiler.stop::<P>() {
-            // Log the error instead of returning it, because frameworks end the process if destroying an object fails.
-            tracing::warn!(%error, "a profile was destroyed while it was running, and stopping it failed");
-        }
-        Ok(())
+#[entry(module = function, fixed_size, destroys)]
+unsafe fn Destroy<P: DevicePlugin>(args: &mut PLUGIN_Profiler_Destroy_Args) -> Result<()> {
+    let Some(profiler) = NonNull::new(args.profiler.cast::<Profiler>()) else { return Ok(()) };
+    // SAFETY: V2 (handles): `Create` boxed the profiler, and the framework no longer uses it.
+    let profiler = unsafe { Box::from_raw(profiler.as_ptr()) };
+    let running = matches!(profiler.state().phase, Phase::Running);
+    if running && let Err(error) = profiler.stop::<P>() {
+        // Log the error instead of returning it, because frameworks end the process if destroying an object fails.
+        tracing::warn!(%error, "a profile was destroyed while it was running, and stopping it failed");
     }
+    Ok(())
+}
 
-    Start(args, profiler) {
-        profiler.start::<P>()
-    }
+#[entry(module = function, fixed_size)]
+unsafe fn Start<P: DevicePlugin>(args: &mut PLUGIN_Profiler_Start_Args, profiler: &Profiler) -> Result<()> {
+    profiler.start::<P>()
+}
 
-    Stop(args, profiler) {
-        profiler.stop::<P>()
-    }
+#[entry(module = function, fixed_size)]
+unsafe fn Stop<P: DevicePlugin>(args: &mut PLUGIN_Profiler_Stop_Args, profiler: &Profiler) -> Result<()> {
+    profiler.stop::<P>()
+}
 
-    CollectData(args, profiler) {
-        let state = profiler.state();
-        let Phase::Stopped(space) = &state.phase else { return Err(not_stopped(&state.phase)) };
-        args.buffer_size_in_bytes = space.len();
-        if args.buffer.is_null() {
-            // The header specifies that the framework calls this function again with its own memory. JAX reads the
-            // plugin's memory instead, so return its address.
-            args.buffer = space.as_ptr().cast_mut();
-        } else if args.buffer.cast_const() != space.as_ptr() {
-            // SAFETY: V3 (arrays and text): the buffer has the size that an earlier call returned, and the size of the
-            // profile has not changed since that call.
-            unsafe { ffi_read::slice_mut(args.buffer, space.len(), "buffer") }?.copy_from_slice(space);
-        }
-        Ok(())
+#[entry(module = function, fixed_size)]
+unsafe fn CollectData<P: DevicePlugin>(args: &mut PLUGIN_Profiler_CollectData_Args, profiler: &Profiler) -> Result<()> {
+    let state = profiler.state();
+    let Phase::Stopped(space) = &state.phase else { return Err(not_stopped(&state.phase)) };
+    args.buffer_size_in_bytes = space.len();
+    if args.buffer.is_null() {
+        // The header specifies that the framework calls this function again with its own memory. JAX reads the
+        // plugin's memory instead, so return its address.
+        args.buffer = space.as_ptr().cast_mut();
+    } else if args.buffer.cast_const() != space.as_ptr() {
+        // SAFETY: V3 (arrays and text): the buffer has the size that an earlier call returned, and the size of the
+        // profile has not changed since that call.
+        unsafe { ffi_read::slice_mut(args.buffer, space.len(), "buffer") }?.copy_from_slice(space);
     }
+    Ok(())
+}
 
-    Consume(args, profiler) {
-        let mut state = profiler.state();
-        let Phase::Stopped(space) = &mut state.phase else { return Err(not_stopped(&state.phase)) };
-        args.result = Box::into_raw(Box::new(Consumed(std::mem::take(space)))).cast();
-        Ok(())
-    }
+#[entry(module = function, fixed_size)]
+unsafe fn Consume<P: DevicePlugin>(args: &mut PLUGIN_Profiler_Consume_Args, profiler: &Profiler) -> Result<()> {
+    let mut state = profiler.state();
+    let Phase::Stopped(space) = &mut state.phase else { return Err(not_stopped(&state.phase)) };
+    args.result = Box::into_raw(Box::new(Consumed(std::mem::take(space)))).cast();
+    Ok(())
+}
 
-    #[destroys]
-    ConsumeResult_Destroy(args) {
-        if !args.consume_result.is_null() {
-            // SAFETY: V2 (handles): `Consume` boxed the result, and the framework no longer uses it.
-            drop(unsafe { Box::from_raw(args.consume_result.cast::<Consumed>()) });
-        }
-        Ok(())
+#[entry(module = function, fixed_size, destroys)]
+unsafe fn ConsumeResult_Destroy<P: DevicePlugin>(args: &mut PLUGIN_Profiler_ConsumeResult_Destroy_Args) -> Result<()> {
+    if !args.consume_result.is_null() {
+        // SAFETY: V2 (handles): `Consume` boxed the result, and the framework no longer uses it.
+        drop(unsafe { Box::from_raw(args.consume_result.cast::<Consumed>()) });
     }
+    Ok(())
+}
 
-    Serialize(args, consume_result) {
-        args.serialized_bytes = consume_result.0.as_ptr();
-        args.serialized_size = consume_result.0.len();
-        Ok(())
-    }
+#[entry(module = function, fixed_size)]
+unsafe fn Serialize<P: DevicePlugin>(
+    args: &mut PLUGIN_Profiler_Serialize_Args,
+    consume_result: &Consumed,
+) -> Result<()> {
+    args.serialized_bytes = consume_result.0.as_ptr();
+    args.serialized_size = consume_result.0.len();
+    Ok(())
 }

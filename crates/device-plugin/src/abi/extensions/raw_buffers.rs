@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::ptr::{NonNull, null, null_mut};
 
 use pjrt_sys::{PJRT_RawBuffer, Slot, extension_slot};
+use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
 use crate::abi::lend::destination::Destination;
@@ -12,7 +13,6 @@ use crate::abi::objects::client::client_buffers::BufferHandle;
 use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Ref;
-use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read::{self, handles};
 use crate::contain::{contain, drop_contained};
@@ -146,84 +146,104 @@ fn expect_memory(data: *const c_void, range: &Range<usize>, field: &str) -> Resu
     Ok(())
 }
 
-entries! {
-    in extension_slot;
+#[entry(extension)]
+unsafe fn PJRT_RawBuffer_CreateRawAliasOfBuffer<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RawBuffer_CreateRawAliasOfBuffer_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    let held = buffer.hold()?;
+    let alias = RawBuffer::<P::Backend> {
+        base: PJRT_RawBuffer { vtable: null() },
+        value: held.value().clone(),
+        ready: buffer.ready.clone(),
+        host_size: buffer.stored_shape().host_size().unwrap_or(0),
+        placement: buffer.placement,
+        client: buffer.client.share(),
+    };
+    args.raw_buffer = Box::into_raw(Box::new(alias)).cast();
+    Ok(())
+}
 
-    PJRT_RawBuffer_CreateRawAliasOfBuffer(args, buffer) {
-        let buffer: &BufferHandle<P::Backend> = buffer;
-        let held = buffer.hold()?;
-        let alias = RawBuffer::<P::Backend> {
-            base: PJRT_RawBuffer { vtable: null() },
-            value: held.value().clone(),
-            ready: buffer.ready.clone(),
-            host_size: buffer.stored_shape().host_size().unwrap_or(0),
-            placement: buffer.placement,
-            client: buffer.client.share(),
-        };
-        args.raw_buffer = Box::into_raw(Box::new(alias)).cast();
-        Ok(())
+#[entry(extension, destroys)]
+unsafe fn PJRT_RawBuffer_Destroy<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RawBuffer_Destroy_Args,
+) -> Result<()> {
+    if let Some(alias) = NonNull::new(args.buffer.cast::<RawBuffer<P::Backend>>()) {
+        // SAFETY: V2 (handles): `PJRT_RawBuffer_CreateRawAliasOfBuffer` boxed the alias, and the framework no
+        // longer uses it.
+        drop_contained(unsafe { Box::from_raw(alias.as_ptr()) });
     }
+    Ok(())
+}
 
-    #[destroys]
-    PJRT_RawBuffer_Destroy(args) {
-        if let Some(alias) = NonNull::new(args.buffer.cast::<RawBuffer<P::Backend>>()) {
-            // SAFETY: V2 (handles): `PJRT_RawBuffer_CreateRawAliasOfBuffer` boxed the alias, and the framework no
-            // longer uses it.
-            drop_contained(unsafe { Box::from_raw(alias.as_ptr()) });
-        }
-        Ok(())
-    }
+#[entry(extension)]
+unsafe fn PJRT_RawBuffer_GetOnDeviceSizeInBytes<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args,
+    buffer: &RawBuffer<P::Backend>,
+) -> Result<()> {
+    args.on_device_size_in_bytes = buffer.size();
+    Ok(())
+}
 
-    PJRT_RawBuffer_GetOnDeviceSizeInBytes(args, buffer) {
-        let buffer: &RawBuffer<P::Backend> = buffer;
-        args.on_device_size_in_bytes = buffer.size();
-        Ok(())
-    }
+#[entry(extension)]
+unsafe fn PJRT_RawBuffer_GetMemorySpace<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RawBuffer_GetMemorySpace_Args,
+    buffer: &RawBuffer<P::Backend>,
+) -> Result<()> {
+    args.memory_space = buffer.client.memory_handles.as_slice()[buffer.placement.memory];
+    Ok(())
+}
 
-    PJRT_RawBuffer_GetMemorySpace(args, buffer) {
-        let buffer: &RawBuffer<P::Backend> = buffer;
-        args.memory_space = buffer.client.memory_handles.as_slice()[buffer.placement.memory];
-        Ok(())
-    }
+#[entry(extension)]
+unsafe fn PJRT_RawBuffer_GetHostPointer<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RawBuffer_GetHostPointer_Args,
+    buffer: &RawBuffer<P::Backend>,
+) -> Result<()> {
+    // The framework may use the address as soon as this call returns, so wait until the data is written.
+    buffer.ready.wait()?;
+    let address = (raw_buffers::<P::Backend>()?.raw_host_pointer)(&buffer.client.backend, buffer.value.available()?);
+    args.host_pointer = address.map_or(null_mut(), std::ptr::with_exposed_provenance_mut::<c_void>);
+    Ok(())
+}
 
-    PJRT_RawBuffer_GetHostPointer(args, buffer) {
-        let buffer: &RawBuffer<P::Backend> = buffer;
-        // The framework may use the address as soon as this call returns, so wait until the data is written.
-        buffer.ready.wait()?;
-        let address = (raw_buffers::<P::Backend>()?.raw_host_pointer)(&buffer.client.backend, buffer.value.available()?);
-        args.host_pointer = address.map_or(null_mut(), std::ptr::with_exposed_provenance_mut::<c_void>);
-        Ok(())
-    }
-
-    #[traced]
-    PJRT_RawBuffer_CopyRawHostToDevice(args, buffer) {
-        let buffer: &RawBuffer<P::Backend> = buffer;
-        let range = buffer.range(args.offset, args.transfer_size)?;
-        expect_memory(args.src, &range, "src")?;
-        let write = raw_buffers::<P::Backend>()?.write_raw;
-        let from = Source { data: args.src.cast(), size: range.len() };
-        args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>(&range.clone(), move |backend, value| {
+#[entry(extension, traced)]
+unsafe fn PJRT_RawBuffer_CopyRawHostToDevice<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RawBuffer_CopyRawHostToDevice_Args,
+    buffer: &RawBuffer<P::Backend>,
+) -> Result<()> {
+    let range = buffer.range(args.offset, args.transfer_size)?;
+    expect_memory(args.src, &range, "src")?;
+    let write = raw_buffers::<P::Backend>()?.write_raw;
+    let from = Source { data: args.src.cast(), size: range.len() };
+    args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>(
+        &range.clone(),
+        move |backend, value| {
             // Capture the whole `Source`, which is `Send`. The closure would otherwise capture only its fields, and a
             // raw pointer is not `Send`.
             let from = from;
             // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
             write(backend, value, range.start, unsafe { from.slice() }?)
-        }));
-        Ok(())
-    }
+        },
+    ));
+    Ok(())
+}
 
-    #[traced]
-    PJRT_RawBuffer_CopyRawDeviceToHost(args, buffer) {
-        let buffer: &RawBuffer<P::Backend> = buffer;
-        let range = buffer.range(args.offset, args.transfer_size)?;
-        expect_memory(args.dst, &range, "dst")?;
-        let read = raw_buffers::<P::Backend>()?.read_raw;
-        // SAFETY: V3 (arrays and text): the memory is writable until the event of the call is ready.
-        let mut to = unsafe { Destination::new(args.dst, range.len()) };
-        args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>(&range.clone(), move |backend, value| {
+#[entry(extension, traced)]
+unsafe fn PJRT_RawBuffer_CopyRawDeviceToHost<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_RawBuffer_CopyRawDeviceToHost_Args,
+    buffer: &RawBuffer<P::Backend>,
+) -> Result<()> {
+    let range = buffer.range(args.offset, args.transfer_size)?;
+    expect_memory(args.dst, &range, "dst")?;
+    let read = raw_buffers::<P::Backend>()?.read_raw;
+    // SAFETY: V3 (arrays and text): the memory is writable until the event of the call is ready.
+    let mut to = unsafe { Destination::new(args.dst, range.len()) };
+    args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>(
+        &range.clone(),
+        move |backend, value| {
             // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
             read(backend, value, range.start, unsafe { to.slice() }?)
-        }));
-        Ok(())
-    }
+        },
+    ));
+    Ok(())
 }

@@ -2,8 +2,11 @@
 
 use std::ptr::null;
 
+use plugin_macros::entry;
+
+use crate::Result;
 use crate::abi::extensions::link::extension;
-use crate::abi::table::entry::entries;
+use crate::abi::objects::executable::state::Executable;
 
 extension! {
     /// The shardings extension. Plugins of this SDK always offer it.
@@ -12,23 +15,27 @@ extension! {
     PJRT_Shardings_PJRT_Executable_OutputShardings: PJRT_Shardings_PJRT_Executable_OutputShardings,
 }
 
-entries! {
-    in extension_slot;
+#[entry(extension)]
+unsafe fn PJRT_Shardings_PJRT_Executable_ParameterShardings<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Shardings_PJRT_Executable_ParameterShardings_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    // Null pointers mean that the program has no shardings.
+    (args.num_parameters, args.shardings, args.sharding_sizes) = match &executable.parameter_shardings {
+        Some(texts) => (texts.len(), texts.pointers(), texts.sizes()),
+        None => (0, null(), null()),
+    };
+    Ok(())
+}
 
-    PJRT_Shardings_PJRT_Executable_ParameterShardings(args, executable) {
-        // Null pointers mean that the program has no shardings.
-        (args.num_parameters, args.shardings, args.sharding_sizes) = match &executable.parameter_shardings {
-            Some(texts) => (texts.len(), texts.pointers(), texts.sizes()),
-            None => (0, null(), null()),
-        };
-        Ok(())
-    }
-
-    PJRT_Shardings_PJRT_Executable_OutputShardings(args, executable) {
-        (args.num_outputs, args.shardings, args.sharding_sizes) = match &executable.output_shardings {
-            Some(texts) => (texts.len(), texts.pointers(), texts.sizes()),
-            None => (0, null(), null()),
-        };
-        Ok(())
-    }
+#[entry(extension)]
+unsafe fn PJRT_Shardings_PJRT_Executable_OutputShardings<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Shardings_PJRT_Executable_OutputShardings_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    (args.num_outputs, args.shardings, args.sharding_sizes) = match &executable.output_shardings {
+        Some(texts) => (texts.len(), texts.pointers(), texts.sizes()),
+        None => (0, null(), null()),
+    };
+    Ok(())
 }

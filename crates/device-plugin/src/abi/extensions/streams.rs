@@ -1,9 +1,10 @@
 //! The stream extension: gives other libraries access to the device's streams, so that they can share its memory.
 
+use plugin_macros::entry;
+
 use crate::abi::extensions::link::extension;
 use crate::abi::objects::client::client_buffers::{BufferHandle, Client};
 use crate::abi::objects::client::device::Device;
-use crate::abi::table::entry::entries;
 use crate::features::{Stream, functions};
 use crate::{Backend, Error, Result};
 
@@ -19,26 +20,28 @@ fn streams<B: Backend>() -> Result<functions::Streams<B>> {
     B::FEATURES.streams.ok_or_else(|| Error::unimplemented("the backend does not support streams"))
 }
 
-entries! {
-    in extension_slot;
+#[entry(extension)]
+unsafe fn PJRT_Get_Stream_For_External_Ready_Events<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Get_Stream_For_External_Ready_Events_Args,
+    device: &Device,
+) -> Result<()> {
+    let client = Client::<P::Backend>::of_device(device)?;
+    args.stream = (streams::<P::Backend>()?.stream_for_external_ready_events)(&client.backend, device.index)?.0;
+    Ok(())
+}
 
-    PJRT_Get_Stream_For_External_Ready_Events(args, device) {
-        let device: &Device = device;
-        let client = Client::<P::Backend>::of_device(device)?;
-        args.stream = (streams::<P::Backend>()?.stream_for_external_ready_events)(&client.backend, device.index)?.0;
-        Ok(())
+#[entry(extension)]
+unsafe fn PJRT_Wait_Until_Buffer_Ready_On_Stream<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Wait_Until_Buffer_Ready_On_Stream_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    let held = buffer.hold()?;
+    // The call returns no event, so it waits for the buffer, as in XLA. A backend with the feature `queued` orders
+    // its work itself, so the call need not wait. But it must wait for a value that does not exist yet, because the
+    // backend cannot receive such a value.
+    if !P::Backend::FEATURES.queued || held.value().get().is_none() {
+        buffer.ready.wait()?;
     }
-
-    PJRT_Wait_Until_Buffer_Ready_On_Stream(args, buffer) {
-        let buffer: &BufferHandle<P::Backend> = buffer;
-        let held = buffer.hold()?;
-        // The call returns no event, so it waits for the buffer, as in XLA. A backend with the feature `queued` orders
-        // its work itself, so the call need not wait. But it must wait for a value that does not exist yet, because the
-        // backend cannot receive such a value.
-        if !P::Backend::FEATURES.queued || held.value().get().is_none() {
-            buffer.ready.wait()?;
-        }
-        let value = held.value().available()?;
-        (streams::<P::Backend>()?.wait_until_buffer_ready_on_stream)(&buffer.client.backend, Stream(args.stream), value)
-    }
+    let value = held.value().available()?;
+    (streams::<P::Backend>()?.wait_until_buffer_ready_on_stream)(&buffer.client.backend, Stream(args.stream), value)
 }

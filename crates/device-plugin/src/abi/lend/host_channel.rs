@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use pjrt_sys::{
     PJRT_CallbackError, PJRT_Chunk, PJRT_Error, PJRT_Error_Code, PJRT_RecvCallbackInfo, PJRT_SendCallbackInfo,
 };
+use plugin_macros::entry;
 
-use crate::abi::table::entry::entries;
 use crate::abi::table::error_handle::{ErrorHandle, into_raw as error_into_raw};
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
@@ -423,52 +423,67 @@ impl Stream {
     }
 }
 
-entries! {
-    #[destroys]
-    PJRT_CopyToDeviceStream_Destroy(args) {
-        if !args.stream.is_null() {
-            let stream: *const Stream = args.stream.cast_const().cast();
-            // SAFETY: V2 (handles): the pointer came from `Arc::into_raw` in `HostChannels::recv`, and the framework no
-            // longer uses it.
-            let stream = unsafe { Arc::from_raw(stream) };
-            lock(&stream.state).ended = true;
-            stream.changed.notify_all();
-        }
-        Ok(())
+#[entry(destroys)]
+unsafe fn PJRT_CopyToDeviceStream_Destroy<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_CopyToDeviceStream_Destroy_Args,
+) -> Result<()> {
+    if !args.stream.is_null() {
+        let stream: *const Stream = args.stream.cast_const().cast();
+        // SAFETY: V2 (handles): the pointer came from `Arc::into_raw` in `HostChannels::recv`, and the framework no
+        // longer uses it.
+        let stream = unsafe { Arc::from_raw(stream) };
+        lock(&stream.state).ended = true;
+        stream.changed.notify_all();
     }
+    Ok(())
+}
 
-    PJRT_CopyToDeviceStream_AddChunk(args, stream) {
-        let stream: &Stream = stream;
-        if args.chunk.is_null() || !args.chunk.is_aligned() {
-            return Err(Error::argument("chunk is null or not aligned"));
-        }
-        // SAFETY: V3 (arrays and text): the plugin owns the chunk from here on.
-        let raw = unsafe { args.chunk.read() };
-        let (event, done) = Event::pending();
-        let piece = HostChunk { raw, done: Some(done) };
-        // SAFETY: V3 (arrays and text): this call only checks the pointer.
-        unsafe { ffi_read::slice(raw.data.cast::<u8>().cast_const(), raw.size, "chunk->data") }?;
-        if let Err((mut piece, error)) = stream.add(piece)
-            && let Some(done) = piece.done.take()
-        {
-            done.complete_internally(Err(error));
-        }
-        args.transfer_complete = into_raw(event);
-        Ok(())
+#[entry]
+unsafe fn PJRT_CopyToDeviceStream_AddChunk<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_CopyToDeviceStream_AddChunk_Args,
+    stream: &Stream,
+) -> Result<()> {
+    if args.chunk.is_null() || !args.chunk.is_aligned() {
+        return Err(Error::argument("chunk is null or not aligned"));
     }
+    // SAFETY: V3 (arrays and text): the plugin owns the chunk from here on.
+    let raw = unsafe { args.chunk.read() };
+    let (event, done) = Event::pending();
+    let piece = HostChunk { raw, done: Some(done) };
+    // SAFETY: V3 (arrays and text): this call only checks the pointer.
+    unsafe { ffi_read::slice(raw.data.cast::<u8>().cast_const(), raw.size, "chunk->data") }?;
+    if let Err((mut piece, error)) = stream.add(piece)
+        && let Some(done) = piece.done.take()
+    {
+        done.complete_internally(Err(error));
+    }
+    args.transfer_complete = into_raw(event);
+    Ok(())
+}
 
-    PJRT_CopyToDeviceStream_TotalBytes(args, stream) {
-        args.total_bytes = i64::try_from(stream.total).unwrap_or(i64::MAX);
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_CopyToDeviceStream_TotalBytes<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_CopyToDeviceStream_TotalBytes_Args,
+    stream: &Stream,
+) -> Result<()> {
+    args.total_bytes = i64::try_from(stream.total).unwrap_or(i64::MAX);
+    Ok(())
+}
 
-    PJRT_CopyToDeviceStream_GranuleSize(args, stream) {
-        args.granule_size_in_bytes = i64::try_from(stream.granule).unwrap_or(i64::MAX);
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_CopyToDeviceStream_GranuleSize<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_CopyToDeviceStream_GranuleSize_Args,
+    stream: &Stream,
+) -> Result<()> {
+    args.granule_size_in_bytes = i64::try_from(stream.granule).unwrap_or(i64::MAX);
+    Ok(())
+}
 
-    PJRT_CopyToDeviceStream_CurrentBytes(args, stream) {
-        args.current_bytes = i64::try_from(lock(&stream.state).come).unwrap_or(i64::MAX);
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_CopyToDeviceStream_CurrentBytes<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_CopyToDeviceStream_CurrentBytes_Args,
+    stream: &Stream,
+) -> Result<()> {
+    args.current_bytes = i64::try_from(lock(&stream.state).come).unwrap_or(i64::MAX);
+    Ok(())
 }

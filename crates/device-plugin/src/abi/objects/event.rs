@@ -5,8 +5,8 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 use pjrt_sys::PJRT_Event_OnReadyCallback;
+use plugin_macros::entry;
 
-use crate::abi::table::entry::entries;
 use crate::abi::table::error_handle::into_raw as error_into_raw;
 use crate::abi::table::event_handle::{EventHandle, EventRef, READY, get};
 use crate::abi::table::ffi_read::status;
@@ -50,85 +50,90 @@ fn free(event: Box<EventHandle>) {
     drop(event);
 }
 
-entries! {
-    #[hot]
-    #[destroys]
-    PJRT_Event_Destroy(args) {
-        // Pending callbacks belong to the shared state and not to the handle. The framework may therefore destroy an
-        // event that is pending, even in a callback of the same event.
-        if !args.event.is_null() && args.event.cast_const().cast() != &raw const READY {
-            // SAFETY: V2 (handles): every handle other than `READY` is a boxed `EventHandle`, and the framework no
-            // longer uses this one.
-            free(unsafe { Box::from_raw(args.event.cast::<EventHandle>()) });
+#[entry(hot, destroys)]
+unsafe fn PJRT_Event_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Destroy_Args) -> Result<()> {
+    // Pending callbacks belong to the shared state and not to the handle. The framework may therefore destroy an
+    // event that is pending, even in a callback of the same event.
+    if !args.event.is_null() && args.event.cast_const().cast() != &raw const READY {
+        // SAFETY: V2 (handles): every handle other than `READY` is a boxed `EventHandle`, and the framework no
+        // longer uses this one.
+        free(unsafe { Box::from_raw(args.event.cast::<EventHandle>()) });
+    }
+    Ok(())
+}
+
+#[entry(hot)]
+unsafe fn PJRT_Event_IsReady<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_IsReady_Args) -> Result<()> {
+    // SAFETY: V2 (handles).
+    let ready = match unsafe { get(args.event) }? {
+        EventRef::Ready => true,
+        EventRef::State(event) => event.state.result().is_some(),
+    };
+    args.is_ready = ready.into();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Event_Error<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Error_Args) -> Result<()> {
+    // SAFETY: V2 (handles).
+    match unsafe { get(args.event) }? {
+        EventRef::Ready => Ok(()),
+        EventRef::State(event) => event.state.result().cloned().unwrap_or_else(|| {
+            Err(Error::failed_precondition(
+                "the event is not ready; call PJRT_Event_Await first, or wait until \
+                     PJRT_Event_IsReady returns true",
+            )
+            .unnamed())
+        }),
+    }
+}
+
+#[entry(hot, no_outputs)]
+unsafe fn PJRT_Event_Await<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Await_Args) -> Result<()> {
+    // SAFETY: V2 (handles).
+    match unsafe { get(args.event) }? {
+        EventRef::Ready => Ok(()),
+        EventRef::State(event) => wait(event),
+    }
+}
+
+#[entry(hot)]
+unsafe fn PJRT_Event_OnReady<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_OnReady_Args) -> Result<()> {
+    let callback = Callback::new(args.callback, args.user_arg)?;
+    // SAFETY: V2 (handles).
+    match unsafe { get(args.event) }? {
+        EventRef::Ready => callback.call(&Ok(())),
+        EventRef::State(event) => {
+            // Keep the state alive, because the callback may destroy the handle.
+            let state = Arc::clone(&event.state);
+            state.when_ready(Waiting::Away(Box::new(move |result| callback.call(result))));
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    #[hot]
-    PJRT_Event_IsReady(args) {
-        // SAFETY: V2 (handles).
-        let ready = match unsafe { get(args.event) }? {
-            EventRef::Ready => true,
-            EventRef::State(event) => event.state.result().is_some(),
-        };
-        args.is_ready = ready.into();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Event_Create<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Create_Args) -> Result<()> {
+    let state = Event::settable().into_state().ok_or_else(|| Error::internal("an event without a state"))?;
+    args.event = Box::into_raw(Box::new(EventHandle { state, settable: true })).cast();
+    Ok(())
+}
 
-    PJRT_Event_Error(args) {
-        // SAFETY: V2 (handles).
-        match unsafe { get(args.event) }? {
-            EventRef::Ready => Ok(()),
-            EventRef::State(event) => event.state.result().cloned().unwrap_or_else(|| {
-                Err(Error::failed_precondition("the event is not ready; call PJRT_Event_Await first, or wait until \
-                     PJRT_Event_IsReady returns true").unnamed())
-            }),
+#[entry]
+unsafe fn PJRT_Event_Set<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Set_Args) -> Result<()> {
+    // SAFETY: V2 (handles).
+    let event = unsafe { get(args.event) }?;
+    let state = match event {
+        EventRef::State(event) if event.settable => Arc::clone(&event.state),
+        _ => {
+            return Err(Error::failed_precondition(
+                "the plugin sets this event; only events of PJRT_Event_Create \
+                 can be set",
+            )
+            .unnamed());
         }
-    }
-
-    #[hot]
-    #[no_outputs]
-    PJRT_Event_Await(args) {
-        // SAFETY: V2 (handles).
-        match unsafe { get(args.event) }? {
-            EventRef::Ready => Ok(()),
-            EventRef::State(event) => wait(event),
-        }
-    }
-
-    #[hot]
-    PJRT_Event_OnReady(args) {
-        let callback = Callback::new(args.callback, args.user_arg)?;
-        // SAFETY: V2 (handles).
-        match unsafe { get(args.event) }? {
-            EventRef::Ready => callback.call(&Ok(())),
-            EventRef::State(event) => {
-                // Keep the state alive, because the callback may destroy the handle.
-                let state = Arc::clone(&event.state);
-                state.when_ready(Waiting::Away(Box::new(move |result| callback.call(result))));
-            }
-        }
-        Ok(())
-    }
-
-    PJRT_Event_Create(args) {
-        let state = Event::settable().into_state().ok_or_else(|| Error::internal("an event without a state"))?;
-        args.event = Box::into_raw(Box::new(EventHandle { state, settable: true })).cast();
-        Ok(())
-    }
-
-    PJRT_Event_Set(args) {
-        // SAFETY: V2 (handles).
-        let event = unsafe { get(args.event) }?;
-        let state = match event {
-            EventRef::State(event) if event.settable => Arc::clone(&event.state),
-            _ => return Err(Error::failed_precondition("the plugin sets this event; only events of PJRT_Event_Create \
-                 can be set").unnamed()),
-        };
-        // SAFETY: V3 (arrays and text).
-        let error = unsafe { status(args.error_code.0, args.error_message, args.error_message_size) }?;
-        state.set(error.map_or(Ok(()), Err)).map_err(|_| {
-            Error::failed_precondition("the event is already set").unnamed()
-        })
-    }
+    };
+    // SAFETY: V3 (arrays and text).
+    let error = unsafe { status(args.error_code.0, args.error_message, args.error_message_size) }?;
+    state.set(error.map_or(Ok(()), Err)).map_err(|_| Error::failed_precondition("the event is already set").unnamed())
 }

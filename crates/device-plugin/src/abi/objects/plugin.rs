@@ -1,9 +1,10 @@
 //! The functions `PJRT_Plugin_Initialize` and `PJRT_Plugin_Attributes`.
 
+use plugin_macros::entry;
+
 use crate::abi::objects::owned_arrays::NamedValues;
-use crate::abi::table::entry::entries;
 use crate::per_type::PerType;
-use crate::{DevicePlugin, NamedValue};
+use crate::{DevicePlugin, NamedValue, Result};
 
 /// The attributes of each plugin type. They exist until the process ends, because no object of the C API owns them.
 static ATTRIBUTES: PerType<NamedValues> = PerType::new();
@@ -28,15 +29,15 @@ fn attributes<P: DevicePlugin>() -> &'static NamedValues {
     })
 }
 
-entries! {
-    PJRT_Plugin_Initialize(_args) {
-        P::initialize()
-    }
+#[entry]
+unsafe fn PJRT_Plugin_Initialize<P: DevicePlugin>(_args: &mut pjrt_sys::PJRT_Plugin_Initialize_Args) -> Result<()> {
+    P::initialize()
+}
 
-    PJRT_Plugin_Attributes(args) {
-        let attributes = attributes::<P>().raw();
-        args.attributes = attributes.as_ptr();
-        args.num_attributes = attributes.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Plugin_Attributes<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Plugin_Attributes_Args) -> Result<()> {
+    let attributes = attributes::<P>().raw();
+    args.attributes = attributes.as_ptr();
+    args.num_attributes = attributes.len();
+    Ok(())
 }

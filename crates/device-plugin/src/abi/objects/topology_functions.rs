@@ -2,9 +2,10 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use plugin_macros::entry;
+
 use crate::abi::objects::owned_arrays::{Blob, Bytes, delete_blob};
 use crate::abi::objects::topology::Topology;
-use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
@@ -90,101 +91,140 @@ fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
     Ok(proto)
 }
 
-entries! {
-    PJRT_TopologyDescription_Create(args) {
-        // SAFETY: V3 (arrays and text).
-        let name = unsafe { ffi_read::text(args.topology_name, args.topology_name_size, "topology_name") }?;
-        // SAFETY: V1 (argument structs) and V3 (arrays and text).
-        let options = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
-        let mut info = P::Backend::topology(name, &options)?;
-        if info.platform_name.is_empty() {
-            P::NAME.clone_into(&mut info.platform_name);
-        }
-        args.topology = Topology::new(info)?.into_raw();
-        Ok(())
+#[entry]
+unsafe fn PJRT_TopologyDescription_Create<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_TopologyDescription_Create_Args,
+) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    let name = unsafe { ffi_read::text(args.topology_name, args.topology_name_size, "topology_name") }?;
+    // SAFETY: V1 (argument structs) and V3 (arrays and text).
+    let options = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
+    let mut info = P::Backend::topology(name, &options)?;
+    if info.platform_name.is_empty() {
+        P::NAME.clone_into(&mut info.platform_name);
     }
+    args.topology = Topology::new(info)?.into_raw();
+    Ok(())
+}
 
-    #[destroys]
-    PJRT_TopologyDescription_Destroy(args) {
-        // SAFETY: V2 (handles) and V5 (opaque types).
-        let topology = unsafe { args.topology.cast::<Topology>().as_ref() };
-        if topology.is_some_and(|topology| topology.owned) {
-            // SAFETY: V2 (handles): `into_raw` boxed the topology, and the framework no longer uses it.
-            drop(unsafe { Box::from_raw(args.topology.cast::<Topology>()) });
-        }
-        Ok(())
+#[entry(destroys)]
+unsafe fn PJRT_TopologyDescription_Destroy<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_TopologyDescription_Destroy_Args,
+) -> Result<()> {
+    // SAFETY: V2 (handles) and V5 (opaque types).
+    let topology = unsafe { args.topology.cast::<Topology>().as_ref() };
+    if topology.is_some_and(|topology| topology.owned) {
+        // SAFETY: V2 (handles): `into_raw` boxed the topology, and the framework no longer uses it.
+        drop(unsafe { Box::from_raw(args.topology.cast::<Topology>()) });
     }
+    Ok(())
+}
 
-    PJRT_TopologyDescription_PlatformName(args, topology) {
-        args.platform_name = topology.platform_name.as_ptr().cast();
-        args.platform_name_size = topology.platform_name.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_TopologyDescription_PlatformName<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_TopologyDescription_PlatformName_Args,
+    topology: &Topology,
+) -> Result<()> {
+    args.platform_name = topology.platform_name.as_ptr().cast();
+    args.platform_name_size = topology.platform_name.len();
+    Ok(())
+}
 
-    PJRT_TopologyDescription_PlatformVersion(args, topology) {
-        args.platform_version = topology.platform_version.as_ptr().cast();
-        args.platform_version_size = topology.platform_version.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_TopologyDescription_PlatformVersion<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_TopologyDescription_PlatformVersion_Args,
+    topology: &Topology,
+) -> Result<()> {
+    args.platform_version = topology.platform_version.as_ptr().cast();
+    args.platform_version_size = topology.platform_version.len();
+    Ok(())
+}
 
-    PJRT_TopologyDescription_GetDeviceDescriptions(args, topology) {
-        let descriptions = topology.description_handles.as_slice();
-        args.descriptions = descriptions.as_ptr();
-        args.num_descriptions = descriptions.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_TopologyDescription_GetDeviceDescriptions<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_TopologyDescription_GetDeviceDescriptions_Args,
+    topology: &Topology,
+) -> Result<()> {
+    let descriptions = topology.description_handles.as_slice();
+    args.descriptions = descriptions.as_ptr();
+    args.num_descriptions = descriptions.len();
+    Ok(())
+}
 
-    PJRT_TopologyDescription_Attributes(args, topology) {
-        args.attributes = topology.attributes.raw().as_ptr();
-        args.num_attributes = topology.attributes.raw().len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_TopologyDescription_Attributes<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_TopologyDescription_Attributes_Args,
+    topology: &Topology,
+) -> Result<()> {
+    args.attributes = topology.attributes.raw().as_ptr();
+    args.num_attributes = topology.attributes.raw().len();
+    Ok(())
+}
 
-    PJRT_TopologyDescription_GetMemorySpaceKindIds(args, topology) {
-        args.memory_space_kind_ids = topology.kind_ids.as_ptr();
-        args.num_memory_space_kind_ids = topology.kind_ids.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_TopologyDescription_GetMemorySpaceKindIds<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_TopologyDescription_GetMemorySpaceKindIds_Args,
+    topology: &Topology,
+) -> Result<()> {
+    args.memory_space_kind_ids = topology.kind_ids.as_ptr();
+    args.num_memory_space_kind_ids = topology.kind_ids.len();
+    Ok(())
+}
 
-    PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace(args, topology) {
-        if !topology.kind_ids.contains(&args.memory_space_kind_id) {
-            return Err(Error::argument(format!(
-                "unknown memory_space_kind_id {}; known are {:?}", args.memory_space_kind_id, topology.kind_ids
-            )));
-        }
-        // SAFETY: V3 (arrays and text).
-        let shape = unsafe { ffi_read::shape(args.element_type.0, args.dims, args.num_dims) }?;
-        // SAFETY: V3 (arrays and text).
-        let layout = unsafe { ffi_read::device_layout(args.layout, &shape) }?;
-        let bytes = shape_proto(&ArrayLayout::requested::<P::Backend>(&topology.info, &shape, layout, "layout")?)?;
-        args.serialized_shape_size = bytes.len();
-        args.serialized_shape = Bytes::give(&bytes);
-        args.serialized_shape_deleter = Some(Bytes::delete);
-        Ok(())
+#[entry]
+unsafe fn PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args,
+    topology: &Topology,
+) -> Result<()> {
+    if !topology.kind_ids.contains(&args.memory_space_kind_id) {
+        return Err(Error::argument(format!(
+            "unknown memory_space_kind_id {}; known are {:?}",
+            args.memory_space_kind_id, topology.kind_ids
+        )));
     }
+    // SAFETY: V3 (arrays and text).
+    let shape = unsafe { ffi_read::shape(args.element_type.0, args.dims, args.num_dims) }?;
+    // SAFETY: V3 (arrays and text).
+    let layout = unsafe { ffi_read::device_layout(args.layout, &shape) }?;
+    let bytes = shape_proto(&ArrayLayout::requested::<P::Backend>(&topology.info, &shape, layout, "layout")?)?;
+    args.serialized_shape_size = bytes.len();
+    args.serialized_shape = Bytes::give(&bytes);
+    args.serialized_shape_deleter = Some(Bytes::delete);
+    Ok(())
+}
 
-    PJRT_TopologyDescription_Fingerprint(args, topology) {
-        let mut hasher = DefaultHasher::new();
-        topology.serialize(P::NAME).hash(&mut hasher);
-        args.fingerprint = hasher.finish();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_TopologyDescription_Fingerprint<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_TopologyDescription_Fingerprint_Args,
+    topology: &Topology,
+) -> Result<()> {
+    let mut hasher = DefaultHasher::new();
+    topology.serialize(P::NAME).hash(&mut hasher);
+    args.fingerprint = hasher.finish();
+    Ok(())
+}
 
-    PJRT_TopologyDescription_Serialize(args, topology) {
-        let blob = Blob::new(topology.serialize(P::NAME));
-        args.serialized_bytes = blob.bytes;
-        args.serialized_bytes_size = blob.size;
-        args.serialized_topology = blob.owner.cast();
-        args.serialized_topology_deleter = Some(delete_blob);
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_TopologyDescription_Serialize<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_TopologyDescription_Serialize_Args,
+    topology: &Topology,
+) -> Result<()> {
+    let blob = Blob::new(topology.serialize(P::NAME));
+    args.serialized_bytes = blob.bytes;
+    args.serialized_bytes_size = blob.size;
+    args.serialized_topology = blob.owner.cast();
+    args.serialized_topology_deleter = Some(delete_blob);
+    Ok(())
+}
 
-    PJRT_TopologyDescription_Deserialize(args) {
-        // SAFETY: V3 (arrays and text).
-        let bytes = unsafe {
-            ffi_read::slice(args.serialized_topology.cast::<u8>(), args.serialized_topology_size, "serialized_topology")
-        }?;
-        args.topology = Topology::deserialize(bytes, P::NAME)?.into_raw();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_TopologyDescription_Deserialize<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_TopologyDescription_Deserialize_Args,
+) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    let bytes = unsafe {
+        ffi_read::slice(args.serialized_topology.cast::<u8>(), args.serialized_topology_size, "serialized_topology")
+    }?;
+    args.topology = Topology::deserialize(bytes, P::NAME)?.into_raw();
+    Ok(())
 }

@@ -4,12 +4,13 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pjrt_sys::{PJRT_Buffer, PJRT_ShapeSpec};
+use plugin_macros::entry;
 
 use crate::abi::objects::client::client_buffers::BufferHandle;
 use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::pending_value::PendingValue;
+use crate::abi::reclaim::refcount::Counted;
 use crate::abi::reclaim::refcount::Ref;
-use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::abi::table::ffi_read::handles;
@@ -155,149 +156,189 @@ impl<B: Backend> Drop for Manager<B> {
     }
 }
 
-entries! {
-    PJRT_Client_CreateBuffersForAsyncHostToDevice(args, client) {
-        let to = client.placement(null_mut(), args.memory)?;
-        // SAFETY: V3 (arrays and text).
-        let layouts = unsafe { ffi_read::slice(args.device_layouts, args.num_device_layouts, "device_layouts") }?;
-        let mut buffers = Vec::new();
-        let mut at = args.shape_specs.cast_const();
-        for index in 0..args.num_shape_specs {
-            // SAFETY: V1 (argument structs) and V3 (arrays and text).
-            let spec: PJRT_ShapeSpec = unsafe { ffi_read::nested(at, "shape_specs") }?;
-            at = ffi_read::next(at, spec.struct_size);
-            // SAFETY: V3 (arrays and text).
-            let shape = unsafe { ffi_read::shape(spec.element_type.0, spec.dims, spec.num_dims) }?;
-            let layout = layouts.get(index).copied().unwrap_or(null_mut());
-            // SAFETY: V3 (arrays and text).
-            buffers.push(unsafe { client.form(&shape, layout, "device_layouts") }?);
-        }
-        let start = |form: ArrayLayout| {
-            let new = || client.backend.create_uninitialized_buffer(&form.stored_shape(), to).map(Arc::new);
-            let started = if P::Backend::FEATURES.piecewise_uploads.is_some() { Some(new()?) } else { None };
-            Ok((form, started))
-        };
-        let started: Vec<_> = buffers.into_iter().map(start).collect::<Result<_>>()?;
-        let arriving = |(form, started): (ArrayLayout, _)| {
-            let (handle, late) = BufferHandle::pending(client, &form, to, false);
-            let (size, handle) = (form.stored_shape().host_size().unwrap_or(0), NonNull::new(handle));
-            Mutex::new(Arriving { form, size, data: Vec::new(), started, writing: 0, ends: false, late, handle })
-        };
-        let buffers = started.into_iter().map(arriving).collect();
-        let manager: Manager<P::Backend> = Manager { client: client.share(), to, buffers };
-        args.transfer_manager = Box::into_raw(Box::new(manager)).cast();
-        Ok(())
-    }
-
-    #[destroys]
-    PJRT_AsyncHostToDeviceTransferManager_Destroy(args) {
-        if !args.transfer_manager.is_null() {
-            // SAFETY: V2 (handles): `PJRT_Client_CreateBuffersForAsyncHostToDevice` boxed the manager, and the
-            // framework no longer uses it.
-            drop(unsafe { Box::from_raw(args.transfer_manager.cast::<Manager<P::Backend>>()) });
-        }
-        Ok(())
-    }
-
-    #[traced]
-    PJRT_AsyncHostToDeviceTransferManager_TransferData(args, transfer_manager) {
-        let mut buffer = transfer_manager.arriving(args.buffer_index)?;
-        buffer.expect_open()?;
-        let range = usize::try_from(args.offset).ok().zip(usize::try_from(args.transfer_size).ok());
-        let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
-        let range = range.filter(|range| range.end <= buffer.size).ok_or_else(|| {
-            Error::argument(format!(
-                "the range of {} bytes at offset {} exceeds the buffer's {} bytes", args.transfer_size, args.offset, buffer.size
-            ))
-        })?;
-        // SAFETY: V3 (arrays and text).
-        let piece = unsafe { ffi_read::slice(args.data.cast::<u8>(), range.len(), "data") }?;
-        if P::Backend::FEATURES.piecewise_uploads.is_some() {
-            write(transfer_manager, buffer, (args.buffer_index, range.start, args.is_last_transfer.get()), piece)?;
-            args.done_with_h2d_transfer = into_raw(Event::ready());
-            return Ok(());
-        }
-        if buffer.data.is_empty() {
-            buffer.data = zeroed(buffer.size)?;
-        }
-        buffer.data[range].copy_from_slice(piece);
-        if args.is_last_transfer.get() {
-            finish(transfer_manager, buffer);
-        }
-        args.done_with_h2d_transfer = into_raw(Event::ready());
-        Ok(())
-    }
-
-    #[traced]
-    PJRT_AsyncHostToDeviceTransferManager_TransferLiteral(args, transfer_manager) {
-        let mut buffer = transfer_manager.arriving(args.buffer_index)?;
-        buffer.expect_open()?;
-        // SAFETY: V3 (arrays and text).
-        let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        if shape != buffer.form.shape() {
-            return Err(Error::argument(format!("the literal is {shape}, but the buffer is {}", buffer.form.shape())));
-        }
-        // SAFETY: V3 (arrays and text).
-        let layout = match unsafe { ffi_read::host_layout(args.shape_layout, &buffer.form) }? {
-            None => buffer.form.row_major_host()?,
-            layout => layout,
-        };
-        let mut data = zeroed(buffer.size)?;
-        let (before, span) = layout.as_ref().map_or((0, buffer.size), |layout: &Strided| (layout.before, layout.span));
-        // SAFETY: V3 (arrays and text): an array with this layout spans these bytes around its first element.
-        let from = unsafe { ffi_read::slice(args.data.cast::<u8>().wrapping_sub(before), span, "data") }?;
-        match layout {
-            Some(layout) => layout.gather(from, &mut data),
-            None => data.copy_from_slice(from),
-        }
-        buffer.data = data;
-        finish(transfer_manager, buffer);
-        args.done_with_h2d_transfer = into_raw(Event::ready());
-        Ok(())
-    }
-
-    PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(args, transfer_manager) {
-        let handle = transfer_manager.arriving(args.buffer_index)?.handle.take();
-        let handle = handle.ok_or_else(|| Error::failed_precondition("the buffer was already retrieved; each can be \
-             retrieved once").unnamed())?;
-        args.buffer_out = handle.as_ptr();
-        Ok(())
-    }
-
-    PJRT_AsyncHostToDeviceTransferManager_Device(args, transfer_manager) {
-        args.device_out = transfer_manager.client.device_handles.as_slice()[transfer_manager.to.device];
-        Ok(())
-    }
-
-    PJRT_AsyncHostToDeviceTransferManager_BufferCount(args, transfer_manager) {
-        args.buffer_count = transfer_manager.buffers.len();
-        Ok(())
-    }
-
-    PJRT_AsyncHostToDeviceTransferManager_BufferSize(args, transfer_manager) {
-        args.buffer_size = transfer_manager.arriving(args.buffer_index)?.size;
-        Ok(())
-    }
-
-    PJRT_AsyncHostToDeviceTransferManager_SetBufferError(args, transfer_manager) {
-        // SAFETY: V3 (arrays and text).
-        let error = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) }?;
-        let error = error.ok_or_else(|| Error::argument("error_code is OK; pass the code of an error"))?;
-        let mut buffer = transfer_manager.arriving(args.buffer_index)?;
-        buffer.expect_open()?;
-        let (started, mut late) = (buffer.started.take(), buffer.late.take());
-        drop(buffer);
-        drop_contained(started);
-        late.set(Err(error));
-        Ok(())
-    }
-
-    PJRT_AsyncHostToDeviceTransferManager_AddMetadata(args, transfer_manager) {
-        // The metadata describes a transfer for display. The plugin rejects malformed metadata and ignores all other
-        // metadata.
-        let _ = transfer_manager;
+#[entry]
+unsafe fn PJRT_Client_CreateBuffersForAsyncHostToDevice<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_CreateBuffersForAsyncHostToDevice_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    let to = client.placement(null_mut(), args.memory)?;
+    // SAFETY: V3 (arrays and text).
+    let layouts = unsafe { ffi_read::slice(args.device_layouts, args.num_device_layouts, "device_layouts") }?;
+    let mut buffers = Vec::new();
+    let mut at = args.shape_specs.cast_const();
+    for index in 0..args.num_shape_specs {
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
-        unsafe { ffi_read::named_values(args.transfer_metadata, args.num_metadata, "transfer_metadata") }?;
-        Ok(())
+        let spec: PJRT_ShapeSpec = unsafe { ffi_read::nested(at, "shape_specs") }?;
+        at = ffi_read::next(at, spec.struct_size);
+        // SAFETY: V3 (arrays and text).
+        let shape = unsafe { ffi_read::shape(spec.element_type.0, spec.dims, spec.num_dims) }?;
+        let layout = layouts.get(index).copied().unwrap_or(null_mut());
+        // SAFETY: V3 (arrays and text).
+        buffers.push(unsafe { client.form(&shape, layout, "device_layouts") }?);
     }
+    let start = |form: ArrayLayout| {
+        let new = || client.backend.create_uninitialized_buffer(&form.stored_shape(), to).map(Arc::new);
+        let started = if P::Backend::FEATURES.piecewise_uploads.is_some() { Some(new()?) } else { None };
+        Ok((form, started))
+    };
+    let started: Vec<_> = buffers.into_iter().map(start).collect::<Result<_>>()?;
+    let arriving = |(form, started): (ArrayLayout, _)| {
+        let (handle, late) = BufferHandle::pending(client, &form, to, false);
+        let (size, handle) = (form.stored_shape().host_size().unwrap_or(0), NonNull::new(handle));
+        Mutex::new(Arriving { form, size, data: Vec::new(), started, writing: 0, ends: false, late, handle })
+    };
+    let buffers = started.into_iter().map(arriving).collect();
+    let manager: Manager<P::Backend> = Manager { client: client.share(), to, buffers };
+    args.transfer_manager = Box::into_raw(Box::new(manager)).cast();
+    Ok(())
+}
+
+#[entry(destroys)]
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_Destroy<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_Destroy_Args,
+) -> Result<()> {
+    if !args.transfer_manager.is_null() {
+        // SAFETY: V2 (handles): `PJRT_Client_CreateBuffersForAsyncHostToDevice` boxed the manager, and the
+        // framework no longer uses it.
+        drop(unsafe { Box::from_raw(args.transfer_manager.cast::<Manager<P::Backend>>()) });
+    }
+    Ok(())
+}
+
+#[entry(traced)]
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferData<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_TransferData_Args,
+    transfer_manager: &Manager<P::Backend>,
+) -> Result<()> {
+    let mut buffer = transfer_manager.arriving(args.buffer_index)?;
+    buffer.expect_open()?;
+    let range = usize::try_from(args.offset).ok().zip(usize::try_from(args.transfer_size).ok());
+    let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
+    let range = range.filter(|range| range.end <= buffer.size).ok_or_else(|| {
+        Error::argument(format!(
+            "the range of {} bytes at offset {} exceeds the buffer's {} bytes",
+            args.transfer_size, args.offset, buffer.size
+        ))
+    })?;
+    // SAFETY: V3 (arrays and text).
+    let piece = unsafe { ffi_read::slice(args.data.cast::<u8>(), range.len(), "data") }?;
+    if P::Backend::FEATURES.piecewise_uploads.is_some() {
+        write(transfer_manager, buffer, (args.buffer_index, range.start, args.is_last_transfer.get()), piece)?;
+        args.done_with_h2d_transfer = into_raw(Event::ready());
+        return Ok(());
+    }
+    if buffer.data.is_empty() {
+        buffer.data = zeroed(buffer.size)?;
+    }
+    buffer.data[range].copy_from_slice(piece);
+    if args.is_last_transfer.get() {
+        finish(transfer_manager, buffer);
+    }
+    args.done_with_h2d_transfer = into_raw(Event::ready());
+    Ok(())
+}
+
+#[entry(traced)]
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args,
+    transfer_manager: &Manager<P::Backend>,
+) -> Result<()> {
+    let mut buffer = transfer_manager.arriving(args.buffer_index)?;
+    buffer.expect_open()?;
+    // SAFETY: V3 (arrays and text).
+    let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+    if shape != buffer.form.shape() {
+        return Err(Error::argument(format!("the literal is {shape}, but the buffer is {}", buffer.form.shape())));
+    }
+    // SAFETY: V3 (arrays and text).
+    let layout = match unsafe { ffi_read::host_layout(args.shape_layout, &buffer.form) }? {
+        None => buffer.form.row_major_host()?,
+        layout => layout,
+    };
+    let mut data = zeroed(buffer.size)?;
+    let (before, span) = layout.as_ref().map_or((0, buffer.size), |layout: &Strided| (layout.before, layout.span));
+    // SAFETY: V3 (arrays and text): an array with this layout spans these bytes around its first element.
+    let from = unsafe { ffi_read::slice(args.data.cast::<u8>().wrapping_sub(before), span, "data") }?;
+    match layout {
+        Some(layout) => layout.gather(from, &mut data),
+        None => data.copy_from_slice(from),
+    }
+    buffer.data = data;
+    finish(transfer_manager, buffer);
+    args.done_with_h2d_transfer = into_raw(Event::ready());
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args,
+    transfer_manager: &Manager<P::Backend>,
+) -> Result<()> {
+    let handle = transfer_manager.arriving(args.buffer_index)?.handle.take();
+    let handle = handle.ok_or_else(|| {
+        Error::failed_precondition(
+            "the buffer was already retrieved; each can be \
+             retrieved once",
+        )
+        .unnamed()
+    })?;
+    args.buffer_out = handle.as_ptr();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_Device<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_Device_Args,
+    transfer_manager: &Manager<P::Backend>,
+) -> Result<()> {
+    args.device_out = transfer_manager.client.device_handles.as_slice()[transfer_manager.to.device];
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferCount<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args,
+    transfer_manager: &Manager<P::Backend>,
+) -> Result<()> {
+    args.buffer_count = transfer_manager.buffers.len();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferSize<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args,
+    transfer_manager: &Manager<P::Backend>,
+) -> Result<()> {
+    args.buffer_size = transfer_manager.arriving(args.buffer_index)?.size;
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_SetBufferError<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args,
+    transfer_manager: &Manager<P::Backend>,
+) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    let error = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) }?;
+    let error = error.ok_or_else(|| Error::argument("error_code is OK; pass the code of an error"))?;
+    let mut buffer = transfer_manager.arriving(args.buffer_index)?;
+    buffer.expect_open()?;
+    let (started, mut late) = (buffer.started.take(), buffer.late.take());
+    drop(buffer);
+    drop_contained(started);
+    late.set(Err(error));
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_AddMetadata<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args,
+    transfer_manager: &Manager<P::Backend>,
+) -> Result<()> {
+    // The metadata describes a transfer for display. The plugin rejects malformed metadata and ignores all other
+    // metadata.
+    let _ = transfer_manager;
+    // SAFETY: V1 (argument structs) and V3 (arrays and text).
+    unsafe { ffi_read::named_values(args.transfer_metadata, args.num_metadata, "transfer_metadata") }?;
+    Ok(())
 }

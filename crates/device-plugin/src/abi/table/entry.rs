@@ -17,9 +17,10 @@ pub(crate) struct Shim<P>(PhantomData<P>);
 
 /// The implementation of one function of the table, and the constants that control how [`entry`] calls it.
 ///
-/// The macro [`entries`] implements this trait. An attribute before a function sets a constant: `#[hot]`,
-/// `#[no_outputs]`, `#[destroys]`, `#[traced]`, `#[caller_context]`, `#[fixed_size]`. An unknown attribute does not
-/// compile.
+/// The attribute `#[entry]` implements this trait with a function that has the name of a function of the table. Its
+/// arguments set the constants: `hot`, `no_outputs`, `destroys`, `traced`, `caller_context`, `fixed_size`. `extension`
+/// and `module = path` select another table. If the function has a second argument, it is the object behind the handle
+/// of this name in the argument struct.
 pub(crate) trait Entry<S: Slot> {
     /// The plugin's name.
     const PLUGIN: &'static str;
@@ -267,70 +268,3 @@ fn after_panic(panic: Box<dyn Any + Send>, destroys: bool) -> Result<()> {
     // The object is destroyed in spite of the panic, and the panic hook has already reported the panic.
     if destroys { Ok(()) } else { Err(error) }
 }
-
-/// Implements functions of the table. `slot(args, handle) { … }` first converts the handle in the field `handle` to a
-/// reference. `slot(args) { … }` converts no handle. Attributes before a function set the constants of [`Entry`].
-macro_rules! entries {
-    (in $module:tt with $common:tt; $(
-        $(#[$property:ident])* $slot:ident($args:ident $(, $handle:ident)?) $body:block
-    )*) => {
-        $($crate::abi::table::entry::implement_entry! {
-            $module $common [$($property)*] $slot($args $(, $handle)?) $body
-        })*
-    };
-    (in $module:ident; $($entries:tt)*) => {
-        $crate::abi::table::entry::entries! { in [::pjrt_sys::$module] with []; $($entries)* }
-    };
-    ($($entries:tt)*) => {
-        $crate::abi::table::entry::entries! { in [::pjrt_sys::slot] with []; $($entries)* }
-    };
-}
-pub(crate) use entries;
-
-/// Implements one function of the table.
-macro_rules! implement_entry {
-    ([$($module:tt)+] [$($common:ident)*] [$($property:ident)*] $slot:ident($args:ident $(, $handle:ident)?) $body:block) => {
-        impl<P: $crate::DevicePlugin> $crate::abi::table::entry::Entry<$($module)+::$slot>
-            for $crate::abi::table::entry::Shim<P>
-        {
-            const PLUGIN: &'static str = P::NAME;
-            $($crate::abi::table::entry::entry_property! { $common })*
-            $($crate::abi::table::entry::entry_property! { $property })*
-
-            unsafe fn call($args: &mut <$($module)+::$slot as ::pjrt_sys::Slot>::Args) -> $crate::Result<()> {
-                $(
-                    // SAFETY: V2 (handles).
-                    let $handle = unsafe {
-                        $crate::abi::table::ffi_read::handle::<P, _>($args.$handle, stringify!($handle))
-                    }?;
-                )?
-                $body
-            }
-        }
-    };
-}
-pub(crate) use implement_entry;
-
-/// Sets the constants of [`Entry`] for an attribute in [`entries`].
-macro_rules! entry_property {
-    (hot) => {
-        const HOT: bool = true;
-    };
-    (no_outputs) => {
-        const OUTPUTS: bool = false;
-    };
-    (destroys) => {
-        const OUTPUTS: bool = false;
-        const DESTROYS: bool = true;
-    };
-    (traced) => {
-        const TRACED: bool = true;
-    };
-    (caller_context) => {
-        const CALLER_CONTEXT: bool = true;
-    };
-    (fixed_size) => {
-        const SIZE: $crate::abi::table::entry::SizeRule = $crate::abi::table::entry::SizeRule::Fixed;
-    };
-}
-pub(crate) use entry_property;

@@ -5,13 +5,13 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use pjrt_sys::{PJRT_Buffer_CopyRawToHostFuture_Callback_Args, PJRT_Buffer_DonateWithControlDependency_Callback_Args};
+use plugin_macros::entry;
 
 use crate::abi::lend::destination::Destination;
 use crate::abi::objects::client::client_buffers::{BufferHandle, deleted};
 use crate::abi::objects::client::transfer::{range, read_range};
 use crate::abi::objects::pending_callbacks;
 use crate::abi::reclaim::refcount::Counted;
-use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::contain::{contain, drop_contained};
@@ -57,59 +57,62 @@ pub(crate) fn key<T>(client: &Counted<T>) -> usize {
     std::ptr::from_ref(client).addr()
 }
 
-entries! {
-    #[traced]
-    PJRT_Buffer_CopyRawToHostFuture(args, buffer) {
-        let buffer: &BufferHandle<P::Backend> = buffer;
-        let shape = buffer.stored_shape();
-        let range = range(buffer, args.offset, args.transfer_size)?;
-        let (client, value) = (buffer.client.share(), buffer.hold()?.value().clone());
-        let ready = buffer.ready.clone();
-        let (event, completer) = Event::pending();
-        args.callback_data = pending_callbacks::add(key(&buffer.client), move |destination| {
-            let data = match destination {
-                Ok(data) => data,
-                Err(error) => {
-                    drop_contained((client, value));
-                    return completer.complete_internally(Err(error));
-                }
-            };
-            // SAFETY: V3 (arrays and text): the memory is writable until the event of this copy is ready.
-            let mut to = unsafe { Destination::new(data, range.len()) };
-            ready.on_ready_away(move |ready| {
-                let result = ready.clone().and_then(|()| {
-                    // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
-                    contain(|| read_range(&client.backend, &value, &shape, range, unsafe { to.slice() }?))
-                });
-                drop_contained((client, value));
-                completer.complete_internally(result.map_err(|error| error.named("PJRT_Buffer_CopyRawToHostFuture")));
-            });
-        });
-        args.future_ready_callback = Some(destination_known);
-        args.event = into_raw(event);
-        Ok(())
-    }
-
-    PJRT_Buffer_DonateWithControlDependency(args, buffer) {
-        let buffer: &BufferHandle<P::Backend> = buffer;
-        let value = buffer.hold()?.value().clone();
-        if !buffer.delete(None) {
-            return Err(deleted());
-        }
-        let ready = buffer.ready.clone();
-        let (handle, mut late) = BufferHandle::pending(&buffer.client, &buffer.form, buffer.placement, buffer.is_dynamic);
-        args.callback_data = pending_callbacks::add(key(&buffer.client), move |dependency| match dependency {
+#[entry(traced)]
+unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_CopyRawToHostFuture_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    let shape = buffer.stored_shape();
+    let range = range(buffer, args.offset, args.transfer_size)?;
+    let (client, value) = (buffer.client.share(), buffer.hold()?.value().clone());
+    let ready = buffer.ready.clone();
+    let (event, completer) = Event::pending();
+    args.callback_data = pending_callbacks::add(key(&buffer.client), move |destination| {
+        let data = match destination {
+            Ok(data) => data,
             Err(error) => {
-                drop_contained(value);
-                late.set(Err(error));
+                drop_contained((client, value));
+                return completer.complete_internally(Err(error));
             }
-            Ok(_) => ready.on_ready_away(move |ready| {
-                late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
-                drop_contained(value);
-            }),
+        };
+        // SAFETY: V3 (arrays and text): the memory is writable until the event of this copy is ready.
+        let mut to = unsafe { Destination::new(data, range.len()) };
+        ready.on_ready_away(move |ready| {
+            let result = ready.clone().and_then(|()| {
+                // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
+                contain(|| read_range(&client.backend, &value, &shape, range, unsafe { to.slice() }?))
+            });
+            drop_contained((client, value));
+            completer.complete_internally(result.map_err(|error| error.named("PJRT_Buffer_CopyRawToHostFuture")));
         });
-        args.dependency_ready_callback = Some(dependency_ready);
-        args.out_buffer = handle;
-        Ok(())
+    });
+    args.future_ready_callback = Some(destination_known);
+    args.event = into_raw(event);
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Buffer_DonateWithControlDependency<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_DonateWithControlDependency_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    let value = buffer.hold()?.value().clone();
+    if !buffer.delete(None) {
+        return Err(deleted());
     }
+    let ready = buffer.ready.clone();
+    let (handle, mut late) = BufferHandle::pending(&buffer.client, &buffer.form, buffer.placement, buffer.is_dynamic);
+    args.callback_data = pending_callbacks::add(key(&buffer.client), move |dependency| match dependency {
+        Err(error) => {
+            drop_contained(value);
+            late.set(Err(error));
+        }
+        Ok(_) => ready.on_ready_away(move |ready| {
+            late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
+            drop_contained(value);
+        }),
+    });
+    args.dependency_ready_callback = Some(dependency_ready);
+    args.out_buffer = handle;
+    Ok(())
 }

@@ -7,10 +7,10 @@ use pjrt_sys::{
     AbiStruct, PJRT_Buffer_MemoryLayout, PJRT_Buffer_MemoryLayout__bindgen_ty_1, PJRT_Buffer_MemoryLayout_Tiled,
     PJRT_Buffer_MemoryLayout_Type, PJRT_Buffer_Type,
 };
+use plugin_macros::entry;
 
 use crate::abi::objects::client::client_buffers::BufferHandle;
 use crate::abi::objects::client::dynamic_dims;
-use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
 use crate::features::FeatureCalls;
 use crate::{Backend, Error, Event, Result};
@@ -59,129 +59,188 @@ fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
     })
 }
 
-entries! {
-    #[hot]
-    #[destroys]
-    PJRT_Buffer_Destroy(args) {
-        if let Some(buffer) = NonNull::new(args.buffer.cast::<BufferHandle<P::Backend>>()) {
-            // SAFETY: V2 (handles).
-            unsafe { BufferHandle::destroy(buffer) };
+#[entry(hot, destroys)]
+unsafe fn PJRT_Buffer_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Buffer_Destroy_Args) -> Result<()> {
+    if let Some(buffer) = NonNull::new(args.buffer.cast::<BufferHandle<P::Backend>>()) {
+        // SAFETY: V2 (handles).
+        unsafe { BufferHandle::destroy(buffer) };
+    }
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Buffer_ElementType<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_ElementType_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    args.type_ = PJRT_Buffer_Type(buffer.form.element_type.as_raw());
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Buffer_Dimensions<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_Dimensions_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    args.dims = buffer.form.dims().as_ptr();
+    args.num_dims = buffer.form.dims().len();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Buffer_UnpaddedDimensions<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_UnpaddedDimensions_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    // The pointer stays valid, because the client keeps the extents until the buffer is destroyed.
+    let extents = dynamic_dims::of(buffer)?;
+    let dims = extents.as_ref().map_or(buffer.form.dims(), |extents| &extents.unpadded);
+    (args.unpadded_dims, args.num_dims) = (dims.as_ptr(), dims.len());
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Buffer_DynamicDimensionIndices<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_DynamicDimensionIndices_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    let extents = dynamic_dims::of(buffer)?;
+    let dynamic = extents.as_ref().map_or(&[][..], |extents| &extents.dynamic);
+    // A framework may copy zero elements from this pointer, which is undefined behavior for a null pointer.
+    // Therefore pass a dangling pointer if no dimension is dynamic.
+    (args.dynamic_dim_indices, args.num_dynamic_dims) = (dynamic.as_ptr().cast_mut(), dynamic.len());
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Buffer_GetMemoryLayout<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_GetMemoryLayout_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
+    let order = match buffer.form.stored() {
+        Some(stored) => {
+            tiled.tile_dims = stored.tile_dims.as_ptr();
+            tiled.tile_dim_sizes = stored.tile_ranks.as_ptr();
+            tiled.num_tiles = stored.tile_ranks.len();
+            stored.layout.minor_to_major.as_slice()
         }
-        Ok(())
-    }
+        None => {
+            let rank = buffer.form.dims().len();
+            let start = MAX_RANK.checked_sub(rank).ok_or_else(|| {
+                Error::unimplemented(format!("the layout of an array of {rank} dimensions")).unnamed()
+            })?;
+            &MINOR_TO_MAJOR[start..]
+        }
+    };
+    tiled.minor_to_major = order.as_ptr();
+    tiled.minor_to_major_size = order.len();
+    let mut layout = PJRT_Buffer_MemoryLayout::new();
+    layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
+    layout.__bindgen_anon_1 = PJRT_Buffer_MemoryLayout__bindgen_ty_1 { tiled };
+    args.layout = layout;
+    Ok(())
+}
 
-    PJRT_Buffer_ElementType(args, buffer) {
-        args.type_ = PJRT_Buffer_Type(buffer.form.element_type.as_raw());
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Buffer_OnDeviceSizeInBytes<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_OnDeviceSizeInBytes_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    let held = buffer.hold()?;
+    let size = held.value().get().and_then(|value| buffer.client.backend.on_device_size(value));
+    args.on_device_size_in_bytes = size.or_else(|| buffer.stored_shape().host_size()).unwrap_or(0);
+    Ok(())
+}
 
-    PJRT_Buffer_Dimensions(args, buffer) {
-        args.dims = buffer.form.dims().as_ptr();
-        args.num_dims = buffer.form.dims().len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Buffer_Device<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_Device_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    args.device = buffer.client.device_handles.as_slice()[buffer.placement.device];
+    Ok(())
+}
 
-    PJRT_Buffer_UnpaddedDimensions(args, buffer) {
-        // The pointer stays valid, because the client keeps the extents until the buffer is destroyed.
-        let extents = dynamic_dims::of(buffer)?;
-        let dims = extents.as_ref().map_or(buffer.form.dims(), |extents| &extents.unpadded);
-        (args.unpadded_dims, args.num_dims) = (dims.as_ptr(), dims.len());
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Buffer_Memory<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_Memory_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    args.memory = buffer.client.memory_handles.as_slice()[buffer.placement.memory];
+    Ok(())
+}
 
-    PJRT_Buffer_DynamicDimensionIndices(args, buffer) {
-        let extents = dynamic_dims::of(buffer)?;
-        let dynamic = extents.as_ref().map_or(&[][..], |extents| &extents.dynamic);
-        // A framework may copy zero elements from this pointer, which is undefined behavior for a null pointer.
-        // Therefore pass a dangling pointer if no dimension is dynamic.
-        (args.dynamic_dim_indices, args.num_dynamic_dims) = (dynamic.as_ptr().cast_mut(), dynamic.len());
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Buffer_IsOnCpu<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_IsOnCpu_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    args.is_on_cpu = buffer.client.memories[buffer.placement.memory].info.on_host.into();
+    Ok(())
+}
 
-    PJRT_Buffer_GetMemoryLayout(args, buffer) {
-        let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
-        let order = match buffer.form.stored() {
-            Some(stored) => {
-                tiled.tile_dims = stored.tile_dims.as_ptr();
-                tiled.tile_dim_sizes = stored.tile_ranks.as_ptr();
-                tiled.num_tiles = stored.tile_ranks.len();
-                stored.layout.minor_to_major.as_slice()
-            }
-            None => {
-                let rank = buffer.form.dims().len();
-                let start = MAX_RANK.checked_sub(rank).ok_or_else(|| {
-                    Error::unimplemented(format!("the layout of an array of {rank} dimensions")).unnamed()
-                })?;
-                &MINOR_TO_MAJOR[start..]
-            }
-        };
-        tiled.minor_to_major = order.as_ptr();
-        tiled.minor_to_major_size = order.len();
-        let mut layout = PJRT_Buffer_MemoryLayout::new();
-        layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
-        layout.__bindgen_anon_1 = PJRT_Buffer_MemoryLayout__bindgen_ty_1 { tiled };
-        args.layout = layout;
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Buffer_Delete<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_Delete_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    buffer.delete(None);
+    Ok(())
+}
 
-    PJRT_Buffer_OnDeviceSizeInBytes(args, buffer) {
-        let buffer: &BufferHandle<P::Backend> = buffer;
-        let held = buffer.hold()?;
-        let size = held.value().get().and_then(|value| buffer.client.backend.on_device_size(value));
-        args.on_device_size_in_bytes = size.or_else(|| buffer.stored_shape().host_size()).unwrap_or(0);
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Buffer_IsDeleted<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_IsDeleted_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    args.is_deleted = buffer.is_deleted().into();
+    Ok(())
+}
 
-    PJRT_Buffer_Device(args, buffer) {
-        args.device = buffer.client.device_handles.as_slice()[buffer.placement.device];
-        Ok(())
-    }
+#[entry(hot)]
+unsafe fn PJRT_Buffer_ReadyEvent<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_ReadyEvent_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    args.event = into_raw(if buffer.is_deleted() {
+        Event::failed(Error::invalid_argument("the buffer was deleted or donated to an execution"))
+    } else {
+        buffer.ready.clone()
+    });
+    Ok(())
+}
 
-    PJRT_Buffer_Memory(args, buffer) {
-        args.memory = buffer.client.memory_handles.as_slice()[buffer.placement.memory];
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Buffer_UnsafePointer<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_UnsafePointer_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    args.buffer_pointer = address(buffer)?;
+    Ok(())
+}
 
-    PJRT_Buffer_IsOnCpu(args, buffer) {
-        args.is_on_cpu = buffer.client.memories[buffer.placement.memory].info.on_host.into();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Buffer_OpaqueDeviceMemoryDataPointer<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    args.device_memory_ptr = std::ptr::with_exposed_provenance_mut::<c_void>(address(buffer)?);
+    Ok(())
+}
 
-    PJRT_Buffer_Delete(args, buffer) {
-        buffer.delete(None);
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Buffer_IncreaseExternalReferenceCount<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_IncreaseExternalReferenceCount_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    buffer.add_external()
+}
 
-    PJRT_Buffer_IsDeleted(args, buffer) {
-        args.is_deleted = buffer.is_deleted().into();
-        Ok(())
-    }
-
-    #[hot]
-    PJRT_Buffer_ReadyEvent(args, buffer) {
-        args.event = into_raw(if buffer.is_deleted() {
-            Event::failed(Error::invalid_argument("the buffer was deleted or donated to an execution"))
-        } else {
-            buffer.ready.clone()
-        });
-        Ok(())
-    }
-
-    PJRT_Buffer_UnsafePointer(args, buffer) {
-        args.buffer_pointer = address(buffer)?;
-        Ok(())
-    }
-
-    PJRT_Buffer_OpaqueDeviceMemoryDataPointer(args, buffer) {
-        args.device_memory_ptr = std::ptr::with_exposed_provenance_mut::<c_void>(address(buffer)?);
-        Ok(())
-    }
-
-    PJRT_Buffer_IncreaseExternalReferenceCount(args, buffer) {
-        buffer.add_external()
-    }
-
-    PJRT_Buffer_DecreaseExternalReferenceCount(args, buffer) {
-        buffer.remove_external()
-    }
+#[entry]
+unsafe fn PJRT_Buffer_DecreaseExternalReferenceCount<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_DecreaseExternalReferenceCount_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    buffer.remove_external()
 }

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::PJRT_Memory;
+use plugin_macros::entry;
 
-use crate::Error;
 use crate::abi::objects::device_description::DeviceDescription;
 use crate::abi::objects::owned_arrays::Pointers;
 use crate::abi::objects::topology::Topology;
-use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read::handles;
+use crate::{Error, Result};
 
 /// The object behind a `PJRT_Device*`. The client owns it.
 pub(crate) struct Device {
@@ -56,42 +56,65 @@ impl Device {
     }
 }
 
-entries! {
-    PJRT_Device_GetDescription(args, device) {
-        args.device_description = std::ptr::from_ref(device.description()).cast_mut().cast();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Device_GetDescription<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_GetDescription_Args,
+    device: &Device,
+) -> Result<()> {
+    args.device_description = std::ptr::from_ref(device.description()).cast_mut().cast();
+    Ok(())
+}
 
-    PJRT_Device_IsAddressable(args, device) {
-        args.is_addressable = device.description().info.addressable.into();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Device_IsAddressable<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_IsAddressable_Args,
+    device: &Device,
+) -> Result<()> {
+    args.is_addressable = device.description().info.addressable.into();
+    Ok(())
+}
 
-    PJRT_Device_LocalHardwareId(args, device) {
-        args.local_hardware_id = device.description().info.local_hardware_id;
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Device_LocalHardwareId<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_LocalHardwareId_Args,
+    device: &Device,
+) -> Result<()> {
+    args.local_hardware_id = device.description().info.local_hardware_id;
+    Ok(())
+}
 
-    PJRT_Device_AddressableMemories(args, device) {
-        args.memories = device.memories().as_ptr();
-        args.num_memories = device.memories().len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Device_AddressableMemories<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_AddressableMemories_Args,
+    device: &Device,
+) -> Result<()> {
+    args.memories = device.memories().as_ptr();
+    args.num_memories = device.memories().len();
+    Ok(())
+}
 
-    PJRT_Device_DefaultMemory(args, device) {
-        let memory = device.memories().first();
-        args.memory = *memory.ok_or_else(|| Error::invalid_argument("the device is not addressable by this process").unnamed())?;
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Device_DefaultMemory<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_DefaultMemory_Args,
+    device: &Device,
+) -> Result<()> {
+    let memory = device.memories().first();
+    args.memory =
+        *memory.ok_or_else(|| Error::invalid_argument("the device is not addressable by this process").unnamed())?;
+    Ok(())
+}
 
-    PJRT_Device_GetAttributes(args, device) {
-        // The topology owns the attributes, so the deleter does nothing.
-        unsafe extern "C" fn keep(_: *mut pjrt_sys::PJRT_Device_Attributes) {}
-        let attributes = device.description().attributes.raw();
-        args.attributes = attributes.as_ptr();
-        args.num_attributes = attributes.len();
-        args.device_attributes = std::ptr::from_ref(device.description()).cast_mut().cast();
-        args.attributes_deleter = Some(keep);
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Device_GetAttributes<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_GetAttributes_Args,
+    device: &Device,
+) -> Result<()> {
+    // The topology owns the attributes, so the deleter does nothing.
+    unsafe extern "C" fn keep(_: *mut pjrt_sys::PJRT_Device_Attributes) {}
+    let attributes = device.description().attributes.raw();
+    args.attributes = attributes.as_ptr();
+    args.num_attributes = attributes.len();
+    args.device_attributes = std::ptr::from_ref(device.description()).cast_mut().cast();
+    args.attributes_deleter = Some(keep);
+    Ok(())
 }

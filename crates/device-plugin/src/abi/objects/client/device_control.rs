@@ -1,9 +1,11 @@
 //! The functions of `PJRT_Device` that read and reset memory statistics, poison executions and create tracking events.
 
 use pjrt_sys::Bool;
+use plugin_macros::entry;
 
+use crate::Result;
 use crate::abi::objects::client::client_buffers::Client;
-use crate::abi::table::entry::entries;
+use crate::abi::objects::client::device::Device;
 use crate::abi::table::ffi_read;
 use crate::contain::drop_contained;
 use crate::features::FeatureCalls;
@@ -11,63 +13,83 @@ use crate::features::FeatureCalls;
 /// The object behind a `PJRT_AsyncTrackingEvent*`: the value that the backend returned.
 type Tracked = Box<dyn Send + Sync>;
 
-entries! {
-    PJRT_Device_MemoryStats(args, device) {
-        let client = Client::<P::Backend>::of_device(device)?;
-        let stats = client.backend.memory_stats(device.index)?;
-        let set = |value: &mut i64, is_set: &mut Bool, stat: Option<i64>| {
-            *value = stat.unwrap_or(0);
-            *is_set = stat.is_some().into();
-        };
-        args.bytes_in_use = stats.bytes_in_use;
-        set(&mut args.peak_bytes_in_use, &mut args.peak_bytes_in_use_is_set, stats.peak_bytes_in_use);
-        set(&mut args.num_allocs, &mut args.num_allocs_is_set, stats.num_allocs);
-        set(&mut args.largest_alloc_size, &mut args.largest_alloc_size_is_set, stats.largest_alloc_size);
-        set(&mut args.bytes_limit, &mut args.bytes_limit_is_set, stats.bytes_limit);
-        set(&mut args.bytes_reserved, &mut args.bytes_reserved_is_set, stats.bytes_reserved);
-        set(&mut args.peak_bytes_reserved, &mut args.peak_bytes_reserved_is_set, stats.peak_bytes_reserved);
-        set(&mut args.bytes_reservable_limit, &mut args.bytes_reservable_limit_is_set, stats.bytes_reservable_limit);
-        let largest_free = stats.largest_free_block_bytes;
-        set(&mut args.largest_free_block_bytes, &mut args.largest_free_block_bytes_is_set, largest_free);
-        set(&mut args.pool_bytes, &mut args.pool_bytes_is_set, stats.pool_bytes);
-        set(&mut args.peak_pool_bytes, &mut args.peak_pool_bytes_is_set, stats.peak_pool_bytes);
-        set(&mut args.peak_allocated_bytes, &mut args.peak_allocated_bytes_is_set, stats.peak_allocated_bytes);
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Device_MemoryStats<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_MemoryStats_Args,
+    device: &Device,
+) -> Result<()> {
+    let client = Client::<P::Backend>::of_device(device)?;
+    let stats = client.backend.memory_stats(device.index)?;
+    let set = |value: &mut i64, is_set: &mut Bool, stat: Option<i64>| {
+        *value = stat.unwrap_or(0);
+        *is_set = stat.is_some().into();
+    };
+    args.bytes_in_use = stats.bytes_in_use;
+    set(&mut args.peak_bytes_in_use, &mut args.peak_bytes_in_use_is_set, stats.peak_bytes_in_use);
+    set(&mut args.num_allocs, &mut args.num_allocs_is_set, stats.num_allocs);
+    set(&mut args.largest_alloc_size, &mut args.largest_alloc_size_is_set, stats.largest_alloc_size);
+    set(&mut args.bytes_limit, &mut args.bytes_limit_is_set, stats.bytes_limit);
+    set(&mut args.bytes_reserved, &mut args.bytes_reserved_is_set, stats.bytes_reserved);
+    set(&mut args.peak_bytes_reserved, &mut args.peak_bytes_reserved_is_set, stats.peak_bytes_reserved);
+    set(&mut args.bytes_reservable_limit, &mut args.bytes_reservable_limit_is_set, stats.bytes_reservable_limit);
+    let largest_free = stats.largest_free_block_bytes;
+    set(&mut args.largest_free_block_bytes, &mut args.largest_free_block_bytes_is_set, largest_free);
+    set(&mut args.pool_bytes, &mut args.pool_bytes_is_set, stats.pool_bytes);
+    set(&mut args.peak_pool_bytes, &mut args.peak_pool_bytes_is_set, stats.peak_pool_bytes);
+    set(&mut args.peak_allocated_bytes, &mut args.peak_allocated_bytes_is_set, stats.peak_allocated_bytes);
+    Ok(())
+}
 
-    PJRT_Device_ClearMemoryStats(args, device) {
-        Client::<P::Backend>::of_device(device)?.backend.clear_memory_stats(device.index)
-    }
+#[entry]
+unsafe fn PJRT_Device_ClearMemoryStats<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_ClearMemoryStats_Args,
+    device: &Device,
+) -> Result<()> {
+    Client::<P::Backend>::of_device(device)?.backend.clear_memory_stats(device.index)
+}
 
-    PJRT_Device_PoisonExecution(args, device) {
-        // SAFETY: V3 (arrays and text).
-        let error = unsafe { ffi_read::error_with_payload(
-            (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
-        ) }?;
-        let client = Client::<P::Backend>::of_device(device)?;
-        // The backend has not received launches that wait for their arguments, so the SDK poisons these launches
-        // itself.
-        let poisoned = client.deferred.poison(device.index, args.launch_id, &error)
-            || client.backend.poison_execution(device.index, args.launch_id, error)?;
-        args.poisoned = poisoned.into();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Device_PoisonExecution<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_PoisonExecution_Args,
+    device: &Device,
+) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    let error = unsafe {
+        ffi_read::error_with_payload(
+            (args.error_code.0, args.error_message, args.error_message_size),
+            args.payload,
+            args.num_payload,
+        )
+    }?;
+    let client = Client::<P::Backend>::of_device(device)?;
+    // The backend has not received launches that wait for their arguments, so the SDK poisons these launches
+    // itself.
+    let poisoned = client.deferred.poison(device.index, args.launch_id, &error)
+        || client.backend.poison_execution(device.index, args.launch_id, error)?;
+    args.poisoned = poisoned.into();
+    Ok(())
+}
 
-    PJRT_Device_CreateAsyncTrackingEvent(args, device) {
-        // SAFETY: V3 (arrays and text).
-        let description = unsafe { ffi_read::text(args.description, args.description_size, "description") }?;
-        let tracked: Tracked = Client::<P::Backend>::of_device(device)?.backend.track(device.index, description);
-        args.event = Box::into_raw(Box::new(tracked)).cast();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Device_CreateAsyncTrackingEvent<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_CreateAsyncTrackingEvent_Args,
+    device: &Device,
+) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    let description = unsafe { ffi_read::text(args.description, args.description_size, "description") }?;
+    let tracked: Tracked = Client::<P::Backend>::of_device(device)?.backend.track(device.index, description);
+    args.event = Box::into_raw(Box::new(tracked)).cast();
+    Ok(())
+}
 
-    #[destroys]
-    PJRT_AsyncTrackingEvent_Destroy(args) {
-        if !args.event.is_null() {
-            // SAFETY: V2 (handles): `PJRT_Device_CreateAsyncTrackingEvent` boxed the event, and the framework no longer
-            // uses it.
-            drop_contained(unsafe { Box::from_raw(args.event.cast::<Tracked>()) });
-        }
-        Ok(())
+#[entry(destroys)]
+unsafe fn PJRT_AsyncTrackingEvent_Destroy<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_AsyncTrackingEvent_Destroy_Args,
+) -> Result<()> {
+    if !args.event.is_null() {
+        // SAFETY: V2 (handles): `PJRT_Device_CreateAsyncTrackingEvent` boxed the event, and the framework no longer
+        // uses it.
+        drop_contained(unsafe { Box::from_raw(args.event.cast::<Tracked>()) });
     }
+    Ok(())
 }

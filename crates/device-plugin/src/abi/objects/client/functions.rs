@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState, PJRT_Program};
+use plugin_macros::entry;
 
 use crate::abi::api::shared_api;
 use crate::abi::lend::key_value_store::KeyValueStore;
@@ -16,7 +17,6 @@ use crate::abi::objects::executable::state::{Executable, default_assignment};
 use crate::abi::objects::pending_callbacks;
 use crate::abi::reclaim::hazard;
 use crate::abi::reclaim::refcount::{Counted, Ref};
-use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::artifact;
 use crate::features::FeatureCalls;
@@ -84,146 +84,195 @@ unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Opt
     Ok(Some(read))
 }
 
-entries! {
-    #[traced]
-    PJRT_Client_Create(args) {
-        // SAFETY: V1 (argument structs) and V3 (arrays and text).
-        let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
-        let mut options = ClientOptions::new(values);
-        // A framework with a single process leaves the key-value callbacks uninitialized. Only the presence of the
-        // options `node_id` and `num_nodes` shows that the callbacks are set.
-        if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
-            // SAFETY: V4 (callbacks): the options show that this is a distributed run, in which the callbacks are set.
-            options = options.with_key_value(unsafe { KeyValueStore::new(args) });
-        }
+#[entry(traced)]
+unsafe fn PJRT_Client_Create<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Client_Create_Args) -> Result<()> {
+    // SAFETY: V1 (argument structs) and V3 (arrays and text).
+    let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
+    let mut options = ClientOptions::new(values);
+    // A framework with a single process leaves the key-value callbacks uninitialized. Only the presence of the
+    // options `node_id` and `num_nodes` shows that the callbacks are set.
+    if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
+        // SAFETY: V4 (callbacks): the options show that this is a distributed run, in which the callbacks are set.
+        options = options.with_key_value(unsafe { KeyValueStore::new(args) });
+    }
+    hazard::free_unused();
+    args.client = Client::<P::Backend>::create(shared_api::<P>().as_raw(), P::NAME, &options)?.into_raw().cast();
+    Ok(())
+}
+
+#[entry(destroys)]
+unsafe fn PJRT_Client_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Client_Destroy_Args) -> Result<()> {
+    if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
+        // SAFETY: V2 (handles): the handle came from `Ref::into_raw`, and the framework no longer uses it.
+        let client = unsafe { Ref::from_raw(client) };
+        // The framework can no longer complete pending operations of this client, so cancel them.
+        pending_callbacks::abandon(async_raw_copy::key(&client));
+        client.aliases.take_all(|_| true).into_iter().for_each(PlaceholderBuffer::abandon);
+        drop(client);
         hazard::free_unused();
-        args.client = Client::<P::Backend>::create(shared_api::<P>().as_raw(), P::NAME, &options)?.into_raw().cast();
-        Ok(())
     }
+    Ok(())
+}
 
-    #[destroys]
-    PJRT_Client_Destroy(args) {
-        if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
-            // SAFETY: V2 (handles): the handle came from `Ref::into_raw`, and the framework no longer uses it.
-            let client = unsafe { Ref::from_raw(client) };
-            // The framework can no longer complete pending operations of this client, so cancel them.
-            pending_callbacks::abandon(async_raw_copy::key(&client));
-            client.aliases.take_all(|_| true).into_iter().for_each(PlaceholderBuffer::abandon);
-            drop(client);
-            hazard::free_unused();
-        }
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Client_PlatformName<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_PlatformName_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    args.platform_name = client.topology.platform_name.as_ptr().cast();
+    args.platform_name_size = client.topology.platform_name.len();
+    Ok(())
+}
 
-    PJRT_Client_PlatformName(args, client) {
-        args.platform_name = client.topology.platform_name.as_ptr().cast();
-        args.platform_name_size = client.topology.platform_name.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Client_PlatformVersion<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_PlatformVersion_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    args.platform_version = client.topology.platform_version.as_ptr().cast();
+    args.platform_version_size = client.topology.platform_version.len();
+    Ok(())
+}
 
-    PJRT_Client_PlatformVersion(args, client) {
-        args.platform_version = client.topology.platform_version.as_ptr().cast();
-        args.platform_version_size = client.topology.platform_version.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Client_ProcessIndex<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_ProcessIndex_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    args.process_index = client.process_index;
+    Ok(())
+}
 
-    PJRT_Client_ProcessIndex(args, client) {
-        args.process_index = client.process_index;
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Client_TopologyDescription<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_TopologyDescription_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    args.topology = Arc::as_ptr(&client.topology).cast_mut().cast();
+    Ok(())
+}
 
-    PJRT_Client_TopologyDescription(args, client) {
-        args.topology = Arc::as_ptr(&client.topology).cast_mut().cast();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Client_Devices<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_Devices_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    args.devices = client.device_handles.as_slice().as_ptr();
+    args.num_devices = client.device_handles.as_slice().len();
+    Ok(())
+}
 
-    PJRT_Client_Devices(args, client) {
-        args.devices = client.device_handles.as_slice().as_ptr();
-        args.num_devices = client.device_handles.as_slice().len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Client_AddressableDevices<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_AddressableDevices_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    args.addressable_devices = client.addressable_handles.as_slice().as_ptr();
+    args.num_addressable_devices = client.addressable_handles.as_slice().len();
+    Ok(())
+}
 
-    PJRT_Client_AddressableDevices(args, client) {
-        args.addressable_devices = client.addressable_handles.as_slice().as_ptr();
-        args.num_addressable_devices = client.addressable_handles.as_slice().len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Client_AddressableMemories<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_AddressableMemories_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    args.addressable_memories = client.memory_handles.as_slice().as_ptr();
+    args.num_addressable_memories = client.memory_handles.as_slice().len();
+    Ok(())
+}
 
-    PJRT_Client_AddressableMemories(args, client) {
-        args.addressable_memories = client.memory_handles.as_slice().as_ptr();
-        args.num_addressable_memories = client.memory_handles.as_slice().len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Client_LookupDevice<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_LookupDevice_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    let device = client.topology.device_of_id(args.id.into())?;
+    args.device = client.device_handles.as_slice()[device];
+    Ok(())
+}
 
-    PJRT_Client_LookupDevice(args, client) {
-        let device = client.topology.device_of_id(args.id.into())?;
-        args.device = client.device_handles.as_slice()[device];
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Client_LookupAddressableDevice<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_LookupAddressableDevice_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    let id = args.local_hardware_id;
+    let found = client
+        .topology
+        .descriptions
+        .iter()
+        .position(|device| device.info.addressable && device.info.local_hardware_id == id);
+    let found = found
+        .ok_or_else(|| Error::invalid_argument(format!("no addressable device has the local hardware id {id}")))?;
+    args.addressable_device = client.device_handles.as_slice()[found];
+    Ok(())
+}
 
-    PJRT_Client_LookupAddressableDevice(args, client) {
-        let id = args.local_hardware_id;
-        let found = client.topology.descriptions.iter().position(|device| {
-            device.info.addressable && device.info.local_hardware_id == id
-        });
-        let found = found.ok_or_else(|| {
-            Error::invalid_argument(format!("no addressable device has the local hardware id {id}"))
-        })?;
-        args.addressable_device = client.device_handles.as_slice()[found];
-        Ok(())
+#[entry]
+unsafe fn PJRT_Client_UpdateGlobalProcessInfo<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_UpdateGlobalProcessInfo_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    // SAFETY: V1 (argument structs) and V3 (arrays and text).
+    match unsafe { process_infos(args.process_infos, args.num_process_infos) }? {
+        Some(processes) => client.backend.update_global_process_info(&processes),
+        None => Ok(()),
     }
+}
 
-    PJRT_Client_UpdateGlobalProcessInfo(args, client) {
-        // SAFETY: V1 (argument structs) and V3 (arrays and text).
-        match unsafe { process_infos(args.process_infos, args.num_process_infos) }? {
-            Some(processes) => client.backend.update_global_process_info(&processes),
-            None => Ok(()),
-        }
+#[entry]
+unsafe fn PJRT_Client_DefaultDeviceAssignment<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_DefaultDeviceAssignment_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    let replicas = count(args.num_replicas, "num_replicas")?;
+    let partitions = count(args.num_partitions, "num_partitions")?;
+    let assignment = default_assignment(&client.topology, replicas, partitions, true)?;
+    let devices = assignment.devices();
+    if args.default_assignment_size < devices.len() {
+        return Err(Error::argument(format!(
+            "default_assignment_size is {}, but the assignment needs {}",
+            args.default_assignment_size,
+            devices.len()
+        )));
     }
+    // SAFETY: V3 (arrays and text).
+    let out = unsafe { ffi_read::slice_mut(args.default_assignment, devices.len(), "default_assignment") }?;
+    for (out, id) in out.iter_mut().zip(devices) {
+        *out = i32::try_from(*id).map_err(|_| Error::internal(format!("device id {id}")))?;
+    }
+    Ok(())
+}
 
-    PJRT_Client_DefaultDeviceAssignment(args, client) {
-        let replicas = count(args.num_replicas, "num_replicas")?;
-        let partitions = count(args.num_partitions, "num_partitions")?;
-        let assignment = default_assignment(&client.topology, replicas, partitions, true)?;
-        let devices = assignment.devices();
-        if args.default_assignment_size < devices.len() {
-            return Err(Error::argument(format!(
-                "default_assignment_size is {}, but the assignment needs {}", args.default_assignment_size, devices.len()
-            )));
-        }
-        // SAFETY: V3 (arrays and text).
-        let out = unsafe { ffi_read::slice_mut(args.default_assignment, devices.len(), "default_assignment") }?;
-        for (out, id) in out.iter_mut().zip(devices) {
-            *out = i32::try_from(*id).map_err(|_| Error::internal(format!("device id {id}")))?;
-        }
-        Ok(())
-    }
+#[entry(traced, caller_context)]
+unsafe fn PJRT_Client_Compile<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_Compile_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    // SAFETY: V1 (argument structs) and V3 (arrays and text).
+    let program = unsafe { read_program(args.program) }?;
+    // SAFETY: V3 (arrays and text).
+    let options =
+        unsafe { ffi_read::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options") }?;
+    artifact::check(&program, P::stablehlo_versions())?;
+    args.executable = Executable::compile(client, program, options)?.load(client)?;
+    Ok(())
+}
 
-    #[traced]
-    #[caller_context]
-    PJRT_Client_Compile(args, client) {
-        // SAFETY: V1 (argument structs) and V3 (arrays and text).
-        let program = unsafe { read_program(args.program) }?;
-        // SAFETY: V3 (arrays and text).
-        let options = unsafe {
-            ffi_read::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options")
-        }?;
-        artifact::check(&program, P::stablehlo_versions())?;
-        args.executable = Executable::compile(client, program, options)?.load(client)?;
-        Ok(())
+#[entry(traced)]
+unsafe fn PJRT_Client_Load<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_Load_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    if args.executable.is_null() {
+        return Err(Error::argument("executable is null"));
     }
-
-    #[traced]
-    PJRT_Client_Load(args, client) {
-        if args.executable.is_null() {
-            return Err(Error::argument("executable is null"));
-        }
-        let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
-        // SAFETY: V2 (handles) and V5 (opaque types): `Arc::from_raw` below takes the new reference.
-        unsafe { Arc::increment_strong_count(executable) };
-        // SAFETY: the previous line added the reference.
-        let executable = unsafe { Arc::from_raw(executable) };
-        args.loaded_executable = executable.load(client)?;
-        Ok(())
-    }
+    let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
+    // SAFETY: V2 (handles) and V5 (opaque types): `Arc::from_raw` below takes the new reference.
+    unsafe { Arc::increment_strong_count(executable) };
+    // SAFETY: the previous line added the reference.
+    let executable = unsafe { Arc::from_raw(executable) };
+    args.loaded_executable = executable.load(client)?;
+    Ok(())
 }

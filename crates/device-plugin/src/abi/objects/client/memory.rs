@@ -6,11 +6,11 @@ use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pjrt_sys::{AbiStruct, PJRT_Device, PJRT_Memory, PJRT_Memory_FunctionTable};
+use plugin_macros::entry;
 
-use crate::MemoryInfo;
 use crate::abi::objects::owned_arrays::Pointers;
-use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read::handles;
+use crate::{MemoryInfo, Result};
 
 /// The object behind a `PJRT_Memory*`. The client owns it.
 #[repr(C)]
@@ -119,39 +119,61 @@ impl Memory {
     }
 }
 
-entries! {
-    PJRT_Memory_Id(args, memory) {
-        args.id = memory.id;
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Memory_Id<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Memory_Id_Args,
+    memory: &Memory,
+) -> Result<()> {
+    args.id = memory.id;
+    Ok(())
+}
 
-    PJRT_Memory_Kind(args, memory) {
-        args.kind = memory.info.kind.as_ptr().cast();
-        args.kind_size = memory.info.kind.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Memory_Kind<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Memory_Kind_Args,
+    memory: &Memory,
+) -> Result<()> {
+    args.kind = memory.info.kind.as_ptr().cast();
+    args.kind_size = memory.info.kind.len();
+    Ok(())
+}
 
-    PJRT_Memory_Kind_Id(args, memory) {
-        args.kind_id = memory.info.kind_id;
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Memory_Kind_Id<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Memory_Kind_Id_Args,
+    memory: &Memory,
+) -> Result<()> {
+    args.kind_id = memory.info.kind_id;
+    Ok(())
+}
 
-    PJRT_Memory_DebugString(args, memory) {
-        args.debug_string = memory.debug_string.as_ptr().cast();
-        args.debug_string_size = memory.debug_string.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Memory_DebugString<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Memory_DebugString_Args,
+    memory: &Memory,
+) -> Result<()> {
+    args.debug_string = memory.debug_string.as_ptr().cast();
+    args.debug_string_size = memory.debug_string.len();
+    Ok(())
+}
 
-    PJRT_Memory_ToString(args, memory) {
-        args.to_string = memory.to_string.as_ptr().cast();
-        args.to_string_size = memory.to_string.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Memory_ToString<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Memory_ToString_Args,
+    memory: &Memory,
+) -> Result<()> {
+    args.to_string = memory.to_string.as_ptr().cast();
+    args.to_string_size = memory.to_string.len();
+    Ok(())
+}
 
-    PJRT_Memory_AddressableByDevices(args, memory) {
-        let devices = memory.devices.get().map_or(&[][..], Pointers::as_slice);
-        args.devices = devices.as_ptr();
-        args.num_devices = devices.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Memory_AddressableByDevices<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Memory_AddressableByDevices_Args,
+    memory: &Memory,
+) -> Result<()> {
+    let devices = memory.devices.get().map_or(&[][..], Pointers::as_slice);
+    args.devices = devices.as_ptr();
+    args.num_devices = devices.len();
+    Ok(())
 }

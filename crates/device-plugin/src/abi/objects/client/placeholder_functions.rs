@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use pjrt_sys::PJRT_Buffer;
+use plugin_macros::entry;
 
 use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::dynamic_dims;
 use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
 use crate::abi::objects::client::value::Value;
-use crate::abi::table::entry::entries;
+use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;
 use crate::contain::{contain, drop_contained};
 use crate::features::FeatureCalls;
@@ -33,96 +35,114 @@ fn unknown_alias() -> Error {
     Error::failed_precondition("fulfill_alias_buffer_cb was already used, or belongs to another client").unnamed()
 }
 
-entries! {
-    #[traced]
-    PJRT_Client_CreateUninitializedBuffer(args, client) {
-        // SAFETY: V3 (arrays and text).
-        let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        // SAFETY: V3 (arrays and text).
-        let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
-        let to = client.placement(args.device, args.memory)?;
-        let value = client.backend.create_uninitialized_buffer(&form.stored_shape(), to)?;
-        let ready = client.backend.ready(&value);
-        args.buffer = BufferHandle::give(client.share(), Value::Now(value), &form, to, ready);
-        Ok(())
-    }
+#[entry(traced)]
+unsafe fn PJRT_Client_CreateUninitializedBuffer<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_CreateUninitializedBuffer_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+    // SAFETY: V3 (arrays and text).
+    let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
+    let to = client.placement(args.device, args.memory)?;
+    let value = client.backend.create_uninitialized_buffer(&form.stored_shape(), to)?;
+    let ready = client.backend.ready(&value);
+    args.buffer = BufferHandle::give(client.share(), Value::Now(value), &form, to, ready);
+    Ok(())
+}
 
-    PJRT_Client_CreateErrorBuffer(args, client) {
-        // SAFETY: V3 (arrays and text).
-        let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        // Frameworks of API 0.117 and later pass the layout in `device_layout`.
-        let (layout, field) = if args.device_layout.is_null() {
-            (args.shape_layout, "shape_layout")
-        } else {
-            (args.device_layout, "device_layout")
-        };
-        // SAFETY: V3 (arrays and text).
-        let form = unsafe { client.form(&shape, layout, field) }?;
-        let to = client.placement(std::ptr::null_mut(), args.memory)?;
-        // SAFETY: V3 (arrays and text).
-        let error = unsafe { ffi_read::error_with_payload(
-            (args.error_code.0, args.error_message, args.error_message_size), args.payload, args.num_payload
-        ) }?;
-        let failed = Event::failed(error);
-        args.buffer = BufferHandle::give(client.share(), Value::Gone, &form, to, failed);
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Client_CreateErrorBuffer<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_CreateErrorBuffer_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+    // Frameworks of API 0.117 and later pass the layout in `device_layout`.
+    let (layout, field) = if args.device_layout.is_null() {
+        (args.shape_layout, "shape_layout")
+    } else {
+        (args.device_layout, "device_layout")
+    };
+    // SAFETY: V3 (arrays and text).
+    let form = unsafe { client.form(&shape, layout, field) }?;
+    let to = client.placement(std::ptr::null_mut(), args.memory)?;
+    // SAFETY: V3 (arrays and text).
+    let error = unsafe {
+        ffi_read::error_with_payload(
+            (args.error_code.0, args.error_message, args.error_message_size),
+            args.payload,
+            args.num_payload,
+        )
+    }?;
+    let failed = Event::failed(error);
+    args.buffer = BufferHandle::give(client.share(), Value::Gone, &form, to, failed);
+    Ok(())
+}
 
-    PJRT_Client_CreateAliasBuffer(args, client) {
-        // SAFETY: V3 (arrays and text).
-        let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-        // SAFETY: V3 (arrays and text).
-        let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
-        let placement = client.placement(std::ptr::null_mut(), args.memory)?;
-        let (handle, late) = BufferHandle::pending(client, &form, placement, false);
-        args.alias_buffer = handle;
-        args.fulfill_alias_buffer_cb = client.aliases.add(PlaceholderBuffer { late, form, placement }).cast();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Client_CreateAliasBuffer<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_CreateAliasBuffer_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+    // SAFETY: V3 (arrays and text).
+    let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
+    let placement = client.placement(std::ptr::null_mut(), args.memory)?;
+    let (handle, late) = BufferHandle::pending(client, &form, placement, false);
+    args.alias_buffer = handle;
+    args.fulfill_alias_buffer_cb = client.aliases.add(PlaceholderBuffer { late, form, placement }).cast();
+    Ok(())
+}
 
-    PJRT_Client_FulfillAliasBuffer(args, client) {
-        let token = args.fulfill_alias_buffer_cb.cast_const().cast();
-        // SAFETY: V3 (arrays and text).
-        let error = unsafe { ffi_read::status(args.status_code.0, args.error_message, args.error_message_size) }?;
-        let mut alias = client.aliases.take(token).ok_or_else(unknown_alias)?;
-        if let Some(error) = error {
-            alias.late.set(Err(error));
-            return Ok(());
+#[entry]
+unsafe fn PJRT_Client_FulfillAliasBuffer<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Client_FulfillAliasBuffer_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    let token = args.fulfill_alias_buffer_cb.cast_const().cast();
+    // SAFETY: V3 (arrays and text).
+    let error = unsafe { ffi_read::status(args.status_code.0, args.error_message, args.error_message_size) }?;
+    let mut alias = client.aliases.take(token).ok_or_else(unknown_alias)?;
+    if let Some(error) = error {
+        alias.late.set(Err(error));
+        return Ok(());
+    }
+    // If the check fails, the alias keeps waiting, and the framework may pass another buffer.
+    let prepare = || {
+        // SAFETY: V2 (handles).
+        let buffer: &BufferHandle<P::Backend> =
+            unsafe { ffi_read::handle::<P, *mut PJRT_Buffer>(args.buffer, "buffer") }?;
+        if !buffer.client.is(client) {
+            return Err(Error::argument("buffer belongs to another client"));
         }
-        // If the check fails, the alias keeps waiting, and the framework may pass another buffer.
-        let prepare = || {
-            // SAFETY: V2 (handles).
-            let buffer: &BufferHandle<P::Backend> = unsafe { ffi_read::handle::<P, *mut PJRT_Buffer>(args.buffer, "buffer") }?;
-            if !buffer.client.is(client) {
-                return Err(Error::argument("buffer belongs to another client"));
+        check(&alias, buffer)?;
+        let value = buffer.hold()?.value().clone();
+        let waits = match (alias.late.address(), &value) {
+            (Some(cell), Value::Later(source)) => {
+                client.alias_sources.add(cell, Arc::as_ptr(source).addr())?;
+                Some(cell)
             }
-            check(&alias, buffer)?;
-            let value = buffer.hold()?.value().clone();
-            let waits = match (alias.late.address(), &value) {
-                (Some(cell), Value::Later(source)) => {
-                    client.alias_sources.add(cell, Arc::as_ptr(source).addr())?;
-                    Some(cell)
-                }
-                _ => None,
-            };
-            Ok((buffer.ready.clone(), value, waits))
+            _ => None,
         };
-        let (ready, value, waits) = match prepare() {
-            Ok(prepared) => prepared,
-            Err(error) => {
-                client.aliases.put_back(token, alias);
-                return Err(error);
-            }
-        };
-        let mut late = alias.late;
-        let sources = Arc::clone(&client.alias_sources);
-        ready.on_ready_away(move |ready| {
-            if let Some(cell) = waits {
-                sources.remove(cell);
-            }
-            late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
-            drop_contained(value);
-        });
-        Ok(())
-    }
+        Ok((buffer.ready.clone(), value, waits))
+    };
+    let (ready, value, waits) = match prepare() {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            client.aliases.put_back(token, alias);
+            return Err(error);
+        }
+    };
+    let mut late = alias.late;
+    let sources = Arc::clone(&client.alias_sources);
+    ready.on_ready_away(move |ready| {
+        if let Some(cell) = waits {
+            sources.remove(cell);
+        }
+        late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
+        drop_contained(value);
+    });
+    Ok(())
 }

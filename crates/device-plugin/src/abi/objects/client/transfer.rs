@@ -4,6 +4,7 @@ use std::ptr::null_mut;
 use std::time::Instant;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args, Slot, slot};
+use plugin_macros::entry;
 
 use crate::abi::lend::destination::Destination;
 use crate::abi::lend::host_alias::AliasSource;
@@ -13,7 +14,6 @@ use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::dynamic_dims;
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Counted;
-use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::array_layout::ArrayLayout;
@@ -342,118 +342,130 @@ pub(crate) fn read_range<B: Backend>(
     Ok(())
 }
 
-entries! {
-    #[traced]
-    PJRT_Client_BufferFromHostBuffer(args, client) {
-        // SAFETY: V2 (handles) and V3 (arrays and text).
-        unsafe { from_host::<P>(client, args) }
-    }
+#[entry(traced)]
+unsafe fn PJRT_Client_BufferFromHostBuffer<P: DevicePlugin>(
+    args: &mut PJRT_Client_BufferFromHostBuffer_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    // SAFETY: V2 (handles) and V3 (arrays and text).
+    unsafe { from_host::<P>(client, args) }
+}
 
-    #[traced]
-    PJRT_Buffer_ToHostBuffer(args, src) {
-        let src: &BufferHandle<P::Backend> = src;
-        if dynamic_dims::are_open(src) && !args.dst.is_null() {
-            // SAFETY: V3 (arrays and text).
-            let layout = unsafe { ffi_read::HostLayout::read(args.host_layout) }?;
-            // SAFETY: V3 (arrays and text).
-            let mut to = unsafe { Destination::new(args.dst, args.dst_size) };
-            let (shape, from) = (src.form.shape(), src.placement);
-            args.event = into_raw(when_ready(src, move |client, value| {
-                let begun = profiler::begun();
-                let form = dynamic_dims::form_of(&client.backend, value.available()?, &shape)?;
-                // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
-                let size = read_as(&client.backend, value, &form, &layout, unsafe { to.slice() }?)
-                    .map_err(|error| error.named(slot::PJRT_Buffer_ToHostBuffer::NAME))?;
-                transferred::<P>(begun, from, "device to host", size);
-                Ok(())
-            })?);
-            return Ok(());
-        }
-        let form = dynamic_dims::readable(src);
-        let shape = form.stored_shape();
+#[entry(traced)]
+unsafe fn PJRT_Buffer_ToHostBuffer<P: DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_ToHostBuffer_Args,
+    src: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    if dynamic_dims::are_open(src) && !args.dst.is_null() {
         // SAFETY: V3 (arrays and text).
-        let layout = unsafe { ffi_read::host_layout(args.host_layout, &form) }?;
-        let size = expect_room(layout.as_ref(), &shape)?;
-        args.event = null_mut();
-        if args.dst.is_null() {
-            if src.is_deleted() {
-                return Err(Error::argument("the buffer was deleted or donated to an execution"));
-            }
-            args.dst_size = size;
-            return Ok(());
-        }
-        if args.dst_size < size {
-            return Err(too_small(args.dst_size, &shape, size));
-        }
+        let layout = unsafe { ffi_read::HostLayout::read(args.host_layout) }?;
         // SAFETY: V3 (arrays and text).
-        let mut to = unsafe { Destination::new(args.dst, size) };
-        let from = src.placement;
-        if P::Backend::FEATURES.async_reads.is_some() && layout.as_ref().is_none_or(Strided::is_dense) {
-            let begun = profiler::begun();
-            let done = move || transferred::<P>(begun, from, "device to host", size);
-            args.event = into_raw(async_read::read(src, to, done)?);
-            return Ok(());
-        }
+        let mut to = unsafe { Destination::new(args.dst, args.dst_size) };
+        let (shape, from) = (src.form.shape(), src.placement);
         args.event = into_raw(when_ready(src, move |client, value| {
             let begun = profiler::begun();
+            let form = dynamic_dims::form_of(&client.backend, value.available()?, &shape)?;
             // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
-            read(&client.backend, value, &shape, layout.as_ref(), unsafe { to.slice() }?)?;
+            let size = read_as(&client.backend, value, &form, &layout, unsafe { to.slice() }?)
+                .map_err(|error| error.named(slot::PJRT_Buffer_ToHostBuffer::NAME))?;
             transferred::<P>(begun, from, "device to host", size);
             Ok(())
         })?);
-        Ok(())
+        return Ok(());
     }
-
-    #[traced]
-    PJRT_Buffer_CopyRawToHost(args, buffer) {
-        let buffer: &BufferHandle<P::Backend> = buffer;
-        let shape = buffer.stored_shape();
-        let range = range(buffer, args.offset, args.transfer_size)?;
-        // SAFETY: V3 (arrays and text).
-        let mut to = unsafe { Destination::new(args.dst, range.len()) };
-        if args.dst.is_null() && to.size > 0 {
-            return Err(Error::argument("dst is null"));
+    let form = dynamic_dims::readable(src);
+    let shape = form.stored_shape();
+    // SAFETY: V3 (arrays and text).
+    let layout = unsafe { ffi_read::host_layout(args.host_layout, &form) }?;
+    let size = expect_room(layout.as_ref(), &shape)?;
+    args.event = null_mut();
+    if args.dst.is_null() {
+        if src.is_deleted() {
+            return Err(Error::argument("the buffer was deleted or donated to an execution"));
         }
-        args.event = into_raw(when_ready(buffer, move |client, value| {
-            // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
-            read_range(&client.backend, value, &shape, range, unsafe { to.slice() }?)
-        })?);
-        Ok(())
+        args.dst_size = size;
+        return Ok(());
     }
+    if args.dst_size < size {
+        return Err(too_small(args.dst_size, &shape, size));
+    }
+    // SAFETY: V3 (arrays and text).
+    let mut to = unsafe { Destination::new(args.dst, size) };
+    let from = src.placement;
+    if P::Backend::FEATURES.async_reads.is_some() && layout.as_ref().is_none_or(Strided::is_dense) {
+        let begun = profiler::begun();
+        let done = move || transferred::<P>(begun, from, "device to host", size);
+        args.event = into_raw(async_read::read(src, to, done)?);
+        return Ok(());
+    }
+    args.event = into_raw(when_ready(src, move |client, value| {
+        let begun = profiler::begun();
+        // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
+        read(&client.backend, value, &shape, layout.as_ref(), unsafe { to.slice() }?)?;
+        transferred::<P>(begun, from, "device to host", size);
+        Ok(())
+    })?);
+    Ok(())
+}
 
-    #[traced]
-    PJRT_Buffer_CopyToDevice(args, buffer) {
-        let device = buffer.client.device_index(args.dst_device)?;
-        args.dst_buffer = copy(buffer, buffer.client.default_placement(device)?)?;
-        Ok(())
+#[entry(traced)]
+unsafe fn PJRT_Buffer_CopyRawToHost<P: DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_CopyRawToHost_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    let shape = buffer.stored_shape();
+    let range = range(buffer, args.offset, args.transfer_size)?;
+    // SAFETY: V3 (arrays and text).
+    let mut to = unsafe { Destination::new(args.dst, range.len()) };
+    if args.dst.is_null() && to.size > 0 {
+        return Err(Error::argument("dst is null"));
     }
+    args.event = into_raw(when_ready(buffer, move |client, value| {
+        // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
+        read_range(&client.backend, value, &shape, range, unsafe { to.slice() }?)
+    })?);
+    Ok(())
+}
 
-    #[traced]
-    PJRT_Buffer_CopyToMemory(args, buffer) {
-        let to = buffer.client.placement(null_mut(), args.dst_memory)?;
-        args.dst_buffer = copy(buffer, to)?;
-        Ok(())
-    }
+#[entry(traced)]
+unsafe fn PJRT_Buffer_CopyToDevice<P: DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_CopyToDevice_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    let device = buffer.client.device_index(args.dst_device)?;
+    args.dst_buffer = copy(buffer, buffer.client.default_placement(device)?)?;
+    Ok(())
+}
 
-    #[traced]
-    PJRT_Buffer_Bitcast(args, buffer) {
-        let buffer: &BufferHandle<P::Backend> = buffer;
-        let from = buffer.stored_shape();
-        // SAFETY: V3 (arrays and text).
-        let shape = unsafe { ffi_read::shape(args.element_type.0, args.dims, args.num_dims) }?;
-        // SAFETY: V3 (arrays and text).
-        let form = unsafe { buffer.client.form(&shape, args.device_layout, "device_layout") }?;
-        let shape = form.stored_shape();
-        // On the host, each element narrower than a byte occupies a whole byte. A bitcast from or to such elements is
-        // therefore possible only if their width stays the same.
-        let (old, new) = (from.element_type.bits(), shape.element_type.bits());
-        if from.host_size() != shape.host_size() || (old != new && (old < 8 || new < 8)) {
-            return Err(Error::argument(format!("{shape} and {from} differ in size or in the width of their elements")));
-        }
-        let (to, placement) = (shape, buffer.placement);
-        args.out_buffer = derive(buffer, &form, placement, move |backend, value| {
-            backend.bitcast(value, &from, &to, placement)
-        })?;
-        Ok(())
+#[entry(traced)]
+unsafe fn PJRT_Buffer_CopyToMemory<P: DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_CopyToMemory_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    let to = buffer.client.placement(null_mut(), args.dst_memory)?;
+    args.dst_buffer = copy(buffer, to)?;
+    Ok(())
+}
+
+#[entry(traced)]
+unsafe fn PJRT_Buffer_Bitcast<P: DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Buffer_Bitcast_Args,
+    buffer: &BufferHandle<P::Backend>,
+) -> Result<()> {
+    let from = buffer.stored_shape();
+    // SAFETY: V3 (arrays and text).
+    let shape = unsafe { ffi_read::shape(args.element_type.0, args.dims, args.num_dims) }?;
+    // SAFETY: V3 (arrays and text).
+    let form = unsafe { buffer.client.form(&shape, args.device_layout, "device_layout") }?;
+    let shape = form.stored_shape();
+    // On the host, each element narrower than a byte occupies a whole byte. A bitcast from or to such elements is
+    // therefore possible only if their width stays the same.
+    let (old, new) = (from.element_type.bits(), shape.element_type.bits());
+    if from.host_size() != shape.host_size() || (old != new && (old < 8 || new < 8)) {
+        return Err(Error::argument(format!("{shape} and {from} differ in size or in the width of their elements")));
     }
+    let (to, placement) = (shape, buffer.placement);
+    args.out_buffer =
+        derive(buffer, &form, placement, move |backend, value| backend.bitcast(value, &from, &to, placement))?;
+    Ok(())
 }

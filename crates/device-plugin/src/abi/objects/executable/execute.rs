@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execute_Args, Slot, slot};
+use plugin_macros::entry;
 
 use crate::abi::lend::host_channel::Callbacks;
 use crate::abi::objects::client::client_buffers::Client;
@@ -17,13 +18,12 @@ use crate::abi::objects::executable::launches::{
 use crate::abi::objects::executable::pending_arguments;
 use crate::abi::objects::executable::state::LoadedExecutable;
 use crate::abi::reclaim::refcount::Counted;
-use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::abi::table::trace;
 use crate::array_layout::ArrayLayout;
 use crate::profiler;
-use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placement, Result};
+use crate::{Backend, Error, ExecuteOptions, HostChannels, Placement, Result};
 
 /// The properties that all launches of one call share.
 struct Call<'a, B: Backend> {
@@ -254,7 +254,7 @@ impl Lists<'_> {
 /// V1 (argument structs) to V4 (callbacks) hold for `args`.
 #[cold]
 #[inline(never)]
-unsafe fn run_general<P: DevicePlugin>(
+unsafe fn run_general<P: crate::DevicePlugin>(
     mut args: PJRT_LoadedExecutable_Execute_Args,
     executable: &LoadedExecutable<P::Backend>,
     chosen: Option<usize>,
@@ -381,47 +381,44 @@ fn misfit<B: Backend>(
     })
 }
 
-entries! {
-    #[hot]
-    #[no_outputs]
-    #[caller_context]
-    PJRT_LoadedExecutable_Execute(args, executable) {
-        let executable: &LoadedExecutable<P::Backend> = executable;
-        if executable.is_deleted() {
-            return Err(deleted_executable_error());
-        }
-        // SAFETY: V1 (argument structs) and V3 (arrays and text).
-        let options = unsafe { read_options(args.options.cast_const()) }?;
-        if executable.devices.is_empty() && args.execute_device.is_null() && args.num_devices == 0 {
-            // The program runs only on devices of other processes. Frameworks call this function in this process, too,
-            // but pass no arguments.
-            return Ok(());
-        }
-        if args.num_args != executable.parameter_forms.len() {
-            return Err(argument_count_error(args.num_args, executable.parameter_forms.len()));
-        }
-        let chosen = chosen_device(executable, args.execute_device)?;
-        let num_devices = if chosen.is_some() { 1 } else { executable.devices.len() };
-        if args.num_devices != num_devices {
-            return Err(device_count_error(args.num_devices, num_devices));
-        }
-        let overrides_donation = !options.kept.is_empty() && !executable.donated.is_empty();
-        // The general path is slower. Use it only if the execution needs one of its features.
-        let is_general = options.has_more | overrides_donation | profiler::is_recording();
-        let place = if is_general { None } else { single_compiled_device(executable, chosen) };
-        let Some((device, placements)) = place else {
-            // Pass copies of the structs, see `run_general`.
-            // SAFETY: V1 (argument structs) to V4 (callbacks).
-            return unsafe { run_general::<P>(*args, executable, chosen, Options { ..options }) };
-        };
-        // SAFETY: V3 (arrays and text).
-        let lists = unsafe { Lists::read(args, executable, 1) }?;
-        let call = Call::new(executable, args, &lists, &executable.donated, options.launch_id);
-        // SAFETY: V2 (handles) and V3 (arrays and text).
-        unsafe { call.run(device, placements, lists.events) }
+#[entry(hot, no_outputs, caller_context)]
+unsafe fn PJRT_LoadedExecutable_Execute<P: crate::DevicePlugin>(
+    args: &mut PJRT_LoadedExecutable_Execute_Args,
+    executable: &LoadedExecutable<P::Backend>,
+) -> Result<()> {
+    if executable.is_deleted() {
+        return Err(deleted_executable_error());
     }
+    // SAFETY: V1 (argument structs) and V3 (arrays and text).
+    let options = unsafe { read_options(args.options.cast_const()) }?;
+    if executable.devices.is_empty() && args.execute_device.is_null() && args.num_devices == 0 {
+        // The program runs only on devices of other processes. Frameworks call this function in this process, too,
+        // but pass no arguments.
+        return Ok(());
+    }
+    if args.num_args != executable.parameter_forms.len() {
+        return Err(argument_count_error(args.num_args, executable.parameter_forms.len()));
+    }
+    let chosen = chosen_device(executable, args.execute_device)?;
+    let num_devices = if chosen.is_some() { 1 } else { executable.devices.len() };
+    if args.num_devices != num_devices {
+        return Err(device_count_error(args.num_devices, num_devices));
+    }
+    let overrides_donation = !options.kept.is_empty() && !executable.donated.is_empty();
+    // The general path is slower. Use it only if the execution needs one of its features.
+    let is_general = options.has_more | overrides_donation | profiler::is_recording();
+    let place = if is_general { None } else { single_compiled_device(executable, chosen) };
+    let Some((device, placements)) = place else {
+        // Pass copies of the structs, see `run_general`.
+        // SAFETY: V1 (argument structs) to V4 (callbacks).
+        return unsafe { run_general::<P>(*args, executable, chosen, Options { ..options }) };
+    };
+    // SAFETY: V3 (arrays and text).
+    let lists = unsafe { Lists::read(args, executable, 1) }?;
+    let call = Call::new(executable, args, &lists, &executable.donated, options.launch_id);
+    // SAFETY: V2 (handles) and V3 (arrays and text).
+    unsafe { call.run(device, placements, lists.events) }
 }
-
 #[cold]
 #[inline(never)]
 fn deleted_executable_error() -> Error {

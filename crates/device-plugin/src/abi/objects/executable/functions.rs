@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use pjrt_sys::{AbiStruct, PJRT_Program};
+use plugin_macros::entry;
 
 use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::functions::read_program;
@@ -11,7 +12,6 @@ use crate::abi::objects::executable::state::{Executable, Source};
 use crate::abi::objects::owned_arrays::{Blob, NamedValues, delete_blob};
 use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::refcount::Counted;
-use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::artifact;
 use crate::features::FeatureCalls;
@@ -70,202 +70,268 @@ fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
     Ok(())
 }
 
-entries! {
-    #[traced]
-    PJRT_Compile(args, topology) {
-        let topology: &Topology = topology;
-        // SAFETY: V1 (argument structs) and V3 (arrays and text).
-        let program = unsafe { read_program(args.program) }?;
-        artifact::check(&program, P::stablehlo_versions())?;
-        // SAFETY: V3 (arrays and text).
-        let options = unsafe {
-            ffi_read::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options")
-        }?;
-        // SAFETY: V2 (handles) and V5 (opaque types).
-        let client = unsafe { args.client.cast::<Counted<Client<P::Backend>>>().as_ref() };
-        // If the topology belongs to the client, compile through the client, so that the program can run on the
-        // client's devices.
-        let executable = match client.filter(|client| std::ptr::eq(Arc::as_ptr(&client.topology), topology)) {
-            Some(client) => Executable::compile(client, program, options)?,
-            None => Executable::<P::Backend>::compile_for(topology, program, options)?,
-        };
-        args.executable = executable.into_raw();
-        Ok(())
-    }
+#[entry(traced)]
+unsafe fn PJRT_Compile<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Compile_Args,
+    topology: &Topology,
+) -> Result<()> {
+    // SAFETY: V1 (argument structs) and V3 (arrays and text).
+    let program = unsafe { read_program(args.program) }?;
+    artifact::check(&program, P::stablehlo_versions())?;
+    // SAFETY: V3 (arrays and text).
+    let options =
+        unsafe { ffi_read::slice(args.compile_options.cast::<u8>(), args.compile_options_size, "compile_options") }?;
+    // SAFETY: V2 (handles) and V5 (opaque types).
+    let client = unsafe { args.client.cast::<Counted<Client<P::Backend>>>().as_ref() };
+    // If the topology belongs to the client, compile through the client, so that the program can run on the
+    // client's devices.
+    let executable = match client.filter(|client| std::ptr::eq(Arc::as_ptr(&client.topology), topology)) {
+        Some(client) => Executable::compile(client, program, options)?,
+        None => Executable::<P::Backend>::compile_for(topology, program, options)?,
+    };
+    args.executable = executable.into_raw();
+    Ok(())
+}
 
-    #[destroys]
-    PJRT_Executable_Destroy(args) {
-        if !args.executable.is_null() {
-            let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
-            // SAFETY: V2 (handles): the handle came from `Executable::into_raw`, and the framework no longer uses it.
-            drop(unsafe { Arc::from_raw(executable) });
+#[entry(destroys)]
+unsafe fn PJRT_Executable_Destroy<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_Destroy_Args,
+) -> Result<()> {
+    if !args.executable.is_null() {
+        let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
+        // SAFETY: V2 (handles): the handle came from `Executable::into_raw`, and the framework no longer uses it.
+        drop(unsafe { Arc::from_raw(executable) });
+    }
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Executable_Name<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_Name_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    args.executable_name = executable.info.name.as_ptr().cast();
+    args.executable_name_size = executable.info.name.len();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Executable_NumReplicas<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_NumReplicas_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    args.num_replicas = executable.assignment.num_replicas();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Executable_NumPartitions<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_NumPartitions_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    args.num_partitions = executable.assignment.num_partitions();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Executable_NumOutputs<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_NumOutputs_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    args.num_outputs = executable.info.outputs.len();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Executable_SizeOfGeneratedCodeInBytes<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_SizeOfGeneratedCodeInBytes_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    args.size_in_bytes = executable.info.size_of_generated_code;
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Executable_Fingerprint<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_Fingerprint_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    args.executable_fingerprint = executable.fingerprint.as_ptr().cast();
+    args.executable_fingerprint_size = executable.fingerprint.len();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Executable_GetCostAnalysis<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_GetCostAnalysis_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    let cost = match executable.cost.get() {
+        Some(cost) => cost,
+        None => {
+            // Compute the costs before `get_or_init`, because vendor code must not run within the cell's lock.
+            let cost = P::Backend::cost_analysis(&executable.compiled).map(NamedValues::new);
+            executable.cost.get_or_init(|| cost)
         }
-        Ok(())
-    }
+    };
+    let cost = cost.as_ref().map_err(Clone::clone)?;
+    args.properties = cost.raw().as_ptr();
+    args.num_properties = cost.raw().len();
+    Ok(())
+}
 
-    PJRT_Executable_Name(args, executable) {
-        args.executable_name = executable.info.name.as_ptr().cast();
-        args.executable_name_size = executable.info.name.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Executable_OutputMemoryKinds<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_OutputMemoryKinds_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    args.num_outputs = executable.output_kinds.len();
+    args.memory_kinds = executable.output_kinds.pointers();
+    args.memory_kind_sizes = executable.output_kinds.sizes();
+    Ok(())
+}
 
-    PJRT_Executable_NumReplicas(args, executable) {
-        args.num_replicas = executable.assignment.num_replicas();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Executable_ParameterMemoryKinds<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_ParameterMemoryKinds_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    args.num_parameters = executable.parameter_kinds.len();
+    args.memory_kinds = executable.parameter_kinds.pointers();
+    args.memory_kind_sizes = executable.parameter_kinds.sizes();
+    Ok(())
+}
 
-    PJRT_Executable_NumPartitions(args, executable) {
-        args.num_partitions = executable.assignment.num_partitions();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Executable_OutputElementTypes<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_OutputElementTypes_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    args.output_types = executable.output_types.as_ptr().cast_mut();
+    args.num_output_types = executable.output_types.len();
+    Ok(())
+}
 
-    PJRT_Executable_NumOutputs(args, executable) {
-        args.num_outputs = executable.info.outputs.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Executable_OutputDimensions<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_OutputDimensions_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    args.num_outputs = executable.output_ranks.len();
+    args.dims = executable.output_dims.as_ptr();
+    args.dim_sizes = executable.output_ranks.as_ptr();
+    Ok(())
+}
 
-    PJRT_Executable_SizeOfGeneratedCodeInBytes(args, executable) {
-        args.size_in_bytes = executable.info.size_of_generated_code;
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Executable_OptimizedProgram<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_OptimizedProgram_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    write_program(args.program, executable.readable_program())
+}
 
-    PJRT_Executable_Fingerprint(args, executable) {
-        args.executable_fingerprint = executable.fingerprint.as_ptr().cast();
-        args.executable_fingerprint_size = executable.fingerprint.len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Executable_GetCompiledMemoryStats<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_GetCompiledMemoryStats_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    let stats = P::Backend::compiled_memory_stats(&executable.compiled, &executable.info)?;
+    args.generated_code_size_in_bytes = stats.generated_code_size;
+    args.argument_size_in_bytes = stats.argument_size;
+    args.output_size_in_bytes = stats.output_size;
+    args.alias_size_in_bytes = stats.alias_size;
+    args.temp_size_in_bytes = stats.temp_size;
+    args.host_generated_code_size_in_bytes = stats.host_generated_code_size;
+    args.host_argument_size_in_bytes = stats.host_argument_size;
+    args.host_output_size_in_bytes = stats.host_output_size;
+    args.host_alias_size_in_bytes = stats.host_alias_size;
+    args.host_temp_size_in_bytes = stats.host_temp_size;
+    args.peak_memory_in_bytes = stats.peak_memory;
+    let device = [stats.output_size, stats.temp_size, stats.alias_size.saturating_neg()];
+    let total = device.into_iter().fold(stats.argument_size, i64::saturating_add);
+    args.total_size_in_bytes = if stats.total_size == 0 { total } else { stats.total_size };
+    let or = |reported: i64, computed: i64| if reported == 0 { computed } else { reported };
+    args.total_allocation_bytes = or(stats.total_allocation_size, args.total_size_in_bytes);
+    args.indefinite_allocations = stats.indefinite_allocation_size;
+    args.peak_unpadded_heap_bytes = or(stats.peak_unpadded_heap, stats.peak_memory);
+    Ok(())
+}
 
-    PJRT_Executable_GetCostAnalysis(args, executable) {
-        let executable: &Executable<P::Backend> = executable;
-        let cost = match executable.cost.get() {
-            Some(cost) => cost,
-            None => {
-                // Compute the costs before `get_or_init`, because vendor code must not run within the cell's lock.
-                let cost = P::Backend::cost_analysis(&executable.compiled).map(NamedValues::new);
-                executable.cost.get_or_init(|| cost)
-            }
-        };
-        let cost = cost.as_ref().map_err(Clone::clone)?;
-        args.properties = cost.raw().as_ptr();
-        args.num_properties = cost.raw().len();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Executable_GetCompileOptions<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_GetCompileOptions_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    let blob = Blob::new(executable.options.clone());
+    args.serialized_bytes = blob.bytes;
+    args.serialized_bytes_size = blob.size;
+    args.serialized_compile_options = blob.owner.cast();
+    args.serialized_compile_options_deleter = Some(delete_blob);
+    Ok(())
+}
 
-    PJRT_Executable_OutputMemoryKinds(args, executable) {
-        args.num_outputs = executable.output_kinds.len();
-        args.memory_kinds = executable.output_kinds.pointers();
-        args.memory_kind_sizes = executable.output_kinds.sizes();
-        Ok(())
-    }
+#[entry]
+unsafe fn PJRT_Executable_Serialize<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_Serialize_Args,
+    executable: &Executable<P::Backend>,
+) -> Result<()> {
+    let blob = Blob::new(serialize(executable)?);
+    args.serialized_bytes = blob.bytes;
+    args.serialized_bytes_size = blob.size;
+    args.serialized_executable = blob.owner.cast();
+    args.serialized_executable_deleter = Some(delete_blob);
+    Ok(())
+}
 
-    PJRT_Executable_ParameterMemoryKinds(args, executable) {
-        args.num_parameters = executable.parameter_kinds.len();
-        args.memory_kinds = executable.parameter_kinds.pointers();
-        args.memory_kind_sizes = executable.parameter_kinds.sizes();
-        Ok(())
+#[entry(traced)]
+unsafe fn PJRT_Executable_DeserializeAndLoad<P: crate::DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Executable_DeserializeAndLoad_Args,
+    client: &Counted<Client<P::Backend>>,
+) -> Result<()> {
+    // SAFETY: V3 (arrays and text).
+    let bytes = unsafe {
+        ffi_read::slice(
+            args.serialized_executable.cast::<u8>(),
+            args.serialized_executable_size,
+            "serialized_executable",
+        )
+    }?;
+    // SAFETY: V3 (arrays and text).
+    let overridden = unsafe {
+        ffi_read::slice(
+            args.overridden_serialized_compile_options.cast::<u8>(),
+            args.overridden_serialized_compile_options_size,
+            "overridden_serialized_compile_options",
+        )
+    }?;
+    let mut from = Reader::new(bytes, MAGIC, "an executable")?;
+    let platform = (from.text()?, from.text()?);
+    let program = Program::from_bytes(from.text()?, Bytes::copy_from_slice(from.bytes()?));
+    let stored = from.bytes()?;
+    let native = match from.count()? {
+        0 => None,
+        _ => Some(from.bytes()?),
+    };
+    from.finish()?;
+    if platform.0 != client.topology.platform_name {
+        return Err(Error::argument(format!(
+            "the executable was serialized on the platform {:?}, but this platform is {:?}",
+            platform.0, client.topology.platform_name
+        )));
     }
-
-    PJRT_Executable_OutputElementTypes(args, executable) {
-        args.output_types = executable.output_types.as_ptr().cast_mut();
-        args.num_output_types = executable.output_types.len();
-        Ok(())
-    }
-
-    PJRT_Executable_OutputDimensions(args, executable) {
-        args.num_outputs = executable.output_ranks.len();
-        args.dims = executable.output_dims.as_ptr();
-        args.dim_sizes = executable.output_ranks.as_ptr();
-        Ok(())
-    }
-
-    PJRT_Executable_OptimizedProgram(args, executable) {
-        write_program(args.program, executable.readable_program())
-    }
-
-    PJRT_Executable_GetCompiledMemoryStats(args, executable) {
-        let executable: &Executable<P::Backend> = executable;
-        let stats = P::Backend::compiled_memory_stats(&executable.compiled, &executable.info)?;
-        args.generated_code_size_in_bytes = stats.generated_code_size;
-        args.argument_size_in_bytes = stats.argument_size;
-        args.output_size_in_bytes = stats.output_size;
-        args.alias_size_in_bytes = stats.alias_size;
-        args.temp_size_in_bytes = stats.temp_size;
-        args.host_generated_code_size_in_bytes = stats.host_generated_code_size;
-        args.host_argument_size_in_bytes = stats.host_argument_size;
-        args.host_output_size_in_bytes = stats.host_output_size;
-        args.host_alias_size_in_bytes = stats.host_alias_size;
-        args.host_temp_size_in_bytes = stats.host_temp_size;
-        args.peak_memory_in_bytes = stats.peak_memory;
-        let device = [stats.output_size, stats.temp_size, stats.alias_size.saturating_neg()];
-        let total = device.into_iter().fold(stats.argument_size, i64::saturating_add);
-        args.total_size_in_bytes = if stats.total_size == 0 { total } else { stats.total_size };
-        let or = |reported: i64, computed: i64| if reported == 0 { computed } else { reported };
-        args.total_allocation_bytes = or(stats.total_allocation_size, args.total_size_in_bytes);
-        args.indefinite_allocations = stats.indefinite_allocation_size;
-        args.peak_unpadded_heap_bytes = or(stats.peak_unpadded_heap, stats.peak_memory);
-        Ok(())
-    }
-
-    PJRT_Executable_GetCompileOptions(args, executable) {
-        let blob = Blob::new(executable.options.clone());
-        args.serialized_bytes = blob.bytes;
-        args.serialized_bytes_size = blob.size;
-        args.serialized_compile_options = blob.owner.cast();
-        args.serialized_compile_options_deleter = Some(delete_blob);
-        Ok(())
-    }
-
-    PJRT_Executable_Serialize(args, executable) {
-        let blob = Blob::new(serialize(executable)?);
-        args.serialized_bytes = blob.bytes;
-        args.serialized_bytes_size = blob.size;
-        args.serialized_executable = blob.owner.cast();
-        args.serialized_executable_deleter = Some(delete_blob);
-        Ok(())
-    }
-
-    #[traced]
-    PJRT_Executable_DeserializeAndLoad(args, client) {
-        // SAFETY: V3 (arrays and text).
-        let bytes = unsafe {
-            ffi_read::slice(args.serialized_executable.cast::<u8>(), args.serialized_executable_size, "serialized_executable")
-        }?;
-        // SAFETY: V3 (arrays and text).
-        let overridden = unsafe {
-            ffi_read::slice(
-                args.overridden_serialized_compile_options.cast::<u8>(),
-                args.overridden_serialized_compile_options_size,
-                "overridden_serialized_compile_options",
-            )
-        }?;
-        let mut from = Reader::new(bytes, MAGIC, "an executable")?;
-        let platform = (from.text()?, from.text()?);
-        let program = Program::from_bytes(from.text()?, Bytes::copy_from_slice(from.bytes()?));
-        let stored = from.bytes()?;
-        let native = match from.count()? {
-            0 => None,
-            _ => Some(from.bytes()?),
-        };
-        from.finish()?;
-        if platform.0 != client.topology.platform_name {
-            return Err(Error::argument(format!(
-                "the executable was serialized on the platform {:?}, but this platform is {:?}",
-                platform.0, client.topology.platform_name
-            )));
+    let options = if overridden.is_empty() { stored } else { overridden };
+    // If the platform's version differs from the stored version, ignore the compiled form and compile the program
+    // again.
+    let native = native.filter(|_| platform.1 == client.topology.platform_version);
+    let executable = match native {
+        None => Executable::compile(client, program, options)?,
+        Some(native) => {
+            let source = Source::new(&client.topology, program, options, true)?;
+            let compiled = client.backend.deserialize_and_load(native, &source.parsed)?;
+            Executable::new(&client.topology, Some(client.share()), compiled, source)?
         }
-        let options = if overridden.is_empty() { stored } else { overridden };
-        // If the platform's version differs from the stored version, ignore the compiled form and compile the program
-        // again.
-        let native = native.filter(|_| platform.1 == client.topology.platform_version);
-        let executable = match native {
-            None => Executable::compile(client, program, options)?,
-            Some(native) => {
-                let source = Source::new(&client.topology, program, options, true)?;
-                let compiled = client.backend.deserialize_and_load(native, &source.parsed)?;
-                Executable::new(&client.topology, Some(client.share()), compiled, source)?
-            }
-        };
-        args.loaded_executable = executable.load(client)?;
-        Ok(())
-    }
+    };
+    args.loaded_executable = executable.load(client)?;
+    Ok(())
 }
