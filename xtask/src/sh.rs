@@ -100,6 +100,35 @@ pub(crate) fn run_filtered(command: &mut Command, mut shows: impl FnMut(&str) ->
     if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
 }
 
+/// Runs a command like [`run_filtered`], but shows the lines of its output and of its stderr together, in parts that end
+/// with a line for which `ends` returns true. The outputs of commands that run at the same time are then not mixed.
+pub(crate) fn run_in_parts(
+    command: &mut Command,
+    mut shows: impl FnMut(&str) -> bool,
+    ends: impl Fn(&str) -> bool,
+) -> Result<(), Error> {
+    let (output, input) = std::io::pipe()?;
+    command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
+    let mut child = command.spawn().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
+    // Close this process's copies of the pipe's end. Otherwise, the output would not end with the command.
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut part = String::new();
+    for line in BufReader::new(output).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        if shows(&line) {
+            part += &line;
+            part.push('\n');
+        }
+        if ends(&line) {
+            print!("{}", std::mem::take(&mut part));
+        }
+    }
+    print!("{part}");
+    let status = child.wait()?;
+    if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
+}
+
 /// Summarizes an error in one line.
 pub(crate) fn reason(error: &Error) -> String {
     let text = error.to_string();

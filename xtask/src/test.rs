@@ -1,11 +1,14 @@
 //! `cargo xtask test`: runs the tests that need only Rust and a C compiler. With `--all`, it runs all tests, with the
 //! real plugins and JAX if a package registry is reachable. With `--thorough`, it adds what takes long.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Instant;
+
+use serde_json::Value;
 
 use crate::package::{PLUGINS, PLUGINS_WITHOUT_HARDWARE, Plugin};
 use crate::tsan::ThreadSanitizer;
@@ -152,11 +155,10 @@ impl Report {
     fn rust_only(&mut self) -> Result<(), Error> {
         step("building");
         let workspace = Workspace::build()?;
-        let mut tests = sh::cargo();
         // The compiler builds the SDK again for the tests of programs that must not compile.
-        tests.args(["test", "--workspace", "--exclude", "pjrt-misuse"]);
-        tests.env("PJRT_CPU_PLUGIN", workspace.library("pjrt_plugin_cpu"));
-        self.rust_tests(tests);
+        self.rust_tests(&["pjrt-misuse"], |tests| {
+            tests.env("PJRT_CPU_PLUGIN", workspace.library("pjrt_plugin_cpu"));
+        });
         step("examples of `pjrt`");
         self.examples(workspace);
         Ok(())
@@ -180,18 +182,18 @@ impl Report {
             std::env::consts::DLL_SUFFIX
         ));
 
-        let mut tests = sh::cargo();
-        tests.args(["test", "--workspace"]).env("PJRT_CPU_PLUGIN", &cpu);
-        if let Some(headers) = &headers {
-            tests.env("PJRT_HEADERS", headers);
-        }
-        if !plugins.is_empty() {
-            tests.env("PJRT_TEST_PLUGINS", &plugins);
-        }
-        if !without_hardware.is_empty() {
-            tests.env("PJRT_TEST_PLUGINS_WITHOUT_HARDWARE", &without_hardware);
-        }
-        self.rust_tests(tests);
+        self.rust_tests(&[], |tests| {
+            tests.env("PJRT_CPU_PLUGIN", &cpu);
+            if let Some(headers) = &headers {
+                tests.env("PJRT_HEADERS", headers);
+            }
+            if !plugins.is_empty() {
+                tests.env("PJRT_TEST_PLUGINS", &plugins);
+            }
+            if !without_hardware.is_empty() {
+                tests.env("PJRT_TEST_PLUGINS_WITHOUT_HARDWARE", &without_hardware);
+            }
+        });
 
         step("examples of `pjrt`");
         let workspace = Workspace::build()?;
@@ -221,13 +223,62 @@ impl Report {
         Ok(matrix)
     }
 
-    /// Runs the tests of a cargo command.
-    fn rust_tests(&mut self, mut tests: Command) {
+    /// Builds and runs the tests of all packages that are not `excluded`. `set` sets the tests' environment variables.
+    ///
+    /// Two sequences of test programs run at the same time, because most programs wait for files, sockets or other
+    /// processes for a part of their time.
+    fn rust_tests(&mut self, excluded: &[&str], set: impl Fn(&mut Command) + Sync) {
+        let tests = || {
+            let mut tests = sh::cargo();
+            tests.args(["test", "--workspace"]).args(excluded.iter().flat_map(|package| ["--exclude", package]));
+            set(&mut tests);
+            tests
+        };
+        step("building the Rust tests");
+        if let Err(error) = sh::run(tests().args(["--quiet", "--no-run"])) {
+            return self.check("building the Rust tests", Err(error));
+        }
         step("Rust tests");
-        // Passing tests list their skipped checks in their output, which is hidden without `--show-output`.
-        tests.args(["--no-fail-fast", "--", "--show-output"]);
-        let outcome = sh::run_filtered(&mut tests, |line| self.cargo_line(line));
-        self.check("cargo test", outcome);
+        let integration = match integration_tests(excluded) {
+            Ok(names) => names.into_iter().flat_map(|name| ["--test".to_owned(), name]).collect::<Vec<_>>(),
+            Err(error) => return self.check("listing the integration tests", Err(error)),
+        };
+        let integration: Vec<&str> = integration.iter().map(String::as_str).collect();
+        let sequences: [&[(&str, &[&str])]; 2] = [
+            &[("unit tests", &["--lib", "--bins"]), ("documentation", &["--doc"])],
+            &[("integration tests", &integration)],
+        ];
+        let run = |name: &str, targets: &[&str]| {
+            let mut tests = tests();
+            tests.args(targets);
+            // Passing tests list their skipped checks in their output, which is hidden without `--show-output`.
+            tests.args(["--no-fail-fast", "--", "--show-output"]);
+            let mut report = Self::default();
+            let outcome = sh::run_in_parts(&mut tests, |line| report.cargo_line(line), is_result);
+            report.check(&format!("cargo test, {name}"), outcome);
+            report
+        };
+        let run = &run;
+        std::thread::scope(|scope| {
+            let sequences = sequences.map(|sequence| {
+                scope.spawn(move || sequence.iter().map(|(name, targets)| run(name, targets)).collect::<Vec<Self>>())
+            });
+            for sequence in sequences {
+                match sequence.join() {
+                    Ok(reports) => reports.into_iter().for_each(|report| self.add(report)),
+                    Err(_) => self.broken.push("reading the output of the tests".to_owned()),
+                }
+            }
+        });
+    }
+
+    /// Adds the counts and messages of another report.
+    fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped.extend(other.skipped);
+        self.broken.extend(other.broken);
+        self.failures.extend(other.failures);
     }
 
     /// Runs the examples of `pjrt` on the embedded device.
@@ -417,11 +468,10 @@ impl Report {
     /// output of failed tests. Returns whether to show the line. Passing tests print thousands of lines, but only the
     /// lines about skipped checks matter.
     pub(crate) fn cargo_line(&mut self, line: &str) -> bool {
-        let is_result = line.starts_with("test result: ");
         match line {
             "failures:" => self.part = Part::Failures,
             "successes:" => self.part = Part::Successes,
-            _ if is_result => self.part = Part::Tests,
+            _ if is_result(line) => self.part = Part::Tests,
             _ if self.part == Part::Failures && !is_frame(line) => self.failures.push(line.to_owned()),
             _ => {}
         }
@@ -477,10 +527,36 @@ impl Report {
     }
 }
 
+/// Returns the names of the integration tests that need only default features, of all packages that are not `excluded`.
+fn integration_tests(excluded: &[&str]) -> Result<BTreeSet<String>, Error> {
+    let metadata = sh::metadata()?;
+    let mut names = BTreeSet::new();
+    for package in metadata["packages"].as_array().ok_or("cargo metadata lists no packages")? {
+        if excluded.iter().any(|name| package["name"] == *name) {
+            continue;
+        }
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let default = list(&package["features"]["default"]);
+        let is_wanted = |target: &Value| {
+            target["kind"][0] == "test" && list(&target["required-features"]).iter().all(|name| default.contains(name))
+        };
+        let targets = list(&package["targets"]);
+        names.extend(
+            targets.iter().filter(|target| is_wanted(target)).filter_map(|t| t["name"].as_str().map(str::to_owned)),
+        );
+    }
+    Ok(names)
+}
+
 /// Prints the name of a step, and the time since the first step began.
 fn step(name: &str) {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     println!("\n== {name} (after {} s)", FIRST.get_or_init(Instant::now).elapsed().as_secs());
+}
+
+/// Returns whether a line is the last one in the output of a test program.
+fn is_result(line: &str) -> bool {
+    line.starts_with("test result: ")
 }
 
 /// Returns whether a line belongs to a backtrace, such as `12: core::panicking::panic_fmt` or `at src/lib.rs:3:5`.

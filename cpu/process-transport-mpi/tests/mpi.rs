@@ -1,6 +1,5 @@
 //! Runs the test cases of all transports with `MpiTransport`. Each test starts this program with `mpirun`.
 
-#![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod cases;
