@@ -1,12 +1,60 @@
 //! Reads the parameters of a compiled program from the `HloModuleProto` of plugins that are built on XLA.
 //!
-//! The C API does not report the number and the shapes of a program's parameters. This module reads the relevant fields
-//! of the protobuf message and skips all other fields.
+//! The C API does not report the number and the shapes of a program's parameters. The messages of this module declare
+//! the fields that describe them, and decoding skips all other fields.
+
+use prost::Message;
 
 use crate::{ElementType, Layout, Shape};
 
 /// Code of the tuple type in XLA's `PrimitiveType`.
-const TUPLE: u64 = 13;
+const TUPLE: i32 = 13;
+
+#[derive(Message)]
+struct HloModuleProtoWithConfig {
+    #[prost(message, optional, tag = "1")]
+    hlo_module: Option<HloModuleProto>,
+}
+
+#[derive(Message)]
+struct HloModuleProto {
+    #[prost(message, optional, tag = "4")]
+    host_program_shape: Option<ProgramShapeProto>,
+}
+
+#[derive(Message)]
+struct ProgramShapeProto {
+    #[prost(message, repeated, tag = "1")]
+    parameters: Vec<ShapeProto>,
+}
+
+#[derive(Message)]
+struct ShapeProto {
+    #[prost(int32, tag = "2")]
+    element_type: i32,
+    #[prost(int64, repeated, tag = "3")]
+    dimensions: Vec<i64>,
+    #[prost(message, repeated, tag = "4")]
+    tuple_shapes: Vec<ShapeProto>,
+    #[prost(message, optional, tag = "5")]
+    layout: Option<LayoutProto>,
+    #[prost(bool, repeated, tag = "6")]
+    is_dynamic_dimension: Vec<bool>,
+}
+
+#[derive(Message)]
+struct LayoutProto {
+    #[prost(int64, repeated, tag = "1")]
+    minor_to_major: Vec<i64>,
+    #[prost(message, repeated, tag = "6")]
+    tiles: Vec<TileProto>,
+}
+
+#[derive(Message)]
+struct TileProto {
+    #[prost(int64, repeated, tag = "1")]
+    dimensions: Vec<i64>,
+}
 
 /// A parameter of a program, as its `ShapeProto` describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,117 +88,50 @@ pub fn is_readable(format: &str) -> bool {
 #[must_use]
 pub fn parameters(format: &str, code: &[u8]) -> Option<HloParameters> {
     let module = match format {
-        "hlo" => code,
-        // HloModuleProtoWithConfig.hlo_module.
-        "hlo_with_config" => field(code, 1)?,
+        "hlo" => HloModuleProto::decode(code).ok()?,
+        "hlo_with_config" => HloModuleProtoWithConfig::decode(code).ok()?.hlo_module?,
         _ => return None,
     };
-    // HloModuleProto.host_program_shape.
-    let program = field(module, 4)?;
-    let mut shapes = Vec::new();
-    for message in fields(program) {
-        // ProgramShapeProto.parameters.
-        if let (1, Value::Bytes(shape)) = message? {
-            shapes.push(shape);
-        }
+    let mut shapes = module.host_program_shape?.parameters;
+    let is_tuple = matches!(&shapes[..], [only] if only.element_type == TUPLE);
+    if is_tuple {
+        shapes = shapes.pop()?.tuple_shapes;
     }
-    let mut is_tuple = false;
-    if let [only] = shapes[..]
-        && element_type(only)? == TUPLE
-    {
-        is_tuple = true;
-        shapes = fields(only).filter_map(|message| tuple_element(message.as_ref())).collect();
-    }
-    Some(HloParameters { all: shapes.into_iter().map(parameter).collect::<Option<_>>()?, is_tuple })
+    Some(HloParameters { all: shapes.into_iter().map(ShapeProto::parameter).collect(), is_tuple })
 }
 
 /// Reads the `ShapeProto` of an array. Returns `None` if a dimension is dynamic, if this crate does not support the
 /// element type, or if the bytes are invalid.
 #[must_use]
 pub fn shape(proto: &[u8]) -> Option<(Shape, Layout)> {
-    let mut read = parameter(proto)?;
-    let shape = read.shape.take()?;
-    let layout = read.layout.take().unwrap_or_else(|| Layout::row_major(shape.dimensions.len()));
+    let parameter = ShapeProto::decode(proto).ok()?.parameter();
+    let shape = parameter.shape?;
+    let layout = parameter.layout.unwrap_or_else(|| Layout::row_major(shape.dimensions.len()));
     Some((shape, layout))
 }
 
-/// Returns the value if the field is `ShapeProto.tuple_shapes`, and `None` for any other field.
-fn tuple_element<'a>(message: Option<&(u64, Value<'a>)>) -> Option<&'a [u8]> {
-    match message {
-        Some((4, Value::Bytes(shape))) => Some(shape),
-        _ => None,
-    }
-}
-
-/// Returns `ShapeProto.element_type`, or 0 if the field is missing. Returns `None` if the bytes are invalid.
-fn element_type(shape: &[u8]) -> Option<u64> {
-    let mut found = 0;
-    for message in fields(shape) {
-        if let (2, Value::Varint(number)) = message? {
-            found = number;
+impl ShapeProto {
+    fn parameter(self) -> HloParameter {
+        let is_dynamic = self.is_dynamic_dimension.contains(&true);
+        let known = element_type_of_xla(self.element_type).filter(|_| !is_dynamic);
+        HloParameter {
+            shape: known.map(|element_type| Shape::new(element_type, self.dimensions)),
+            layout: self.layout.map(LayoutProto::layout),
         }
     }
-    Some(found)
 }
 
-fn parameter(shape: &[u8]) -> Option<HloParameter> {
-    let mut dimensions = Vec::new();
-    let mut dynamic = false;
-    let mut layout = None;
-    for message in fields(shape) {
-        match message? {
-            // ShapeProto.dimensions, packed or not.
-            (3, Value::Varint(extent)) => dimensions.push(extent.cast_signed()),
-            (3, Value::Bytes(packed)) => unpack(packed, &mut dimensions)?,
-            // ShapeProto.layout.
-            (5, Value::Bytes(message)) => layout = Some(read_layout(message)?),
-            // ShapeProto.is_dynamic_dimension, packed or not.
-            (6, Value::Varint(flag)) => dynamic |= flag != 0,
-            (6, Value::Bytes(flags)) => dynamic |= flags.iter().any(|flag| *flag != 0),
-            _ => {}
-        }
+impl LayoutProto {
+    fn layout(self) -> Layout {
+        let mut layout = Layout::new(self.minor_to_major);
+        layout.tiles = self.tiles.into_iter().map(|tile| tile.dimensions).collect();
+        layout
     }
-    let known = element_type_of_xla(element_type(shape)?).filter(|_| !dynamic);
-    Some(HloParameter { shape: known.map(|element_type| Shape::new(element_type, dimensions)), layout })
-}
-
-fn read_layout(message: &[u8]) -> Option<Layout> {
-    let mut layout = Layout::new(Vec::new());
-    for message in fields(message) {
-        match message? {
-            // LayoutProto.minor_to_major, packed or not.
-            (1, Value::Varint(dimension)) => layout.minor_to_major.push(dimension.cast_signed()),
-            (1, Value::Bytes(packed)) => unpack(packed, &mut layout.minor_to_major)?,
-            // LayoutProto.tiles.
-            (6, Value::Bytes(tile)) => {
-                let mut extents = Vec::new();
-                for message in fields(tile) {
-                    match message? {
-                        // TileProto.dimensions, packed or not.
-                        (1, Value::Varint(extent)) => extents.push(extent.cast_signed()),
-                        (1, Value::Bytes(packed)) => unpack(packed, &mut extents)?,
-                        _ => {}
-                    }
-                }
-                layout.tiles.push(extents);
-            }
-            _ => {}
-        }
-    }
-    Some(layout)
-}
-
-/// Decodes a packed list of varints and appends the integers to `into`. Returns `None` if the list is invalid.
-fn unpack(mut packed: &[u8], into: &mut Vec<i64>) -> Option<()> {
-    while !packed.is_empty() {
-        into.push(varint(&mut packed)?.cast_signed());
-    }
-    Some(())
 }
 
 /// Converts a code of XLA's `PrimitiveType`, whose codes differ from those of `PJRT_Buffer_Type`. Returns `None` for
 /// types that this crate does not support.
-fn element_type_of_xla(number: u64) -> Option<ElementType> {
+fn element_type_of_xla(number: i32) -> Option<ElementType> {
     Some(match number {
         1 => ElementType::Pred,
         2 => ElementType::S8,
@@ -176,77 +157,6 @@ fn element_type_of_xla(number: u64) -> Option<ElementType> {
         25 => ElementType::F8E4M3FNUZ,
         _ => return None,
     })
-}
-
-enum Value<'a> {
-    Varint(u64),
-    Bytes(&'a [u8]),
-    Fixed,
-}
-
-/// Returns the value of the last length-delimited field with this field number. Returns `None` if there is no such
-/// field, or if the message is invalid.
-fn field(message: &[u8], number: u64) -> Option<&[u8]> {
-    let mut found = None;
-    for field in fields(message) {
-        if let (n, Value::Bytes(bytes)) = field?
-            && n == number
-        {
-            found = Some(bytes);
-        }
-    }
-    found
-}
-
-/// Iterates over the fields of a protobuf message. If the bytes are invalid, the last item is `None`.
-fn fields(message: &[u8]) -> impl Iterator<Item = Option<(u64, Value<'_>)>> {
-    let mut rest = message;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let field = next(&mut rest);
-        if field.is_none() {
-            rest = &[];
-        }
-        Some(field)
-    })
-}
-
-fn next<'a>(rest: &mut &'a [u8]) -> Option<(u64, Value<'a>)> {
-    let tag = varint(rest)?;
-    let value = match tag & 7 {
-        0 => Value::Varint(varint(rest)?),
-        1 => {
-            *rest = rest.get(8..)?;
-            Value::Fixed
-        }
-        2 => {
-            let len = usize::try_from(varint(rest)?).ok()?;
-            let (bytes, after) = rest.split_at_checked(len)?;
-            *rest = after;
-            Value::Bytes(bytes)
-        }
-        5 => {
-            *rest = rest.get(4..)?;
-            Value::Fixed
-        }
-        _ => return None,
-    };
-    Some((tag >> 3, value))
-}
-
-fn varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0u64;
-    for shift in (0..64).step_by(7) {
-        let (byte, after) = rest.split_first()?;
-        *rest = after;
-        value |= u64::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

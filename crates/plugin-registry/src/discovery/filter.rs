@@ -1,8 +1,9 @@
 //! Applies the patterns in `PJRT_REGISTRY_SELECT` and `PJRT_REGISTRY_DISABLE`.
 
+use wildmatch::WildMatch;
+
 use super::candidate::Candidate;
 use super::config::Discovery;
-use super::glob;
 use super::refusal::Refusal;
 use crate::variables::{DISABLE, SELECT};
 
@@ -45,13 +46,8 @@ impl Filter {
 
 /// Returns whether a pattern matches one of the candidate's names or aliases, or the file name of its manifest.
 fn applies(pattern: &str, candidate: &Candidate) -> bool {
+    let pattern = WildMatch::new_case_insensitive(pattern);
     let file = candidate.manifest_path.as_deref().and_then(|path| path.file_name()).and_then(|name| name.to_str());
     let manifest = candidate.manifest.iter().flat_map(|manifest| manifest.aliases.iter().map(String::as_str));
-    candidate
-        .names
-        .iter()
-        .map(|name| name.name.as_str())
-        .chain(file)
-        .chain(manifest)
-        .any(|text| glob::matches(pattern, text))
+    candidate.names.iter().map(|name| name.name.as_str()).chain(file).chain(manifest).any(|text| pattern.matches(text))
 }

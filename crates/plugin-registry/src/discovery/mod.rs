@@ -75,7 +75,6 @@ mod environment;
 mod file_id;
 mod filter;
 mod folder;
-mod glob;
 mod library;
 mod machine;
 mod manifest_file;

@@ -27,27 +27,6 @@ fn unsupported_type_and_op() {
     assert_eq!(error.operation(), Some("stablehlo.custom_call"), "{error}");
 }
 
-#[cfg(not(feature = "math"))]
-#[test]
-fn solvers_and_transforms_need_the_feature_math() {
-    for call in [
-        "%0 = stablehlo.cholesky %a, lower = true : tensor<2x2xf32>",
-        "%0 = stablehlo.fft %a, type = RFFT, length = [2] : (tensor<2x2xf32>) -> tensor<2x2xcomplex<f32>>",
-        "%0 = \"stablehlo.triangular_solve\"(%a, %a) <{left_side = true, lower = true, transpose_a = \
-         #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = false}> : (tensor<2x2xf32>, tensor<2x2xf32>) -> \
-         tensor<2x2xf32>",
-        "%0:2 = stablehlo.custom_call @Qr(%a) : (tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2xf32>)",
-        "%0:5 = stablehlo.custom_call @lapack_sgetrf_ffi(%a) : (tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2xi32>, \
-         tensor<i32>, tensor<i32>, tensor<i32>)",
-    ] {
-        let error = refused(&format!(
-            "func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {{ {call} \n return %a : tensor<2x2xf32> }}"
-        ));
-        assert_eq!(error.kind(), CompileErrorKind::Unsupported, "{error}");
-        assert!(error.message().contains("needs the feature `math`"), "{error}");
-    }
-}
-
 /// The error lists unsupported ops in program order, and each op only once even if its function is called several
 /// times. After an unsupported op, lowering continues with the declared types of its results.
 #[test]

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::discovery::{folder, glob};
+use wildmatch::WildMatch;
+
+use crate::discovery::folder;
 
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 /// Size in bytes of the header before the first entry.
@@ -96,7 +98,8 @@ fn matching(root: &Path, file: &Path, pattern: &Path) -> Vec<PathBuf> {
     let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name().and_then(|name| name.to_str())) else {
         return Vec::new();
     };
-    folder::files_named(folder, |file| glob::matches(name, file))
+    let pattern = WildMatch::new(name);
+    folder::files_named(folder, |file| pattern.matches(file))
 }
 
 #[cfg(test)]
