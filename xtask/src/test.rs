@@ -206,21 +206,34 @@ impl Report {
         if thorough {
             self.sanitizers();
         }
-        let matrix = self.jax(workspace, &cpu, &plugins, thorough)?;
+        // The tests with one version of JAX use little more than one core, and those of packages wait for installations.
+        std::thread::scope(|scope| {
+            let packages = scope.spawn(|| {
+                let mut report = Self::default();
+                report.packages(workspace, python.as_deref(), &cpu, &plugins);
+                report
+            });
+            let matrix = self.jax(workspace, &cpu, &plugins, thorough);
+            self.add(packages.join().map_err(|_| "the tests of packages panicked")?);
+            matrix
+        })
+    }
+
+    /// Runs the tests of what a vendor or a user installs, and of other projects.
+    fn packages(&mut self, workspace: Workspace, python: Option<&Path>, cpu: &Path, plugins: &OsStr) {
         self.torch(workspace);
 
         step("a vendor's first plugin: `pjrt new`, and its own CI");
-        let outcome = vendor::run(python.as_deref(), |line| self.cargo_line(line));
+        let outcome = vendor::run(python, |line| self.cargo_line(line));
         self.check("the plugin of `pjrt new`", outcome);
 
         if let Some(python) = python {
             step("wheels of `pjrt package` in fresh Python environments");
-            let outcome = wheels(workspace, &python, &cpu, &plugins, self);
+            let outcome = wheels(workspace, python, cpu, plugins, self);
             self.check("pytest tests/package", outcome);
 
-            self.pypjrt(&python, &cpu);
+            self.pypjrt(python, cpu);
         }
-        Ok(matrix)
     }
 
     /// Builds and runs the tests of all packages that are not `excluded`. `set` sets the tests' environment variables.
