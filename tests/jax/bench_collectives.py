@@ -2,7 +2,8 @@
 
 `python tests/jax/bench_collectives.py [--mpi] PLUGIN [OLDER_PLUGIN]` runs JAX's `psum` of 64 MiB and of 4 bytes in 2
 and in 4 processes with one device each. The measurements alternate between the plugin, an older build of it if one is
-given, jaxlib's own CPU device with gloo, and copies through shared memory. It prints the medians and their ratios.
+given, jaxlib's own CPU device with gloo, and copies through shared memory. It prints a table of the medians. A number in parentheses is the time
+divided by that of the copies.
 
 With `--mpi`, it also measures the plugins with the option `transport=mpi`, in processes that `mpirun` of Open MPI
 starts. The plugins must then be built with the feature `mpi`. The comparison also includes Open MPI's `MPI_Allreduce`.
@@ -226,13 +227,13 @@ def compare(plugins, world, mpi):
                     times[side.name].append(side.measure(size))
             # The first round warms up.
             medians = {name: statistics.median(values[1:]) for name, values in times.items()}
-            for name in list(medians)[2:]:
-                bound = f"{medians[name] / medians['copy']:.2f} times the copy, " if size != "4 B" else ""
-                print(
-                    f"{world} processes, {size}, {name}: {bound}{medians[name] / medians['gloo']:.2f} times gloo"
-                    f" ({', '.join(f'{side} {seconds * 1e3:.3f} ms' for side, seconds in medians.items())})",
-                    flush=True,
-                )
+            if world == 2 and size == next(iter(SIZES)):
+                print(f"| processes | size | {' | '.join(medians)} |")
+                print(f"|--:|---|{'--:|' * len(medians)}")
+            # The copies bound only the time of large arrays.
+            bounded = lambda name: f" ({medians[name] / medians['copy']:.1f})" if size != "4 B" and name != "copy" else ""
+            cells = [f"{seconds * 1e3:.2f} ms{bounded(name)}" for name, seconds in medians.items()]
+            print(f"| {world} | {size} | {' | '.join(cells)} |", flush=True)
     finally:
         for side in sides:
             side.end()

@@ -2,8 +2,8 @@
 
 Usage: python bench_dispatch.py OUR_PLUGIN.so XLA_CPU_PLUGIN.so [ROUNDS]
 
-Batches of both plugins alternate, so that other load on the machine affects both. Prints the medians per call in
-microseconds and their ratio. Below 1, our plugin is faster. JAX's own CPU backend is also measured.
+Batches of both plugins alternate, so that other load on the machine affects both. Prints a table with the medians per
+call in microseconds and their ratio. Below 1, our plugin is faster. JAX's own CPU backend is also measured.
 """
 
 import os
@@ -24,6 +24,12 @@ import numpy as np  # noqa: E402
 PLATFORMS = ("pjrt_cpu", "xla_cpu", "cpu")
 DEVICES = {name: jax.devices(name)[0] for name in PLATFORMS}
 CALLS = 100
+TITLES = {
+    "chained": "each call uses the previous result",
+    "blocking": "wait after each call",
+    "chained_32": "32 arrays in, 32 out, chained",
+    "blocking_32": "32 arrays in, 32 out, wait after each call",
+}
 
 
 def one(x):
@@ -91,7 +97,8 @@ def blocking_32(device):
 
 
 def main():
-    print(f"{'us/call':14}" + "".join(f"{name:>10}" for name in PLATFORMS) + f"{'ratio':>10}")
+    print("| microseconds per call | pjrt_cpu | XLA's plugin | JAX's own CPU backend | pjrt_cpu / XLA's plugin |")
+    print("|---|--:|--:|--:|--:|")
     for case in (chained, blocking, chained_32, blocking_32):
         batches = {name: case(device) for name, device in DEVICES.items()}
         samples = {name: [] for name in PLATFORMS}
@@ -102,7 +109,8 @@ def main():
                 samples[name].append((time.perf_counter() - start) / calls * 1e6)
         medians = {name: statistics.median(values) for name, values in samples.items()}
         ratio = medians["pjrt_cpu"] / medians["xla_cpu"]
-        print(f"{case.__name__:14}" + "".join(f"{medians[name]:10.2f}" for name in PLATFORMS) + f"{ratio:10.2f}")
+        cells = [TITLES[case.__name__], *(f"{medians[name]:.2f}" for name in PLATFORMS), f"{ratio:.2f}"]
+        print(f"| {' | '.join(cells)} |")
 
 
 main()

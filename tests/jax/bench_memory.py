@@ -1,17 +1,15 @@
 """Compiles and runs many small programs that all differ, and measures the memory of the process.
 
-Usage: python bench_memory.py [PROGRAMS] [INTERVAL] [CLEAR]
+Usage: python bench_memory.py [PROGRAMS]
 
-Select the device with JAX_PLATFORMS: `pjrt_cpu,cpu` for the wheel, or `cpu` for JAX's own backend. After every INTERVAL
-programs, prints a line of JSON with the number of programs so far and the resident memory in MiB. At the end, and also
-after every INTERVAL programs if CLEAR is `clear`, it empties JAX's caches, collects garbage and returns free memory to
-the system, and prints the memory again.
+Prints a table with the resident memory in MiB after each tenth of the programs (1,000 by default): with the wheel of the
+CPU plugin, with JAX's own CPU backend, and with the wheel if JAX's caches are emptied after each tenth.
 """
 
 import ctypes
 import gc
-import json
 import os
+import subprocess
 import sys
 
 import jax
@@ -136,26 +134,39 @@ def resident():
         return int(statm.read().split()[1]) * PAGE / 2**20
 
 
-def report(programs, cleared):
-    line = {"programs": programs, "cleared": cleared, "resident_mib": round(resident(), 1)}
-    stats = jax.devices()[0].memory_stats()
-    if stats:
-        line |= {name: stats[name] for name in ("bytes_in_use", "pool_bytes") if name in stats}
-    print(json.dumps(line), flush=True)
-
-
-def main(programs=1000, interval=100, when="end"):
-    programs, interval = int(programs), int(interval)
+def child(programs, clears):
+    """Prints the resident memory after each tenth of the programs."""
     for i in range(programs):
         run(i)
-        if (i + 1) % interval == 0:
-            report(i + 1, cleared=False)
-            if when == "clear":
+        if (i + 1) % (programs // 10) == 0:
+            if clears:
                 clear()
-                report(i + 1, cleared=True)
-    clear()
-    report(programs, cleared=True)
+            print(round(resident()), flush=True)
+
+
+SIDES = {
+    "pjrt_cpu": ("pjrt_cpu,cpu", ""),
+    "JAX's CPU backend": ("cpu", ""),
+    "pjrt_cpu, caches emptied": ("pjrt_cpu,cpu", "clear"),
+}
+
+
+def main(programs="1000"):
+    found = []
+    for platforms, clears in SIDES.values():
+        command = [sys.executable, __file__, "--child", programs, clears]
+        output = subprocess.run(
+            command, env=os.environ | {"JAX_PLATFORMS": platforms}, stdout=subprocess.PIPE, text=True, check=True
+        )
+        found.append(output.stdout.split())
+    print(f"| programs | {' | '.join(SIDES)} |")
+    print("|--:|--:|--:|--:|")
+    for tenth, row in enumerate(zip(*found, strict=True), 1):
+        print(f"| {int(programs) // 10 * tenth} | {' | '.join(f'{memory} MiB' for memory in row)} |")
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1:2] == ["--child"]:
+        child(int(sys.argv[2]), bool(sys.argv[3]))
+    else:
+        main(*sys.argv[1:])

@@ -2,8 +2,8 @@
 
     python tests/third_party/run.py [--rounds 3] [PROGRAM ...]
 
-needs `jax`, `diffrax`, `blackjax`, `numpyro`, `jaxopt`, and a wheel of the CPU plugin that `pjrt package` made from a release
-build. Each backend runs in processes of its own, alternately. The table contains medians over the rounds. The exit status
+needs the packages in `tests/third_party/requirements.txt`, and a wheel of the CPU plugin that `pjrt package` made from a
+release build. `cargo xtask performance libraries` installs both. Each backend runs in processes of its own, alternately. The table contains medians over the rounds. The exit status
 is 1 if a program fails, or if its results on the two backends differ by more than 5 %.
 """
 
@@ -259,21 +259,23 @@ def main():
                 sys.exit(f"the process for {platform} failed with status {child.returncode}")
             found[platform].append(json.loads(child.stdout.splitlines()[-1]))
     failed = False
-    print(f"{'program':14} {'XLA':>10} {'ours':>10} {'ratio':>6}   {'XLA compiles':>12} {'ours':>8}")
+    print("| program | JAX's CPU backend | pjrt_cpu | ratio | compiling, JAX's CPU backend | compiling, pjrt_cpu |")
+    print("|---|--:|--:|--:|--:|--:|")
     for name in options.programs:
         theirs, ours = ([round_[name] for round_ in found[platform]] for platform in PLATFORMS)
         errors = [outcome["error"] for outcome in theirs + ours if "error" in outcome]
         if errors:
             failed = True
-            print(f"{name:14} failed: {errors[0]}")
+            print(f"{name} failed: {errors[0]}")
             continue
         run, own = (statistics.median(outcome["run"] for outcome in outcomes) for outcomes in (theirs, ours))
         build, own_build = (statistics.median(outcome["compile"] for outcome in outcomes) for outcomes in (theirs, ours))
-        line = f"{name:14} {run * 1e6:7.0f} us {own * 1e6:7.0f} us {own / run:6.2f}   {build:10.2f} s {own_build:6.2f} s"
+        title = next(program.__doc__ for program in PROGRAMS if program.__name__ == name).splitlines()[0].rstrip(".")
+        times = f"{run * 1e6:.0f} us | {own * 1e6:.0f} us | {own / run:.2f} | {build:.2f} s | {own_build:.2f} s"
+        print(f"| `{name}`: {title} | {times} |")
         if differ(ours[0]["result"], theirs[0]["result"]):
             failed = True
-            line += f"   DIFFERENT: {ours[0]['result'][:3]}, expected {theirs[0]['result'][:3]}"
-        print(line)
+            print(f"{name}: the results differ: {ours[0]['result'][:3]}, expected {theirs[0]['result'][:3]}")
     return 1 if failed else 0
 
 

@@ -19,6 +19,7 @@ mod layouts;
 mod mpi;
 mod mutants;
 mod package;
+mod performance;
 mod pictures;
 mod plugin_header;
 mod public_api;
@@ -71,6 +72,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   mutants [OPTION ...] [NAME ...]
                       run the conformance suite against deliberately broken plugins, and print the percentage that it
                       finds; fails below 95 %. --list lists the plugins
+  performance [TABLE ...]
+                      run benchmarks, and write the tables that they print to docs/performance.md; on an idle machine
   pjrt-headers        fetch the PJRT headers and print their folder
   public-api [--check]
                       write the public API of each library to docs/public-api; --check compares instead
@@ -120,6 +123,7 @@ fn main() -> ExitCode {
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(package::PLUGINS),
         ["plugins", "--without-hardware"] => plugins(package::PLUGINS_WITHOUT_HARDWARE),
+        ["performance", names @ ..] => performance::arguments(names),
         ["public-api"] => public_api::run(false),
         ["public-api", "--check"] => public_api::run(true),
         ["test"] => test::run(test::Scope::Rust),

@@ -69,6 +69,12 @@ impl Jax {
         self.environment(&format!("target/venv-jax-tests-{}", self.version), &[&files[0], &files[1]])
     }
 
+    /// Returns the path of Python in an environment that also contains third-party libraries.
+    pub(crate) fn python_for_libraries(&self) -> Result<PathBuf, Error> {
+        let files = [self.requirements(), "tests/third_party/requirements.txt".to_owned()];
+        self.environment(&format!("target/venv-jax-libraries-{}", self.version), &[&files[0], &files[1]])
+    }
+
     fn environment(&self, folder: &str, requirements: &[&str]) -> Result<PathBuf, Error> {
         let folder = sh::root().join(folder);
         let python = folder.join("bin/python");

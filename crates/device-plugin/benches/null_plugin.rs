@@ -192,6 +192,8 @@ fn main() -> ExitCode {
     }
     let library = unsafe { libloading::Library::new(&path) }.unwrap();
     let mut good = true;
+    println!("| arguments and outputs | `device-plugin` | C | ratio |");
+    println!("|--:|--:|--:|--:|");
     for count in std::env::var("ONLY").map_or(vec![1, 32], |n| vec![n.parse().unwrap()]) {
         let (rust, c) = (Plugin::rust(count), Plugin::c(&library, count));
         let (batches, rounds) = if quick { (3, 10) } else { (401, if count == 1 { 20_000 } else { 2_000 }) };
@@ -201,10 +203,7 @@ fn main() -> ExitCode {
             of_rust.push(rust.batch(rounds));
         }
         let (rust, c) = (median(of_rust), median(of_c));
-        println!(
-            "execute + await + destroy, {count:>2} in, {count:>2} out: Rust {rust:7.1} ns, C {c:7.1} ns, ratio {:.2}",
-            rust / c
-        );
+        println!("| {count} | {rust:.1} ns | {c:.1} ns | {:.2} |", rust / c);
         good &= rust / c <= 1.0;
     }
     drop(library);

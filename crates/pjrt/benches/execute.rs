@@ -4,8 +4,8 @@
 //!
 //! Run it with `[PJRT_TEST_PLUGINS=…] cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. Batches of C calls
 //! and Rust calls alternate in one process, with the same plugin, program and arguments. The benchmark measures first a
-//! plugin whose functions do almost nothing, then each plugin of `PJRT_TEST_PLUGINS`. It prints medians over the
-//! batches. With `--assert`, the benchmark fails if Rust's time for `execute` exceeds C's time by more than the given
+//! plugin whose functions do almost nothing, then each plugin of `PJRT_TEST_PLUGINS`. It prints a table with medians over
+//! the batches. With `--assert`, the benchmark fails if Rust's time for `execute` exceeds C's time by more than the given
 //! ratio on a plugin of `PJRT_TEST_PLUGINS`.
 
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ impl Baseline {
 }
 
 /// Compares C and Rust on one plugin, and prints the times. Returns the ratio of Rust's time to C's time for `execute`.
-fn compare(plugin: &Plugin, library: &Path, program: &Program, count: usize) -> f64 {
+fn compare(name: &str, plugin: &Plugin, library: &Path, program: &Program, count: usize) -> f64 {
     let client = plugin.client(&ClientOptions::new()).expect("client");
     let executable = client.compile(program, &CompileOptions::default()).expect("compile");
     let inputs: Vec<Buffer> = (0..count)
@@ -152,9 +152,8 @@ fn compare(plugin: &Plugin, library: &Path, program: &Program, count: usize) -> 
     let [c_ready, rust_ready, c_event, rust_event, c_unlisted, c_query, rust_query] = times[..] else {
         unreachable!("seven candidates")
     };
-    println!("  {count} arguments and outputs");
-    let line = |name: &str, c: f64, rust: f64| {
-        println!("    {name:<46} C {c:7.1} ns   pjrt {rust:7.1} ns   {:+7.1} ns   x{:.3}", rust - c, rust / c);
+    let line = |calls: &str, c: f64, rust: f64| {
+        println!("| {name} | {calls} | {count} | {c:.1} ns | {rust:.1} ns | {:+.1} ns | {:.3} |", rust - c, rust / c);
     };
     line("execute, wait for the output, destroy", c_ready, rust_ready);
     line("execute_with, wait for the run, destroy", c_event, rust_event);
@@ -168,10 +167,11 @@ fn main() -> ExitCode {
     let limit = arguments.iter().position(|argument| argument == "--assert");
     let limit: Option<f64> = limit.and_then(|i| arguments.get(i + 1)?.parse().ok());
     let library = build();
-    println!("a plugin that does nothing");
+    println!("| plugin | calls | arguments and outputs | C | `pjrt` | difference | ratio |");
+    println!("|---|---|--:|--:|--:|--:|--:|");
     let null = null::plugin();
     for count in COUNTS {
-        compare(&null, &library, &null::program(count), count);
+        compare("one that does nothing", &null, &library, &null::program(count), count);
     }
     let plugins = std::env::var("PJRT_TEST_PLUGINS").unwrap_or_default();
     if plugins.is_empty() {
@@ -181,9 +181,9 @@ fn main() -> ExitCode {
     for path in plugins.split(':').filter(|path| !path.is_empty()) {
         // SAFETY: whoever runs the benchmark vouches for the plugins in `PJRT_TEST_PLUGINS`.
         let plugin = unsafe { Plugin::load(path) }.unwrap_or_else(|error| panic!("{error}"));
-        println!("{path}, API {}", plugin.api_version());
+        let name = format!("API {}", plugin.api_version());
         for count in COUNTS {
-            worst = worst.max(compare(&plugin, &library, &Program::mlir(program(count)), count));
+            worst = worst.max(compare(&name, &plugin, &library, &Program::mlir(program(count)), count));
         }
     }
     drop(std::fs::remove_file(&library));
