@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 #[cfg(doc)]
 use crate::HostChannels;
-use crate::NamedValue;
 use crate::abi::lend::output_callbacks::OutputCallbacks;
 use crate::ffi::ExecuteContext;
+use crate::{NamedValue, TaskIncarnation};
 
 /// Options that a framework passes for one execution (`pjrt::ExecuteOptions`), as the backend reads them. Cheap to clone.
 ///
@@ -20,16 +20,6 @@ pub struct ExecuteOptions {
     pub launch_id: i32,
     /// The options that most frameworks omit, or `None` if all of them are omitted.
     more: Option<Arc<MoreOptions>>,
-}
-
-/// A process of a distributed run, identified by its index and its incarnation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TaskIncarnation {
-    /// Index of the process.
-    pub task_id: i32,
-    /// Number that the framework assigned to the process. It distinguishes a restarted process from its predecessor.
-    pub incarnation: i64,
 }
 
 /// The options that most frameworks omit.

@@ -12,7 +12,7 @@ use crate::{
 
 /// Copies through host memory, for backends without [`DeviceCopies`](crate::features::DeviceCopies).
 pub(crate) mod through_host {
-    use crate::host_array::zeroed;
+    use crate::abi::lend::host_array::zeroed;
     use crate::{Backend, Error, HostArray, Placement, Result, Shape};
 
     fn host_size(shape: &Shape) -> Result<usize> {

@@ -2,9 +2,11 @@
 
 pub(crate) mod client;
 pub(crate) mod device_description;
+pub(crate) mod device_description_functions;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod executable;
+pub(crate) mod host_stream_functions;
 pub(crate) mod memory_layout;
 pub(crate) mod opaque_tokens;
 pub(crate) mod owned_arrays;

@@ -7,6 +7,7 @@ use plugin_macros::entry;
 use crate::abi::objects::owned_arrays::{Blob, Bytes, delete_blob};
 use crate::abi::objects::topology::Topology;
 use crate::abi::table::ffi_read;
+use crate::abi::table::layout_read;
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
 use crate::hlo::{message, varint};
@@ -185,7 +186,7 @@ unsafe fn PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace<P: crate::De
     // SAFETY: V3 (arrays and text).
     let shape = unsafe { ffi_read::shape(args.element_type.0, args.dims, args.num_dims) }?;
     // SAFETY: V3 (arrays and text).
-    let layout = unsafe { ffi_read::device_layout(args.layout, &shape) }?;
+    let layout = unsafe { layout_read::device_layout(args.layout, &shape) }?;
     let bytes = shape_proto(&ArrayLayout::requested::<P::Backend>(&topology.info, &shape, layout, "layout")?)?;
     args.serialized_shape_size = bytes.len();
     args.serialized_shape = Bytes::give(&bytes);

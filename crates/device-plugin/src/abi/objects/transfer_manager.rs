@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pjrt_sys::{PJRT_Buffer, PJRT_ShapeSpec};
 use plugin_macros::entry;
 
+use crate::abi::lend::host_array::zeroed;
 use crate::abi::objects::client::client_buffers::BufferHandle;
 use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::pending_value::PendingValue;
@@ -14,10 +15,10 @@ use crate::abi::reclaim::refcount::Ref;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::abi::table::ffi_read::handles;
+use crate::abi::table::layout_read;
 use crate::array_layout::ArrayLayout;
 use crate::contain::{contain, contain_in, drop_contained};
 use crate::features::FeatureCalls;
-use crate::host_array::zeroed;
 use crate::strided::Strided;
 use crate::{Backend, Error, ErrorCode, Event, HostArray, Placement, Result};
 
@@ -251,7 +252,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral<P: crate::Device
         return Err(Error::argument(format!("the literal is {shape}, but the buffer is {}", buffer.form.shape())));
     }
     // SAFETY: V3 (arrays and text).
-    let layout = match unsafe { ffi_read::host_layout(args.shape_layout, &buffer.form) }? {
+    let layout = match unsafe { layout_read::host_layout(args.shape_layout, &buffer.form) }? {
         None => buffer.form.row_major_host()?,
         layout => layout,
     };

@@ -11,7 +11,6 @@ use crate::abi::lend::destination::Destination;
 use crate::abi::objects::client::client_buffers::{BufferHandle, deleted};
 use crate::abi::objects::client::transfer::{range, read_range};
 use crate::abi::objects::pending_callbacks;
-use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::contain::{contain, drop_contained};
@@ -28,7 +27,7 @@ unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFutur
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
     // SAFETY: V3 (arrays and text).
     let status = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) };
-    pending_callbacks::keep(args.callback_data, value_or_error(status, args.dst));
+    pending_callbacks::resume(args.callback_data, value_or_error(status, args.dst));
 }
 
 /// Continues a donation that waits for other work of the framework. The framework calls this function when that work
@@ -42,7 +41,7 @@ unsafe extern "C" fn dependency_ready(args: *mut PJRT_Buffer_DonateWithControlDe
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
     // SAFETY: V3 (arrays and text).
     let status = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) };
-    pending_callbacks::keep(args.callback_data, value_or_error(status, null_mut()));
+    pending_callbacks::resume(args.callback_data, value_or_error(status, null_mut()));
 }
 
 fn value_or_error(status: Result<Option<crate::Error>>, value: *mut c_void) -> Result<*mut c_void> {
@@ -50,11 +49,6 @@ fn value_or_error(status: Result<Option<crate::Error>>, value: *mut c_void) -> R
         Some(error) => Err(error),
         None => Ok(value),
     }
-}
-
-/// Returns the key under which [`pending_callbacks`] stores the operations of a client.
-pub(crate) fn key<T>(client: &Counted<T>) -> usize {
-    std::ptr::from_ref(client).addr()
 }
 
 #[entry(traced)]
@@ -67,7 +61,7 @@ unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: crate::DevicePlugin>(
     let (client, value) = (buffer.client.share(), buffer.hold()?.value().clone());
     let ready = buffer.ready.clone();
     let (event, completer) = Event::pending();
-    args.callback_data = pending_callbacks::add(key(&buffer.client), move |destination| {
+    args.callback_data = pending_callbacks::add(pending_callbacks::key(&buffer.client), move |destination| {
         let data = match destination {
             Ok(data) => data,
             Err(error) => {
@@ -102,16 +96,17 @@ unsafe fn PJRT_Buffer_DonateWithControlDependency<P: crate::DevicePlugin>(
     }
     let ready = buffer.ready.clone();
     let (handle, mut late) = BufferHandle::pending(&buffer.client, &buffer.form, buffer.placement, buffer.is_dynamic);
-    args.callback_data = pending_callbacks::add(key(&buffer.client), move |dependency| match dependency {
-        Err(error) => {
-            drop_contained(value);
-            late.set(Err(error));
-        }
-        Ok(_) => ready.on_ready_away(move |ready| {
-            late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
-            drop_contained(value);
-        }),
-    });
+    args.callback_data =
+        pending_callbacks::add(pending_callbacks::key(&buffer.client), move |dependency| match dependency {
+            Err(error) => {
+                drop_contained(value);
+                late.set(Err(error));
+            }
+            Ok(_) => ready.on_ready_away(move |ready| {
+                late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
+                drop_contained(value);
+            }),
+        });
     args.dependency_ready_callback = Some(dependency_ready);
     args.out_buffer = handle;
     Ok(())

@@ -3,7 +3,7 @@
 use pjrt_sys::{PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
 
 use crate::abi::objects::client::client_buffers::Client;
-use crate::abi::table::ffi_read;
+use crate::abi::table::layout_read;
 use crate::array_layout::ArrayLayout;
 use crate::{Backend, Error, Placement, Result, Shape};
 
@@ -57,7 +57,7 @@ impl<B: Backend> Client<B> {
         field: &str,
     ) -> Result<ArrayLayout> {
         // SAFETY: V3 (arrays and text), which the caller promises.
-        let layout = unsafe { ffi_read::device_layout(layout, shape) }?;
+        let layout = unsafe { layout_read::device_layout(layout, shape) }?;
         ArrayLayout::requested::<B>(&self.topology.info, shape, layout, field)
     }
 

@@ -7,7 +7,8 @@ use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args, Slot, slot};
 use plugin_macros::entry;
 
 use crate::abi::lend::destination::Destination;
-use crate::abi::lend::host_alias::AliasSource;
+use crate::abi::lend::host_array::AliasSource;
+use crate::abi::lend::host_array::zeroed;
 use crate::abi::objects::client::async_read;
 use crate::abi::objects::client::client_buffers::BufferHandle;
 use crate::abi::objects::client::client_buffers::Client;
@@ -16,10 +17,10 @@ use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
+use crate::abi::table::layout_read;
 use crate::array_layout::ArrayLayout;
 use crate::contain::{contain, contain_in, drop_contained};
 use crate::features::FeatureCalls;
-use crate::host_array::zeroed;
 use crate::profiler;
 use crate::strided::Strided;
 use crate::{
@@ -82,7 +83,7 @@ fn read_as<B: Backend>(
     backend: &B,
     value: &Value<B::Buffer>,
     form: &ArrayLayout,
-    layout: &ffi_read::HostLayout,
+    layout: &layout_read::HostLayout,
     to: &mut [u8],
 ) -> Result<usize> {
     let (layout, shape) = (layout.of(form)?, form.shape());
@@ -358,7 +359,7 @@ unsafe fn PJRT_Buffer_ToHostBuffer<P: DevicePlugin>(
 ) -> Result<()> {
     if dynamic_dims::are_open(src) && !args.dst.is_null() {
         // SAFETY: V3 (arrays and text).
-        let layout = unsafe { ffi_read::HostLayout::read(args.host_layout) }?;
+        let layout = unsafe { layout_read::HostLayout::read(args.host_layout) }?;
         // SAFETY: V3 (arrays and text).
         let mut to = unsafe { Destination::new(args.dst, args.dst_size) };
         let (shape, from) = (src.form.shape(), src.placement);
@@ -376,7 +377,7 @@ unsafe fn PJRT_Buffer_ToHostBuffer<P: DevicePlugin>(
     let form = dynamic_dims::readable(src);
     let shape = form.stored_shape();
     // SAFETY: V3 (arrays and text).
-    let layout = unsafe { ffi_read::host_layout(args.host_layout, &form) }?;
+    let layout = unsafe { layout_read::host_layout(args.host_layout, &form) }?;
     let size = expect_room(layout.as_ref(), &shape)?;
     args.event = null_mut();
     if args.dst.is_null() {

@@ -8,9 +8,9 @@ use pjrt_sys::{AbiStruct, PJRT_ExecuteOptions};
 use crate::abi::lend::host_channel::Callbacks;
 use crate::abi::lend::output_callbacks::OutputCallbacks;
 use crate::abi::table::ffi_read;
-use crate::execute_options::{MoreOptions, TaskIncarnation};
+use crate::execute_options::MoreOptions;
 use crate::ffi::ExecuteContext;
-use crate::{Error, ExecuteOptions, Result};
+use crate::{Error, ExecuteOptions, Result, TaskIncarnation};
 
 /// Reads the field at the byte offset `offset` of the options. Copying the whole struct would take longer than a few
 /// loads.

@@ -4,38 +4,22 @@ use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState, PJRT_Program};
+use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState};
 use plugin_macros::entry;
 
-use crate::abi::api::shared_api;
 use crate::abi::lend::key_value_store::KeyValueStore;
-use crate::abi::objects::client::async_raw_copy;
 use crate::abi::objects::client::client_buffers::Client;
 use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
+use crate::abi::objects::executable::program::read_program;
 use crate::abi::objects::executable::state::{Executable, default_assignment};
 use crate::abi::objects::pending_callbacks;
 use crate::abi::reclaim::hazard;
 use crate::abi::reclaim::refcount::{Counted, Ref};
 use crate::abi::table::ffi_read;
+use crate::abi::table::shared_api::SharedApi;
 use crate::artifact;
 use crate::features::FeatureCalls;
-use crate::{ClientOptions, Error, ProcessInfo, ProcessState, Program, Result};
-
-/// Copies the framework's program. All later uses of the program share this copy.
-///
-/// # Safety
-///
-/// V1 (argument structs) and V3 (arrays and text) hold for the program.
-pub(crate) unsafe fn read_program(program: *const PJRT_Program) -> Result<Program> {
-    // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-    let program = unsafe { ffi_read::nested(program, "program") }?;
-    // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-    let format = unsafe { ffi_read::text(program.format, program.format_size, "program->format") }?;
-    // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-    let code = unsafe { ffi_read::slice(program.code.cast::<u8>().cast_const(), program.code_size, "program->code") }?;
-    Ok(Program::from_bytes(format, Bytes::copy_from_slice(code)))
-}
+use crate::{ClientOptions, Error, ProcessInfo, ProcessState, Result};
 
 /// Checks that a replica or partition count is positive.
 fn count(n: i32, field: &str) -> Result<usize> {
@@ -96,7 +80,7 @@ unsafe fn PJRT_Client_Create<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_C
         options = options.with_key_value(unsafe { KeyValueStore::new(args) });
     }
     hazard::free_unused();
-    args.client = Client::<P::Backend>::create(shared_api::<P>().as_raw(), P::NAME, &options)?.into_raw().cast();
+    args.client = Client::<P::Backend>::create(P::shared_api().as_raw(), P::NAME, &options)?.into_raw().cast();
     Ok(())
 }
 
@@ -106,7 +90,7 @@ unsafe fn PJRT_Client_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_
         // SAFETY: V2 (handles): the handle came from `Ref::into_raw`, and the framework no longer uses it.
         let client = unsafe { Ref::from_raw(client) };
         // The framework can no longer complete pending operations of this client, so cancel them.
-        pending_callbacks::abandon(async_raw_copy::key(&client));
+        pending_callbacks::abandon(pending_callbacks::key(&client));
         client.aliases.take_all(|_| true).into_iter().for_each(PlaceholderBuffer::abandon);
         drop(client);
         hazard::free_unused();

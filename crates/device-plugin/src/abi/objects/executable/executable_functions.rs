@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pjrt_sys::{AbiStruct, PJRT_Program};
 use plugin_macros::entry;
 
 use crate::abi::objects::client::client_buffers::Client;
-use crate::abi::objects::client::functions::read_program;
+use crate::abi::objects::executable::program::{read_program, write_program};
 use crate::abi::objects::executable::state::{Executable, Source};
 use crate::abi::objects::owned_arrays::{Blob, NamedValues, delete_blob};
 use crate::abi::objects::topology::Topology;
@@ -36,38 +35,6 @@ fn serialize<B: Backend>(executable: &Executable<B>) -> Result<Vec<u8>> {
         out.bytes(&native);
     }
     Ok(out.finish())
-}
-
-fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
-    // SAFETY: V1 (argument structs).
-    let given = unsafe { ffi_read::nested(to.cast_const(), "program") }?;
-    if given.struct_size < PJRT_Program::STRUCT_SIZE {
-        return Err(Error::argument(format!(
-            "program->struct_size is {}, which is too small; set it to PJRT_Program_STRUCT_SIZE",
-            given.struct_size
-        )));
-    }
-    if !given.code.is_null() {
-        if given.code_size < program.code().len() {
-            return Err(Error::argument(format!(
-                "program->code_size is {}, but the program has {} bytes; ask for the size with a null code first",
-                given.code_size,
-                program.code().len()
-            )));
-        }
-        // SAFETY: V3 (arrays and text).
-        let code = unsafe { ffi_read::slice_mut(given.code.cast::<u8>(), program.code().len(), "program->code") }?;
-        code.copy_from_slice(program.code());
-    }
-    let mut written = given;
-    written.code_size = program.code().len();
-    written.format = program.format().as_ptr().cast();
-    written.format_size = program.format().len();
-    // SAFETY: V1 (argument structs): the framework's struct is at least `STRUCT_SIZE` bytes long.
-    unsafe {
-        to.cast::<u8>().copy_from_nonoverlapping((&raw const written).cast(), PJRT_Program::STRUCT_SIZE);
-    }
-    Ok(())
 }
 
 #[entry(traced)]
