@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::features::table::Features;
+use crate::backend::Features;
 use crate::program::total_size;
 use crate::{
     Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, Error, Event, ExecutableInfo,
@@ -150,11 +150,6 @@ pub(crate) trait FeatureCalls: Backend {
                 "this device does not support uploads in pieces (a piece at byte {offset})"
             ))),
         }
-    }
-
-    #[inline]
-    fn is_dynamic(&self, buffer: &Self::Buffer) -> bool {
-        Self::LISTED.dynamic_shapes.as_ref().is_some_and(|feature| (feature.is_dynamic)(self, buffer))
     }
 
     fn dynamic_dimensions(&self, buffer: &Self::Buffer, shape: &Shape) -> Vec<(usize, i64)> {

@@ -4,12 +4,12 @@ use pjrt_sys::PJRT_RuntimeAbiVersion;
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::Client;
 use crate::abi::objects::executable::state::Executable;
 use crate::abi::objects::owned_arrays::{Blob, delete_blob};
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read::{self, handles};
-use crate::features::functions;
+use crate::backend::functions;
 use crate::{Backend, Error, Result};
 
 /// The object behind a `PJRT_RuntimeAbiVersion*` or a `PJRT_ExecutableAbiVersion*`. It holds the serialized version.

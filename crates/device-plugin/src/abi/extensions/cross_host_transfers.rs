@@ -12,15 +12,15 @@ use pjrt_sys::{Bool, PJRT_Buffer, PJRT_Event, PJRT_Transfers_DescriptorDestructo
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::event_handle::{EventHandle, EventRef, get, into_raw};
 use crate::abi::table::{error_handle, ffi_read};
+use crate::backend::functions;
 use crate::contain::{contain_in, drop_contained};
 use crate::event::Waiting;
-use crate::features::{CrossHostTransfer, functions};
+use crate::features::CrossHostTransfer;
 use crate::{Backend, Completer, Error, Event, Placement, Result, Shape, TaskIncarnation};
 
 extension! {

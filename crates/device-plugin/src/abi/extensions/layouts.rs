@@ -4,8 +4,7 @@ use plugin_macros::entry;
 
 use crate::Result;
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::executable::state::Executable;
 use crate::abi::objects::memory_layout::MemoryLayout;
 use crate::abi::objects::owned_arrays::{Blob, delete_blob};

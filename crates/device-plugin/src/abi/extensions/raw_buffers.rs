@@ -9,14 +9,14 @@ use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
 use crate::abi::lend::destination::Destination;
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Ref;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read::{self, handles};
+use crate::backend::functions;
 use crate::contain::{contain, drop_contained};
-use crate::features::{FeatureCalls, functions};
+use crate::features::FeatureCalls;
 use crate::{Backend, Error, Event, Placement, Result};
 
 /// The object behind a `PJRT_RawBuffer*`: an alias of a buffer. The alias may outlive the buffer.

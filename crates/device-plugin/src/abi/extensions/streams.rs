@@ -3,9 +3,10 @@
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_buffers::{BufferHandle, Client};
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::device::Device;
-use crate::features::{Stream, functions};
+use crate::backend::functions;
+use crate::features::Stream;
 use crate::{Backend, Error, Result};
 
 extension! {

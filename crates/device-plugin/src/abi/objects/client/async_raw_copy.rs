@@ -8,7 +8,8 @@ use pjrt_sys::{PJRT_Buffer_CopyRawToHostFuture_Callback_Args, PJRT_Buffer_Donate
 use plugin_macros::entry;
 
 use crate::abi::lend::destination::Destination;
-use crate::abi::objects::client::client_buffers::{BufferHandle, deleted};
+use crate::abi::objects::client::buffer::deleted;
+use crate::abi::objects::client::client_handle::BufferHandle;
 use crate::abi::objects::client::transfer::{range, read_range};
 use crate::abi::objects::pending_callbacks;
 use crate::abi::table::event_handle::into_raw;

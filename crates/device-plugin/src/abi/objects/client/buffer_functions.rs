@@ -9,7 +9,7 @@ use pjrt_sys::{
 };
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_handle::BufferHandle;
 use crate::abi::objects::client::dynamic_dims;
 use crate::abi::table::event_handle::into_raw;
 use crate::features::FeatureCalls;

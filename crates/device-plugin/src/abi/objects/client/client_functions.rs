@@ -8,7 +8,7 @@ use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState};
 use plugin_macros::entry;
 
 use crate::abi::lend::key_value_store::KeyValueStore;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::Client;
 use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
 use crate::abi::objects::executable::program::read_program;
 use crate::abi::objects::executable::state::{Executable, default_assignment};

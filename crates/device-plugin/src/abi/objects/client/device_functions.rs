@@ -3,7 +3,7 @@
 use pjrt_sys::Bool;
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::Client;
 use crate::abi::objects::client::device::Device;
 use crate::abi::table::ffi_read;
 use crate::abi::table::ffi_read::handles;

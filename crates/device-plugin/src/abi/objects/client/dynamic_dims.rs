@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_handle::BufferHandle;
 use crate::abi::objects::client::extents::Extents;
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use pjrt_sys::PJRT_Buffer;
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::dynamic_dims;
 use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
 use crate::abi::objects::client::value::Value;

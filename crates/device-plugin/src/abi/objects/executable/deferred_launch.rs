@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use pjrt_sys::{PJRT_Buffer, PJRT_Event, Slot, slot};
 
 use crate::abi::objects::client::at_exit::Awaited;
-use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_handle::BufferHandle;
 use crate::abi::objects::client::value::Value;
 use crate::abi::objects::executable::deferred_launches::{Cancel, lock};
 use crate::abi::objects::executable::launches::{LaunchExtras, Launches, ReclaimAfterLaunch, bits};

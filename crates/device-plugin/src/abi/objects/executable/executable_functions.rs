@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::Client;
 use crate::abi::objects::executable::program::{read_program, write_program};
 use crate::abi::objects::executable::state::{Executable, Source};
 use crate::abi::objects::owned_arrays::{Blob, NamedValues, delete_blob};

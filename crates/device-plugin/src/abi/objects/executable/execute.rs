@@ -7,8 +7,8 @@ use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execu
 use plugin_macros::entry;
 
 use crate::abi::lend::host_channel::Callbacks;
-use crate::abi::objects::client::client_buffers::Client;
-use crate::abi::objects::client::client_buffers::{BufferHandle, deleted};
+use crate::abi::objects::client::buffer::deleted;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::executable::deferred_launch::{Results, defer};
 use crate::abi::objects::executable::execute_options::{Options, read_all, read_callbacks, read_options};
 use crate::abi::objects::executable::launch_arguments::check_donated;

@@ -5,8 +5,7 @@ use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::lend::host_channel;
 use crate::abi::lend::output_callbacks;
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::executable::launch_arguments::LaunchArguments;
 use crate::abi::objects::executable::output_list::OutputList;
 use crate::abi::objects::executable::pending_arguments;
