@@ -21,7 +21,7 @@ use crate::backend::functions;
 use crate::contain::{contain_in, drop_contained};
 use crate::event::Waiting;
 use crate::features::CrossHostTransfer;
-use crate::{Backend, Completer, Error, Event, Placement, Result, Shape, TaskIncarnation};
+use crate::{Backend, Completer, DevicePlugin, Error, Event, Placement, Result, Shape, TaskIncarnation};
 
 extension! {
     /// The cross-host transfers extension. A plugin offers it if the backend implements the feature
@@ -158,7 +158,7 @@ impl Descriptor {
 }
 
 #[entry(extension, traced)]
-unsafe fn PJRT_Transfers_PJRT_Client_CrossHostSendBuffers<P: crate::DevicePlugin>(
+unsafe fn PJRT_Transfers_PJRT_Client_CrossHostSendBuffers<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -194,7 +194,7 @@ unsafe fn PJRT_Transfers_PJRT_Client_CrossHostSendBuffers<P: crate::DevicePlugin
 }
 
 #[entry(extension, traced)]
-unsafe fn PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers<P: crate::DevicePlugin>(
+unsafe fn PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -239,7 +239,7 @@ unsafe fn PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers<P: crate::DevicePlu
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers<P: crate::DevicePlugin>(
+unsafe fn PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args,
 ) -> Result<()> {
     let _ = args;
@@ -247,7 +247,7 @@ unsafe fn PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers<P: crate::Devic
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Buffer_CopyToRemoteDevice<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_CopyToRemoteDevice<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args,
 ) -> Result<()> {
     let descriptor = Descriptor {

@@ -2,9 +2,9 @@
 
 use plugin_macros::entry;
 
-use crate::Result;
 use crate::abi::objects::device_description::{DeviceDescription, MemoryDescription};
-use crate::abi::table::ffi_read::handles;
+use crate::abi::table::handles::handles;
+use crate::{DevicePlugin, Result};
 
 handles! {
     PJRT_DeviceDescription => DeviceDescription;
@@ -12,7 +12,7 @@ handles! {
 }
 
 #[entry]
-unsafe fn PJRT_DeviceDescription_Id<P: crate::DevicePlugin>(
+unsafe fn PJRT_DeviceDescription_Id<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_DeviceDescription_Id_Args,
     device_description: &DeviceDescription,
 ) -> Result<()> {
@@ -21,7 +21,7 @@ unsafe fn PJRT_DeviceDescription_Id<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_DeviceDescription_ProcessIndex<P: crate::DevicePlugin>(
+unsafe fn PJRT_DeviceDescription_ProcessIndex<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_DeviceDescription_ProcessIndex_Args,
     device_description: &DeviceDescription,
 ) -> Result<()> {
@@ -30,7 +30,7 @@ unsafe fn PJRT_DeviceDescription_ProcessIndex<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_DeviceDescription_Attributes<P: crate::DevicePlugin>(
+unsafe fn PJRT_DeviceDescription_Attributes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_DeviceDescription_Attributes_Args,
     device_description: &DeviceDescription,
 ) -> Result<()> {
@@ -41,7 +41,7 @@ unsafe fn PJRT_DeviceDescription_Attributes<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_DeviceDescription_Kind<P: crate::DevicePlugin>(
+unsafe fn PJRT_DeviceDescription_Kind<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_DeviceDescription_Kind_Args,
     device_description: &DeviceDescription,
 ) -> Result<()> {
@@ -51,7 +51,7 @@ unsafe fn PJRT_DeviceDescription_Kind<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_DeviceDescription_DebugString<P: crate::DevicePlugin>(
+unsafe fn PJRT_DeviceDescription_DebugString<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_DeviceDescription_DebugString_Args,
     device_description: &DeviceDescription,
 ) -> Result<()> {
@@ -61,7 +61,7 @@ unsafe fn PJRT_DeviceDescription_DebugString<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_DeviceDescription_ToString<P: crate::DevicePlugin>(
+unsafe fn PJRT_DeviceDescription_ToString<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_DeviceDescription_ToString_Args,
     device_description: &DeviceDescription,
 ) -> Result<()> {

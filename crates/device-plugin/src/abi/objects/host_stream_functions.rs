@@ -6,15 +6,15 @@ use plugin_macros::entry;
 
 use crate::abi::lend::host_channel::Stream;
 use crate::abi::table::event_handle::into_raw;
-use crate::abi::table::ffi_read::handles;
-use crate::{Error, Result};
+use crate::abi::table::handles::handles;
+use crate::{DevicePlugin, Error, Result};
 
 handles! {
     PJRT_CopyToDeviceStream => Stream;
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_CopyToDeviceStream_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_CopyToDeviceStream_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_CopyToDeviceStream_Destroy_Args,
 ) -> Result<()> {
     if !args.stream.is_null() {
@@ -28,7 +28,7 @@ unsafe fn PJRT_CopyToDeviceStream_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_CopyToDeviceStream_AddChunk<P: crate::DevicePlugin>(
+unsafe fn PJRT_CopyToDeviceStream_AddChunk<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_CopyToDeviceStream_AddChunk_Args,
     stream: &Stream,
 ) -> Result<()> {
@@ -44,7 +44,7 @@ unsafe fn PJRT_CopyToDeviceStream_AddChunk<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_CopyToDeviceStream_TotalBytes<P: crate::DevicePlugin>(
+unsafe fn PJRT_CopyToDeviceStream_TotalBytes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_CopyToDeviceStream_TotalBytes_Args,
     stream: &Stream,
 ) -> Result<()> {
@@ -53,7 +53,7 @@ unsafe fn PJRT_CopyToDeviceStream_TotalBytes<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_CopyToDeviceStream_GranuleSize<P: crate::DevicePlugin>(
+unsafe fn PJRT_CopyToDeviceStream_GranuleSize<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_CopyToDeviceStream_GranuleSize_Args,
     stream: &Stream,
 ) -> Result<()> {
@@ -62,7 +62,7 @@ unsafe fn PJRT_CopyToDeviceStream_GranuleSize<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_CopyToDeviceStream_CurrentBytes<P: crate::DevicePlugin>(
+unsafe fn PJRT_CopyToDeviceStream_CurrentBytes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_CopyToDeviceStream_CurrentBytes_Args,
     stream: &Stream,
 ) -> Result<()> {

@@ -3,7 +3,6 @@
 use pjrt_sys::PJRT_Layouts_MemoryLayout;
 
 use crate::abi::objects::owned_arrays::Pointers;
-use crate::abi::table::ffi_read::handles;
 use crate::array_layout::ArrayLayout;
 
 /// The object behind a `PJRT_Layouts_MemoryLayout*`.
@@ -19,10 +18,6 @@ pub(crate) struct LayoutList {
     /// The objects to which `handles` points.
     _layouts: Vec<MemoryLayout>,
     handles: Pointers<PJRT_Layouts_MemoryLayout>,
-}
-
-handles! {
-    PJRT_Layouts_MemoryLayout => MemoryLayout;
 }
 
 impl MemoryLayout {

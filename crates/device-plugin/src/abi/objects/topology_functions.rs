@@ -7,11 +7,16 @@ use plugin_macros::entry;
 use crate::abi::objects::owned_arrays::{Blob, Bytes, delete_blob};
 use crate::abi::objects::topology::Topology;
 use crate::abi::table::ffi_read;
+use crate::abi::table::handles::handles;
 use crate::abi::table::layout_read;
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
 use crate::hlo::{message, varint};
-use crate::{ElementType, Error, Result};
+use crate::{DevicePlugin, ElementType, Error, Result};
+
+handles! {
+    PJRT_TopologyDescription => Topology;
+}
 
 /// Returns the value of an element type in XLA's enum `PrimitiveType`.
 fn primitive_type(element_type: ElementType) -> Result<usize> {
@@ -93,7 +98,7 @@ fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_Create<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Create<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Create_Args,
 ) -> Result<()> {
     // SAFETY: V3 (arrays and text).
@@ -109,7 +114,7 @@ unsafe fn PJRT_TopologyDescription_Create<P: crate::DevicePlugin>(
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_TopologyDescription_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Destroy_Args,
 ) -> Result<()> {
     // SAFETY: V2 (handles) and V5 (opaque types).
@@ -122,7 +127,7 @@ unsafe fn PJRT_TopologyDescription_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_PlatformName<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_PlatformName<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_PlatformName_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -132,7 +137,7 @@ unsafe fn PJRT_TopologyDescription_PlatformName<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_PlatformVersion<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_PlatformVersion<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_PlatformVersion_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -142,7 +147,7 @@ unsafe fn PJRT_TopologyDescription_PlatformVersion<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_GetDeviceDescriptions<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_GetDeviceDescriptions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_GetDeviceDescriptions_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -153,7 +158,7 @@ unsafe fn PJRT_TopologyDescription_GetDeviceDescriptions<P: crate::DevicePlugin>
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_Attributes<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Attributes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Attributes_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -163,7 +168,7 @@ unsafe fn PJRT_TopologyDescription_Attributes<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_GetMemorySpaceKindIds<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_GetMemorySpaceKindIds<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_GetMemorySpaceKindIds_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -173,7 +178,7 @@ unsafe fn PJRT_TopologyDescription_GetMemorySpaceKindIds<P: crate::DevicePlugin>
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -195,7 +200,7 @@ unsafe fn PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace<P: crate::De
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_Fingerprint<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Fingerprint<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Fingerprint_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -206,7 +211,7 @@ unsafe fn PJRT_TopologyDescription_Fingerprint<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_Serialize<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Serialize<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Serialize_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -219,7 +224,7 @@ unsafe fn PJRT_TopologyDescription_Serialize<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_Deserialize<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Deserialize<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Deserialize_Args,
 ) -> Result<()> {
     // SAFETY: V3 (arrays and text).

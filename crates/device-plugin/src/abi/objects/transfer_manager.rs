@@ -13,13 +13,13 @@ use crate::abi::reclaim::refcount::Counted;
 use crate::abi::reclaim::refcount::Ref;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
-use crate::abi::table::ffi_read::handles;
+use crate::abi::table::handles::handles;
 use crate::abi::table::layout_read;
 use crate::array_layout::ArrayLayout;
 use crate::contain::{contain, contain_in, drop_contained};
 use crate::features::FeatureCalls;
 use crate::strided::Strided;
-use crate::{Backend, Error, ErrorCode, Event, HostArray, Placement, Result};
+use crate::{Backend, DevicePlugin, Error, ErrorCode, Event, HostArray, Placement, Result};
 
 /// The object behind a `PJRT_AsyncHostToDeviceTransferManager*`.
 pub(crate) struct Manager<B: Backend> {
@@ -157,7 +157,7 @@ impl<B: Backend> Drop for Manager<B> {
 }
 
 #[entry]
-unsafe fn PJRT_Client_CreateBuffersForAsyncHostToDevice<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_CreateBuffersForAsyncHostToDevice<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_CreateBuffersForAsyncHostToDevice_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -194,7 +194,7 @@ unsafe fn PJRT_Client_CreateBuffersForAsyncHostToDevice<P: crate::DevicePlugin>(
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_Destroy_Args,
 ) -> Result<()> {
     if !args.transfer_manager.is_null() {
@@ -206,7 +206,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry(traced)]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferData<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferData<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_TransferData_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -239,7 +239,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferData<P: crate::DevicePlu
 }
 
 #[entry(traced)]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -270,7 +270,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral<P: crate::Device
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -287,7 +287,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer<P: crate::DeviceP
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_Device<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_Device<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_Device_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -296,7 +296,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_Device<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferCount<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferCount<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -305,7 +305,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferCount<P: crate::DevicePlug
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferSize<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferSize<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -314,7 +314,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferSize<P: crate::DevicePlugi
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_SetBufferError<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_SetBufferError<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -331,7 +331,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_SetBufferError<P: crate::DeviceP
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_AddMetadata<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_AddMetadata<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {

@@ -58,20 +58,6 @@ fn no_object(field: &str, null: bool) -> Error {
     Error::argument(format!("{field} is {}", if null { "null" } else { "not aligned" }))
 }
 
-/// Declares the Rust type of the object behind each opaque C type: `opaque C type => Rust type`.
-macro_rules! handles {
-    ($($raw:ident => $target:ty;)*) => {
-        $(
-            // SAFETY: V5 (opaque types): the plugin creates pointers of the C type only from values of this target
-            // type.
-            unsafe impl<P: $crate::DevicePlugin> $crate::abi::table::ffi_read::Handle<P> for ::pjrt_sys::$raw {
-                type Target = $target;
-            }
-        )*
-    };
-}
-pub(crate) use handles;
-
 /// Copies a struct to which the arguments point. Truncates or zero-pads a struct of another API version to the size of
 /// this crate's struct.
 ///

@@ -15,7 +15,7 @@ use crate::abi::objects::pending_callbacks;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::contain::{contain, drop_contained};
-use crate::{Event, Result};
+use crate::{DevicePlugin, Event, Result};
 
 /// Receives the destination of a raw copy, or an error, from the framework and continues the copy.
 ///
@@ -53,7 +53,7 @@ fn value_or_error(status: Result<Option<crate::Error>>, value: *mut c_void) -> R
 }
 
 #[entry(traced)]
-unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_CopyRawToHostFuture_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -87,7 +87,7 @@ unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_DonateWithControlDependency<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_DonateWithControlDependency<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_DonateWithControlDependency_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {

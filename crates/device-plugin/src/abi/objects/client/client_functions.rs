@@ -16,10 +16,15 @@ use crate::abi::objects::pending_callbacks;
 use crate::abi::reclaim::hazard;
 use crate::abi::reclaim::refcount::{Counted, Ref};
 use crate::abi::table::ffi_read;
+use crate::abi::table::handles::handles;
 use crate::abi::table::shared_api::SharedApi;
 use crate::artifact;
 use crate::features::FeatureCalls;
-use crate::{ClientOptions, Error, ProcessInfo, ProcessState, Result};
+use crate::{ClientOptions, DevicePlugin, Error, ProcessInfo, ProcessState, Result};
+
+handles! {
+    PJRT_Client => Counted<Client<P::Backend>>;
+}
 
 /// Checks that a replica or partition count is positive.
 fn count(n: i32, field: &str) -> Result<usize> {
@@ -69,7 +74,7 @@ unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Opt
 }
 
 #[entry(traced)]
-unsafe fn PJRT_Client_Create<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Client_Create_Args) -> Result<()> {
+unsafe fn PJRT_Client_Create<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Client_Create_Args) -> Result<()> {
     // SAFETY: V1 (argument structs) and V3 (arrays and text).
     let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
     let mut options = ClientOptions::new(values);
@@ -85,7 +90,7 @@ unsafe fn PJRT_Client_Create<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_C
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_Client_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Client_Destroy_Args) -> Result<()> {
+unsafe fn PJRT_Client_Destroy<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Client_Destroy_Args) -> Result<()> {
     if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
         // SAFETY: V2 (handles): the handle came from `Ref::into_raw`, and the framework no longer uses it.
         let client = unsafe { Ref::from_raw(client) };
@@ -99,7 +104,7 @@ unsafe fn PJRT_Client_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_
 }
 
 #[entry]
-unsafe fn PJRT_Client_PlatformName<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_PlatformName<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_PlatformName_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -109,7 +114,7 @@ unsafe fn PJRT_Client_PlatformName<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_PlatformVersion<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_PlatformVersion<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_PlatformVersion_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -119,7 +124,7 @@ unsafe fn PJRT_Client_PlatformVersion<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_ProcessIndex<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_ProcessIndex<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_ProcessIndex_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -128,7 +133,7 @@ unsafe fn PJRT_Client_ProcessIndex<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_TopologyDescription<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_TopologyDescription<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_TopologyDescription_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -137,7 +142,7 @@ unsafe fn PJRT_Client_TopologyDescription<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_Devices<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_Devices<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_Devices_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -147,7 +152,7 @@ unsafe fn PJRT_Client_Devices<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_AddressableDevices<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_AddressableDevices<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_AddressableDevices_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -157,7 +162,7 @@ unsafe fn PJRT_Client_AddressableDevices<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_AddressableMemories<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_AddressableMemories<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_AddressableMemories_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -167,7 +172,7 @@ unsafe fn PJRT_Client_AddressableMemories<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_LookupDevice<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_LookupDevice<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_LookupDevice_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -177,7 +182,7 @@ unsafe fn PJRT_Client_LookupDevice<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_LookupAddressableDevice<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_LookupAddressableDevice<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_LookupAddressableDevice_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -194,7 +199,7 @@ unsafe fn PJRT_Client_LookupAddressableDevice<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_UpdateGlobalProcessInfo<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_UpdateGlobalProcessInfo<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_UpdateGlobalProcessInfo_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -206,7 +211,7 @@ unsafe fn PJRT_Client_UpdateGlobalProcessInfo<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_DefaultDeviceAssignment<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_DefaultDeviceAssignment<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_DefaultDeviceAssignment_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -230,7 +235,7 @@ unsafe fn PJRT_Client_DefaultDeviceAssignment<P: crate::DevicePlugin>(
 }
 
 #[entry(traced, caller_context)]
-unsafe fn PJRT_Client_Compile<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_Compile<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_Compile_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -245,7 +250,7 @@ unsafe fn PJRT_Client_Compile<P: crate::DevicePlugin>(
 }
 
 #[entry(traced)]
-unsafe fn PJRT_Client_Load<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_Load<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_Load_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {

@@ -19,7 +19,6 @@ use crate::abi::objects::owned_arrays::Pointers;
 use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::hazard::HazardDomain;
 use crate::abi::reclaim::refcount::{Counted, Reclaimed};
-use crate::abi::table::ffi_read::handles;
 use crate::{Backend, Error, Result};
 
 /// A client: the backend, and the objects that represent its devices and memories. Buffers and executables keep the
@@ -53,11 +52,6 @@ pub(crate) struct Client<B: Backend> {
 
 /// A buffer of a client.
 pub(crate) type BufferHandle<B> = Buffer<Client<B>>;
-
-handles! {
-    PJRT_Buffer => BufferHandle<P::Backend>;
-    PJRT_Client => Counted<Client<P::Backend>>;
-}
 
 impl<B: Backend> HasClient for B {
     type Client = Client<B>;

@@ -6,10 +6,10 @@ use plugin_macros::entry;
 use crate::abi::objects::client::client_handle::Client;
 use crate::abi::objects::client::device::Device;
 use crate::abi::table::ffi_read;
-use crate::abi::table::ffi_read::handles;
+use crate::abi::table::handles::handles;
 use crate::contain::drop_contained;
 use crate::features::FeatureCalls;
-use crate::{Error, Result};
+use crate::{DevicePlugin, Error, Result};
 
 handles! {
     PJRT_Device => Device;
@@ -19,7 +19,7 @@ handles! {
 type Tracked = Box<dyn Send + Sync>;
 
 #[entry]
-unsafe fn PJRT_Device_GetDescription<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_GetDescription<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_GetDescription_Args,
     device: &Device,
 ) -> Result<()> {
@@ -28,7 +28,7 @@ unsafe fn PJRT_Device_GetDescription<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_IsAddressable<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_IsAddressable<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_IsAddressable_Args,
     device: &Device,
 ) -> Result<()> {
@@ -37,7 +37,7 @@ unsafe fn PJRT_Device_IsAddressable<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_LocalHardwareId<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_LocalHardwareId<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_LocalHardwareId_Args,
     device: &Device,
 ) -> Result<()> {
@@ -46,7 +46,7 @@ unsafe fn PJRT_Device_LocalHardwareId<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_AddressableMemories<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_AddressableMemories<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_AddressableMemories_Args,
     device: &Device,
 ) -> Result<()> {
@@ -56,7 +56,7 @@ unsafe fn PJRT_Device_AddressableMemories<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_DefaultMemory<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_DefaultMemory<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_DefaultMemory_Args,
     device: &Device,
 ) -> Result<()> {
@@ -67,7 +67,7 @@ unsafe fn PJRT_Device_DefaultMemory<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_GetAttributes<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_GetAttributes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_GetAttributes_Args,
     device: &Device,
 ) -> Result<()> {
@@ -82,7 +82,7 @@ unsafe fn PJRT_Device_GetAttributes<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_MemoryStats<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_MemoryStats<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_MemoryStats_Args,
     device: &Device,
 ) -> Result<()> {
@@ -109,7 +109,7 @@ unsafe fn PJRT_Device_MemoryStats<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_ClearMemoryStats<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_ClearMemoryStats<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_ClearMemoryStats_Args,
     device: &Device,
 ) -> Result<()> {
@@ -117,7 +117,7 @@ unsafe fn PJRT_Device_ClearMemoryStats<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_PoisonExecution<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_PoisonExecution<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_PoisonExecution_Args,
     device: &Device,
 ) -> Result<()> {
@@ -139,7 +139,7 @@ unsafe fn PJRT_Device_PoisonExecution<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_CreateAsyncTrackingEvent<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_CreateAsyncTrackingEvent<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_CreateAsyncTrackingEvent_Args,
     device: &Device,
 ) -> Result<()> {
@@ -151,7 +151,7 @@ unsafe fn PJRT_Device_CreateAsyncTrackingEvent<P: crate::DevicePlugin>(
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_AsyncTrackingEvent_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncTrackingEvent_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncTrackingEvent_Destroy_Args,
 ) -> Result<()> {
     if !args.event.is_null() {

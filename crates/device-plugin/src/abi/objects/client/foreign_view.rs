@@ -9,13 +9,13 @@ use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;
 use crate::contain::contain_in;
 use crate::features::FeatureCalls;
-use crate::{Backend, Error, Event, Result};
+use crate::{Backend, DevicePlugin, Error, Event, Result};
 
 /// The function name in the error that reports a panic.
 const FUNCTION: &str = "PJRT_Client_CreateViewOfDeviceBuffer";
 
 #[entry]
-unsafe fn PJRT_Client_CreateViewOfDeviceBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_CreateViewOfDeviceBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_CreateViewOfDeviceBuffer_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {

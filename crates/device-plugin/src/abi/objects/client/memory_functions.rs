@@ -2,35 +2,29 @@
 
 use plugin_macros::entry;
 
-use crate::Result;
 use crate::abi::objects::client::memory::Memory;
-use crate::abi::table::ffi_read::handles;
+use crate::abi::table::handles::handles;
+use crate::{DevicePlugin, Result};
 
 handles! {
     PJRT_Memory => Memory;
 }
 
 #[entry]
-unsafe fn PJRT_Memory_Id<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Memory_Id_Args,
-    memory: &Memory,
-) -> Result<()> {
+unsafe fn PJRT_Memory_Id<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Memory_Id_Args, memory: &Memory) -> Result<()> {
     args.id = memory.id;
     Ok(())
 }
 
 #[entry]
-unsafe fn PJRT_Memory_Kind<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Memory_Kind_Args,
-    memory: &Memory,
-) -> Result<()> {
+unsafe fn PJRT_Memory_Kind<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Memory_Kind_Args, memory: &Memory) -> Result<()> {
     args.kind = memory.info.kind.as_ptr().cast();
     args.kind_size = memory.info.kind.len();
     Ok(())
 }
 
 #[entry]
-unsafe fn PJRT_Memory_Kind_Id<P: crate::DevicePlugin>(
+unsafe fn PJRT_Memory_Kind_Id<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Memory_Kind_Id_Args,
     memory: &Memory,
 ) -> Result<()> {
@@ -39,7 +33,7 @@ unsafe fn PJRT_Memory_Kind_Id<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Memory_DebugString<P: crate::DevicePlugin>(
+unsafe fn PJRT_Memory_DebugString<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Memory_DebugString_Args,
     memory: &Memory,
 ) -> Result<()> {
@@ -49,7 +43,7 @@ unsafe fn PJRT_Memory_DebugString<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Memory_ToString<P: crate::DevicePlugin>(
+unsafe fn PJRT_Memory_ToString<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Memory_ToString_Args,
     memory: &Memory,
 ) -> Result<()> {
@@ -59,7 +53,7 @@ unsafe fn PJRT_Memory_ToString<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Memory_AddressableByDevices<P: crate::DevicePlugin>(
+unsafe fn PJRT_Memory_AddressableByDevices<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Memory_AddressableByDevices_Args,
     memory: &Memory,
 ) -> Result<()> {

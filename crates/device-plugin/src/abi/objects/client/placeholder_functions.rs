@@ -14,7 +14,7 @@ use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;
 use crate::contain::{contain, drop_contained};
 use crate::features::FeatureCalls;
-use crate::{Backend, Error, Event, Result};
+use crate::{Backend, DevicePlugin, Error, Event, Result};
 
 /// Returns an error if an alias buffer cannot take over the data of `buffer`.
 fn check<B: Backend>(alias: &PlaceholderBuffer<B::Buffer>, buffer: &BufferHandle<B>) -> Result<()> {
@@ -35,7 +35,7 @@ fn unknown_alias() -> Error {
 }
 
 #[entry(traced)]
-unsafe fn PJRT_Client_CreateUninitializedBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_CreateUninitializedBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_CreateUninitializedBuffer_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -51,7 +51,7 @@ unsafe fn PJRT_Client_CreateUninitializedBuffer<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_CreateErrorBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_CreateErrorBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_CreateErrorBuffer_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -80,7 +80,7 @@ unsafe fn PJRT_Client_CreateErrorBuffer<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_CreateAliasBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_CreateAliasBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_CreateAliasBuffer_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -96,7 +96,7 @@ unsafe fn PJRT_Client_CreateAliasBuffer<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_FulfillAliasBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_FulfillAliasBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_FulfillAliasBuffer_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {

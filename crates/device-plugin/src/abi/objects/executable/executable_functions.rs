@@ -12,10 +12,15 @@ use crate::abi::objects::owned_arrays::{Blob, NamedValues, delete_blob};
 use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;
+use crate::abi::table::handles::handles;
 use crate::artifact;
 use crate::features::FeatureCalls;
 use crate::serialized_format::{Reader, Writer};
-use crate::{Backend, Error, Program, Result};
+use crate::{Backend, DevicePlugin, Error, Program, Result};
+
+handles! {
+    PJRT_Executable => Executable<P::Backend>;
+}
 
 /// First bytes of a serialized executable. The digit is the version of the format.
 const MAGIC: &[u8] = b"device-plugin executable 2\n";
@@ -38,10 +43,7 @@ fn serialize<B: Backend>(executable: &Executable<B>) -> Result<Vec<u8>> {
 }
 
 #[entry(traced)]
-unsafe fn PJRT_Compile<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Compile_Args,
-    topology: &Topology,
-) -> Result<()> {
+unsafe fn PJRT_Compile<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Compile_Args, topology: &Topology) -> Result<()> {
     // SAFETY: V1 (argument structs) and V3 (arrays and text).
     let program = unsafe { read_program(args.program) }?;
     artifact::check(&program, P::stablehlo_versions())?;
@@ -61,9 +63,7 @@ unsafe fn PJRT_Compile<P: crate::DevicePlugin>(
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_Executable_Destroy<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Executable_Destroy_Args,
-) -> Result<()> {
+unsafe fn PJRT_Executable_Destroy<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Executable_Destroy_Args) -> Result<()> {
     if !args.executable.is_null() {
         let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
         // SAFETY: V2 (handles): the handle came from `Executable::into_raw`, and the framework no longer uses it.
@@ -73,7 +73,7 @@ unsafe fn PJRT_Executable_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_Name<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_Name<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_Name_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -83,7 +83,7 @@ unsafe fn PJRT_Executable_Name<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_NumReplicas<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_NumReplicas<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_NumReplicas_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -92,7 +92,7 @@ unsafe fn PJRT_Executable_NumReplicas<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_NumPartitions<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_NumPartitions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_NumPartitions_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -101,7 +101,7 @@ unsafe fn PJRT_Executable_NumPartitions<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_NumOutputs<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_NumOutputs<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_NumOutputs_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -110,7 +110,7 @@ unsafe fn PJRT_Executable_NumOutputs<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_SizeOfGeneratedCodeInBytes<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_SizeOfGeneratedCodeInBytes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_SizeOfGeneratedCodeInBytes_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -119,7 +119,7 @@ unsafe fn PJRT_Executable_SizeOfGeneratedCodeInBytes<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_Fingerprint<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_Fingerprint<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_Fingerprint_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -129,7 +129,7 @@ unsafe fn PJRT_Executable_Fingerprint<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_GetCostAnalysis<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_GetCostAnalysis<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_GetCostAnalysis_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -148,7 +148,7 @@ unsafe fn PJRT_Executable_GetCostAnalysis<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_OutputMemoryKinds<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_OutputMemoryKinds<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_OutputMemoryKinds_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -159,7 +159,7 @@ unsafe fn PJRT_Executable_OutputMemoryKinds<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_ParameterMemoryKinds<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_ParameterMemoryKinds<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_ParameterMemoryKinds_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -170,7 +170,7 @@ unsafe fn PJRT_Executable_ParameterMemoryKinds<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_OutputElementTypes<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_OutputElementTypes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_OutputElementTypes_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -180,7 +180,7 @@ unsafe fn PJRT_Executable_OutputElementTypes<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_OutputDimensions<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_OutputDimensions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_OutputDimensions_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -191,7 +191,7 @@ unsafe fn PJRT_Executable_OutputDimensions<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_OptimizedProgram<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_OptimizedProgram<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_OptimizedProgram_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -199,7 +199,7 @@ unsafe fn PJRT_Executable_OptimizedProgram<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_GetCompiledMemoryStats<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_GetCompiledMemoryStats<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_GetCompiledMemoryStats_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -226,7 +226,7 @@ unsafe fn PJRT_Executable_GetCompiledMemoryStats<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_GetCompileOptions<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_GetCompileOptions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_GetCompileOptions_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -239,7 +239,7 @@ unsafe fn PJRT_Executable_GetCompileOptions<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_Serialize<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_Serialize<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_Serialize_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -252,7 +252,7 @@ unsafe fn PJRT_Executable_Serialize<P: crate::DevicePlugin>(
 }
 
 #[entry(traced)]
-unsafe fn PJRT_Executable_DeserializeAndLoad<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_DeserializeAndLoad<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_DeserializeAndLoad_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {

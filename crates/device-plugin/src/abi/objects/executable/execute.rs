@@ -23,7 +23,7 @@ use crate::abi::table::ffi_read;
 use crate::abi::table::trace;
 use crate::array_layout::ArrayLayout;
 use crate::profiler;
-use crate::{Backend, Error, ExecuteOptions, HostChannels, Placement, Result};
+use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placement, Result};
 
 /// The properties that all launches of one call share.
 struct Call<'a, B: Backend> {
@@ -254,7 +254,7 @@ impl Lists<'_> {
 /// V1 (argument structs) to V4 (callbacks) hold for `args`.
 #[cold]
 #[inline(never)]
-unsafe fn run_general<P: crate::DevicePlugin>(
+unsafe fn run_general<P: DevicePlugin>(
     mut args: PJRT_LoadedExecutable_Execute_Args,
     executable: &LoadedExecutable<P::Backend>,
     chosen: Option<usize>,
@@ -382,7 +382,7 @@ fn misfit<B: Backend>(
 }
 
 #[entry(hot, no_outputs, caller_context)]
-unsafe fn PJRT_LoadedExecutable_Execute<P: crate::DevicePlugin>(
+unsafe fn PJRT_LoadedExecutable_Execute<P: DevicePlugin>(
     args: &mut PJRT_LoadedExecutable_Execute_Args,
     executable: &LoadedExecutable<P::Backend>,
 ) -> Result<()> {

@@ -11,7 +11,6 @@ use crate::abi::objects::memory_layout::LayoutList;
 use crate::abi::objects::owned_arrays::{NamedValues, Pointers, Texts};
 use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::refcount::{Counted, Ref};
-use crate::abi::table::ffi_read::handles;
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
 use crate::hlo;
@@ -77,11 +76,6 @@ pub(crate) struct LoadedExecutable<B: Backend> {
     /// For each of `devices`, the placements of the outputs.
     pub(crate) placements: Vec<Vec<Placement>>,
     deleted: AtomicBool,
-}
-
-handles! {
-    PJRT_Executable => Executable<P::Backend>;
-    PJRT_LoadedExecutable => LoadedExecutable<P::Backend>;
 }
 
 /// A program and the options for compiling it.
