@@ -207,7 +207,7 @@ unsafe fn PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers<P: DevicePlugin>(
     // SAFETY: V3 (arrays and text).
     let types = unsafe { ffi_read::slice(args.element_types.cast_const(), count, "element_types") }?;
     // SAFETY: V3 (arrays and text).
-    let layouts = unsafe { ffi_read::slice(args.layouts.cast_const(), count, "layouts") }?;
+    let requested = unsafe { ffi_read::slice(args.layouts.cast_const(), count, "layouts") }?;
     // SAFETY: V3 (arrays and text).
     let peers = unsafe { ffi_read::slice(args.src_global_device_ids, count, "src_global_device_ids") }?;
     // SAFETY: V3 (arrays and text).
@@ -216,24 +216,24 @@ unsafe fn PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers<P: DevicePlugin>(
     let buffers = unsafe { ffi_read::slice_mut(args.buffers, count, "buffers") }?;
     // SAFETY: V3 (arrays and text).
     let alive = unsafe { alive(args.task_ids, args.incarnation_ids, args.num_tasks) }?;
-    let mut forms = Vec::with_capacity(count);
+    let mut layouts = Vec::with_capacity(count);
     let mut receives = Vec::with_capacity(count);
     for i in 0..count {
         // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(types[i].0, dims[i], ranks[i]) }?;
         // SAFETY: V3 (arrays and text).
-        let form = unsafe { client.form(&shape, layouts[i], "layouts[i]") }?;
-        let shape = form.stored_shape();
+        let layout = unsafe { client.array_layout(&shape, requested[i], "layouts[i]") }?;
+        let shape = layout.stored_shape();
         receives.push(CrossHostTransfer { shape, here, peer: peers[i], key: keys[i], alive: &alive });
-        forms.push(form);
+        layouts.push(layout);
     }
     let received = (transfers::<P::Backend>()?.receive_buffers)(&client.backend, &receives)?;
     if received.len() != count {
         let given = received.len();
         return Err(Error::internal(format!("the backend returned {given} buffers for {count} transfers")));
     }
-    for ((place, form), (value, ready)) in buffers.iter_mut().zip(&forms).zip(received) {
-        *place = BufferHandle::give(client.share(), Value::Now(value), form, here, ready);
+    for ((place, layout), (value, ready)) in buffers.iter_mut().zip(&layouts).zip(received) {
+        *place = BufferHandle::give(client.share(), Value::Now(value), layout, here, ready);
     }
     Ok(())
 }

@@ -83,7 +83,7 @@ unsafe fn PJRT_Layouts_PJRT_Buffer_MemoryLayout<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
-    args.layout = MemoryLayout::owned(&buffer.form);
+    args.layout = MemoryLayout::owned(&buffer.layout);
     Ok(())
 }
 
@@ -92,7 +92,7 @@ unsafe fn PJRT_Layouts_PJRT_Executable_GetOutputLayouts<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
-    (args.layouts, args.num_outputs) = executable.output_layouts.raw();
+    (args.layouts, args.num_outputs) = executable.output_layout_list.raw();
     Ok(())
 }
 
@@ -101,6 +101,6 @@ unsafe fn PJRT_Layouts_PJRT_Executable_GetParameterLayouts<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
-    (args.layouts, args.num_parameters) = executable.parameter_layouts.raw();
+    (args.layouts, args.num_parameters) = executable.parameter_layout_list.raw();
     Ok(())
 }

@@ -59,7 +59,7 @@ fn primitive_type(element_type: ElementType) -> Result<usize> {
 }
 
 /// Serializes the shape and the device layout of an array as XLA's `ShapeProto` message.
-fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
+fn shape_proto(array: &ArrayLayout) -> Result<Vec<u8>> {
     const ELEMENT_TYPE: u8 = 2;
     const DIMENSIONS: u8 = 3;
     const LAYOUT: u8 = 5;
@@ -70,14 +70,14 @@ fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
     let size =
         |n: i64| usize::try_from(n).map_err(|_| Error::argument(format!("dims contains the negative extent {n}")));
     let mut proto = vec![ELEMENT_TYPE << 3];
-    varint(&mut proto, primitive_type(form.element_type)?);
+    varint(&mut proto, primitive_type(array.element_type)?);
     let mut packed = Vec::new();
-    for extent in form.dims() {
+    for extent in array.dims() {
         varint(&mut packed, size(*extent)?);
     }
     message(&mut proto, DIMENSIONS, &packed);
     let (mut order, mut layout) = (Vec::new(), Vec::new());
-    let own = form.layout();
+    let own = array.to_layout();
     for dimension in &own.minor_to_major {
         varint(&mut order, size(*dimension)?);
     }
@@ -93,7 +93,7 @@ fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
         message(&mut layout, TILES, &tile);
     }
     message(&mut proto, LAYOUT, &layout);
-    message(&mut proto, IS_DYNAMIC_DIMENSION, &vec![0; form.dims().len()]);
+    message(&mut proto, IS_DYNAMIC_DIMENSION, &vec![0; array.dims().len()]);
     Ok(proto)
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Manager<B: Backend> {
 
 /// A buffer that is receiving its data.
 struct Arriving<B: Backend> {
-    form: ArrayLayout,
+    layout: ArrayLayout,
     size: usize,
     /// The data received so far, if the SDK gathers the pieces. Empty until the first piece arrives.
     data: Vec<u8>,
@@ -75,7 +75,7 @@ impl<B: Backend> Arriving<B> {
 /// Sends the complete data of a buffer to the device and completes the buffer. The lock is released before callbacks of
 /// the buffer's event run.
 fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<B>>) {
-    let (shape, data) = (buffer.form.stored_shape(), std::mem::take(&mut buffer.data));
+    let (shape, data) = (buffer.layout.stored_shape(), std::mem::take(&mut buffer.data));
     let (started, mut late) = (buffer.started.take(), buffer.late.take());
     drop(buffer);
     drop_contained(started);
@@ -172,20 +172,20 @@ unsafe fn PJRT_Client_CreateBuffersForAsyncHostToDevice<P: DevicePlugin>(
         at = ffi_read::next(at, spec.struct_size);
         // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(spec.element_type.0, spec.dims, spec.num_dims) }?;
-        let layout = layouts.get(index).copied().unwrap_or(null_mut());
+        let requested = layouts.get(index).copied().unwrap_or(null_mut());
         // SAFETY: V3 (arrays and text).
-        buffers.push(unsafe { client.form(&shape, layout, "device_layouts") }?);
+        buffers.push(unsafe { client.array_layout(&shape, requested, "device_layouts") }?);
     }
-    let start = |form: ArrayLayout| {
-        let new = || client.backend.create_uninitialized_buffer(&form.stored_shape(), to).map(Arc::new);
+    let start = |layout: ArrayLayout| {
+        let new = || client.backend.create_uninitialized_buffer(&layout.stored_shape(), to).map(Arc::new);
         let started = if P::Backend::FEATURES.piecewise_uploads.is_some() { Some(new()?) } else { None };
-        Ok((form, started))
+        Ok((layout, started))
     };
     let started: Vec<_> = buffers.into_iter().map(start).collect::<Result<_>>()?;
-    let arriving = |(form, started): (ArrayLayout, _)| {
-        let (handle, late) = BufferHandle::pending(client, &form, to, false);
-        let (size, handle) = (form.stored_shape().host_size().unwrap_or(0), NonNull::new(handle));
-        Mutex::new(Arriving { form, size, data: Vec::new(), started, writing: 0, ends: false, late, handle })
+    let arriving = |(layout, started): (ArrayLayout, _)| {
+        let (handle, late) = BufferHandle::pending(client, &layout, to, false);
+        let (size, handle) = (layout.stored_shape().host_size().unwrap_or(0), NonNull::new(handle));
+        Mutex::new(Arriving { layout, size, data: Vec::new(), started, writing: 0, ends: false, late, handle })
     };
     let buffers = started.into_iter().map(arriving).collect();
     let manager: Manager<P::Backend> = Manager { client: client.share(), to, buffers };
@@ -247,20 +247,20 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral<P: DevicePlugin>
     buffer.expect_open()?;
     // SAFETY: V3 (arrays and text).
     let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-    if shape != buffer.form.shape() {
-        return Err(Error::argument(format!("the literal is {shape}, but the buffer is {}", buffer.form.shape())));
+    if shape != buffer.layout.shape() {
+        return Err(Error::argument(format!("the literal is {shape}, but the buffer is {}", buffer.layout.shape())));
     }
     // SAFETY: V3 (arrays and text).
-    let layout = match unsafe { layout_read::host_layout(args.shape_layout, &buffer.form) }? {
-        None => buffer.form.row_major_host()?,
-        layout => layout,
+    let strides = match unsafe { layout_read::host_layout(args.shape_layout, &buffer.layout) }? {
+        None => buffer.layout.row_major_host()?,
+        strides => strides,
     };
     let mut data = zeroed(buffer.size)?;
-    let (before, span) = layout.as_ref().map_or((0, buffer.size), |layout: &Strided| (layout.before, layout.span));
-    // SAFETY: V3 (arrays and text): an array with this layout spans these bytes around its first element.
+    let (before, span) = strides.as_ref().map_or((0, buffer.size), |strides: &Strided| (strides.before, strides.span));
+    // SAFETY: V3 (arrays and text): an array with these strides spans these bytes around its first element.
     let from = unsafe { ffi_read::slice(args.data.cast::<u8>().wrapping_sub(before), span, "data") }?;
-    match layout {
-        Some(layout) => layout.gather(from, &mut data),
+    match strides {
+        Some(strides) => strides.gather(from, &mut data),
         None => data.copy_from_slice(from),
     }
     buffer.data = data;

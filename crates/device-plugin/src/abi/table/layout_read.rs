@@ -72,13 +72,13 @@ unsafe fn read_layout<'a>(
 /// text) holds for this struct and its arrays.
 pub(crate) unsafe fn host_layout(
     layout: *const PJRT_Buffer_MemoryLayout,
-    form: &ArrayLayout,
+    array: &ArrayLayout,
 ) -> Result<Option<Strided>> {
     // SAFETY: V3 (arrays and text), which the caller promises.
     Ok(match unsafe { read_layout(layout, false) }? {
         None => None,
-        Some(CLayout::Order(order, _)) => Some(form.ordered(order)?),
-        Some(CLayout::Strides(strides)) => Some(form.strided(strides)?),
+        Some(CLayout::Order(order, _)) => Some(array.ordered(order)?),
+        Some(CLayout::Strides(strides)) => Some(array.strided(strides)?),
     })
 }
 
@@ -104,12 +104,12 @@ impl HostLayout {
     }
 
     /// Returns the strides of host memory, with the dimensions in the order in which the device stores the array.
-    /// Returns `None` for [`HostLayout::RowMajor`], which requires that `form` is row-major, too.
-    pub(crate) fn of(&self, form: &ArrayLayout) -> Result<Option<Strided>> {
+    /// Returns `None` for [`HostLayout::RowMajor`], which requires that `array` is row-major, too.
+    pub(crate) fn of(&self, array: &ArrayLayout) -> Result<Option<Strided>> {
         Ok(match self {
             Self::RowMajor => None,
-            Self::Order(order) => Some(form.ordered(order)?),
-            Self::Strides(strides) => Some(form.strided(strides)?),
+            Self::Order(order) => Some(array.ordered(order)?),
+            Self::Strides(strides) => Some(array.strided(strides)?),
         })
     }
 }

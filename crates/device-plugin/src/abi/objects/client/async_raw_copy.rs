@@ -96,7 +96,7 @@ unsafe fn PJRT_Buffer_DonateWithControlDependency<P: DevicePlugin>(
         return Err(deleted());
     }
     let ready = buffer.ready.clone();
-    let (handle, mut late) = BufferHandle::pending(&buffer.client, &buffer.form, buffer.placement, buffer.is_dynamic);
+    let (handle, mut late) = BufferHandle::pending(&buffer.client, &buffer.layout, buffer.placement, buffer.is_dynamic);
     args.callback_data =
         pending_callbacks::add(pending_callbacks::key(&buffer.client), move |dependency| match dependency {
             Err(error) => {

@@ -60,7 +60,7 @@ pub(crate) struct Buffer<C: BufferOwner> {
     /// Declared after the value, so that the value is dropped first.
     pub(crate) client: OwnerRef<C>,
     pub(crate) placement: Placement,
-    pub(crate) form: ArrayLayout,
+    pub(crate) layout: ArrayLayout,
 }
 
 /// The framework deleted the buffer or donated it to an execution. New uses are rejected.
@@ -103,13 +103,13 @@ impl<C: BufferOwner> Buffer<C> {
     pub(crate) fn give(
         client: impl Into<OwnerRef<C>>,
         value: Value<C::Value>,
-        form: &ArrayLayout,
+        layout: &ArrayLayout,
         placement: Placement,
         ready: Event,
     ) -> *mut PJRT_Buffer {
         let client = client.into();
         let is_dynamic = may_be_dynamic(&value, &**client);
-        Self::new(client, value, form, placement, ready, is_dynamic).as_ptr().cast()
+        Self::new(client, value, layout, placement, ready, is_dynamic).as_ptr().cast()
     }
 
     /// Creates a buffer with one use, which [`Buffer::destroy`] ends. `is_dynamic` specifies whether the array
@@ -118,7 +118,7 @@ impl<C: BufferOwner> Buffer<C> {
     pub(crate) fn new(
         client: impl Into<OwnerRef<C>>,
         value: Value<C::Value>,
-        form: &ArrayLayout,
+        layout: &ArrayLayout,
         placement: Placement,
         ready: Event,
         is_dynamic: bool,
@@ -131,7 +131,7 @@ impl<C: BufferOwner> Buffer<C> {
             ready,
             client: client.into(),
             placement,
-            form: form.clone(),
+            layout: layout.clone(),
         })
     }
 
@@ -139,12 +139,12 @@ impl<C: BufferOwner> Buffer<C> {
     /// whether the array may have dynamic dimensions.
     pub(crate) fn pending(
         client: &Counted<C>,
-        form: &ArrayLayout,
+        layout: &ArrayLayout,
         to: Placement,
         is_dynamic: bool,
     ) -> (*mut PJRT_Buffer, PendingValue<C::Value>) {
         let (value, ready, producer) = PendingValue::new();
-        (Self::new(client.share(), value, form, to, ready, is_dynamic).as_ptr().cast(), producer)
+        (Self::new(client.share(), value, layout, to, ready, is_dynamic).as_ptr().cast(), producer)
     }
 
     /// Frees a buffer that the framework has not seen yet.
@@ -180,7 +180,7 @@ impl<C: BufferOwner> Buffer<C> {
 
     /// Returns the array's shape, with the dimensions in the order in which the device stores them.
     pub(crate) fn stored_shape(&self) -> Shape {
-        self.form.stored_shape()
+        self.layout.stored_shape()
     }
 
     pub(crate) fn is_deleted(&self) -> bool {

@@ -78,7 +78,7 @@ unsafe fn PJRT_Buffer_ElementType<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_ElementType_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
-    args.type_ = PJRT_Buffer_Type(buffer.form.element_type.as_raw());
+    args.type_ = PJRT_Buffer_Type(buffer.layout.element_type.as_raw());
     Ok(())
 }
 
@@ -87,8 +87,8 @@ unsafe fn PJRT_Buffer_Dimensions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_Dimensions_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
-    args.dims = buffer.form.dims().as_ptr();
-    args.num_dims = buffer.form.dims().len();
+    args.dims = buffer.layout.dims().as_ptr();
+    args.num_dims = buffer.layout.dims().len();
     Ok(())
 }
 
@@ -99,7 +99,7 @@ unsafe fn PJRT_Buffer_UnpaddedDimensions<P: DevicePlugin>(
 ) -> Result<()> {
     // The pointer stays valid, because the client keeps the extents until the buffer is destroyed.
     let extents = dynamic_dims::of(buffer)?;
-    let dims = extents.as_ref().map_or(buffer.form.dims(), |extents| &extents.unpadded);
+    let dims = extents.as_ref().map_or(buffer.layout.dims(), |extents| &extents.unpadded);
     (args.unpadded_dims, args.num_dims) = (dims.as_ptr(), dims.len());
     Ok(())
 }
@@ -123,7 +123,7 @@ unsafe fn PJRT_Buffer_GetMemoryLayout<P: DevicePlugin>(
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
     let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
-    let order = match buffer.form.stored() {
+    let order = match buffer.layout.stored() {
         Some(stored) => {
             tiled.tile_dims = stored.tile_dims.as_ptr();
             tiled.tile_dim_sizes = stored.tile_ranks.as_ptr();
@@ -131,7 +131,7 @@ unsafe fn PJRT_Buffer_GetMemoryLayout<P: DevicePlugin>(
             stored.layout.minor_to_major.as_slice()
         }
         None => {
-            let rank = buffer.form.dims().len();
+            let rank = buffer.layout.dims().len();
             let start = MAX_RANK.checked_sub(rank).ok_or_else(|| {
                 Error::unimplemented(format!("the layout of an array of {rank} dimensions")).unnamed()
             })?;

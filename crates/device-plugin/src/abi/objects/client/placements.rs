@@ -50,7 +50,7 @@ impl<B: Backend> Client<B> {
     /// # Safety
     ///
     /// V3 (arrays and text) holds for the layout.
-    pub(crate) unsafe fn form(
+    pub(crate) unsafe fn array_layout(
         &self,
         shape: &Shape,
         layout: *const PJRT_Buffer_MemoryLayout,

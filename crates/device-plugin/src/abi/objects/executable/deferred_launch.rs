@@ -43,7 +43,7 @@ impl<B: Backend> Argument<B> {
         // SAFETY: the caller protects the argument with a guard that published it before any deletion.
         let value = unsafe { argument.value() }.clone();
         let (client, ready) = (argument.client.share(), argument.ready.clone());
-        Self(BufferHandle::new(client, value, &argument.form, argument.placement, ready, argument.is_dynamic))
+        Self(BufferHandle::new(client, value, &argument.layout, argument.placement, ready, argument.is_dynamic))
     }
 
     fn handle(&self) -> &BufferHandle<B> {
@@ -259,11 +259,11 @@ pub(crate) unsafe fn defer<B: Backend>(
     let mut slots = results.events.iter_mut();
     for (list, placements) in results.lists.into_iter().zip(&held.placements) {
         let (ready, completer) = Event::pending();
-        let outputs = list.iter_mut().zip(&held.executable.output_forms).zip(placements);
-        let values = outputs.map(|((slot, form), placement)| {
+        let outputs = list.iter_mut().zip(&held.executable.output_layouts).zip(placements);
+        let values = outputs.map(|((slot, layout), placement)| {
             let place = Arc::new(OnceLock::new());
             let value = Value::Later(Arc::clone(&place));
-            *slot = BufferHandle::give(client.share(), value, form, *placement, ready.clone());
+            *slot = BufferHandle::give(client.share(), value, layout, *placement, ready.clone());
             place
         });
         promises.push(Promise { values: values.collect(), completer });

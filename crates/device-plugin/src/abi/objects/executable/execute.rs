@@ -29,7 +29,7 @@ use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placemen
 struct Call<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
     /// The layouts of the parameters, from `executable`.
-    parameter_forms: &'a [ArrayLayout],
+    parameter_layouts: &'a [ArrayLayout],
     /// The framework's handle of the same executable. Deferred launches increment its reference count.
     counted: *const LoadedExecutable<B>,
     /// For each device, the array of its arguments, with one buffer for each parameter. Empty if the program has no
@@ -63,7 +63,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ) -> Self {
         Self {
             executable,
-            parameter_forms: &executable.parameter_forms,
+            parameter_layouts: &executable.parameter_layouts,
             counted: args.executable.cast_const().cast(),
             argument_lists: lists.arguments,
             output_lists: lists.outputs,
@@ -82,7 +82,7 @@ impl<'a, B: Backend> Call<'a, B> {
     unsafe fn arguments(&self, at: usize) -> Result<(&'a [&'a BufferHandle<B>], u64)> {
         let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
         // SAFETY: V3 (arrays and text) and V2 (handles), which the caller promises.
-        unsafe { handles(list, self.parameter_forms.len()) }
+        unsafe { handles(list, self.parameter_layouts.len()) }
     }
 
     /// Returns the array that receives the outputs of the device at index `at` in the list of devices of the call.
@@ -94,7 +94,7 @@ impl<'a, B: Backend> Call<'a, B> {
     unsafe fn outputs(&self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
         let list = self.output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
         // SAFETY: V3 (arrays and text), which the caller promises.
-        unsafe { ffi_read::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
+        unsafe { ffi_read::slice_mut(list, self.executable.output_layouts.len(), "output_lists[i]") }
     }
 
     /// Checks that the arguments of the launch on `device` fit the parameters of the program and can be used. Returns
@@ -103,9 +103,9 @@ impl<'a, B: Backend> Call<'a, B> {
     fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
         let client = &*self.executable.client;
         let mut ready = true;
-        for (index, (handle, form)) in handles.iter().zip(self.parameter_forms).enumerate() {
-            if !fits(handle, form, device, client) {
-                return Err(misfit(index, handle, form, device, client));
+        for (index, (handle, layout)) in handles.iter().zip(self.parameter_layouts).enumerate() {
+            if !fits(handle, layout, device, client) {
+                return Err(misfit(index, handle, layout, device, client));
             }
             if !handle.is_usable() {
                 return Err(deleted_argument_error(index));
@@ -230,7 +230,7 @@ impl Lists<'_> {
             // SAFETY: V3 (arrays and text), which the caller promises.
             _ => unsafe { ffi_read::slice(args.argument_lists, count, "argument_lists") }?,
         };
-        let outputs = match executable.output_forms.len() {
+        let outputs = match executable.output_layouts.len() {
             0 => &[],
             // SAFETY: V3 (arrays and text), which the caller promises.
             _ => unsafe { ffi_read::slice(args.output_lists, count, "output_lists") }?,
@@ -349,12 +349,12 @@ fn deleted_argument_error(index: usize) -> Error {
 #[inline]
 fn fits<B: Backend>(
     argument: &BufferHandle<B>,
-    form: &ArrayLayout,
+    layout: &ArrayLayout,
     device: usize,
     client: &Counted<Client<B>>,
 ) -> bool {
     argument.client.is(client)
-        && (argument.form == *form || argument.form.is_stored_as(form))
+        && (argument.layout == *layout || argument.layout.is_stored_as(layout))
         && argument.placement.device == device
 }
 
@@ -363,15 +363,15 @@ fn fits<B: Backend>(
 fn misfit<B: Backend>(
     index: usize,
     argument: &BufferHandle<B>,
-    form: &ArrayLayout,
+    layout: &ArrayLayout,
     device: usize,
     client: &Counted<Client<B>>,
 ) -> Error {
-    let given = &argument.form;
+    let given = &argument.layout;
     Error::argument(if !argument.client.is(client) {
         format!("argument {index} belongs to another client")
-    } else if !given.is_stored_as(form) {
-        format!("argument {index} is {given}, but the program expects {form}")
+    } else if !given.is_stored_as(layout) {
+        format!("argument {index} is {given}, but the program expects {layout}")
     } else {
         format!(
             "argument {index} is on device {}, but the program runs on device {}; copy it there first",
@@ -396,8 +396,8 @@ unsafe fn PJRT_LoadedExecutable_Execute<P: DevicePlugin>(
         // but pass no arguments.
         return Ok(());
     }
-    if args.num_args != executable.parameter_forms.len() {
-        return Err(argument_count_error(args.num_args, executable.parameter_forms.len()));
+    if args.num_args != executable.parameter_layouts.len() {
+        return Err(argument_count_error(args.num_args, executable.parameter_layouts.len()));
     }
     let chosen = chosen_device(executable, args.execute_device)?;
     let num_devices = if chosen.is_some() { 1 } else { executable.devices.len() };

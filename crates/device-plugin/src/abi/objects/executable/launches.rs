@@ -154,7 +154,7 @@ pub(crate) unsafe fn prepare<'a, B: Backend>(
     // SAFETY: the caller promises that the checks found no deleted argument and no donated buffer that occurs twice.
     let uses = unsafe { LaunchArguments::new(handles, guard, donated) };
     guard.add_outputs(placements.len());
-    let program = (&executable.executable.info, executable.output_forms.as_slice());
+    let program = (&executable.executable.info, executable.output_layouts.as_slice());
     let outputs = Outputs::new(OutputList::new(&executable.client, program, guard, placements, list));
     Launch { inputs: Inputs::new(uses), outputs, device, options, channels }
 }

@@ -65,7 +65,7 @@ impl<'a, C: BufferOwner> OutputList<'a, C> {
     #[inline]
     pub(crate) fn push(&mut self, buffer: C::Value) -> bool {
         let at = self.produced;
-        let (Some(slot), Some(form), Some(placement)) =
+        let (Some(slot), Some(layout), Some(placement)) =
             (self.list.get_mut(at), self.layouts.get(at), self.placements.get(at))
         else {
             return false;
@@ -74,7 +74,7 @@ impl<'a, C: BufferOwner> OutputList<'a, C> {
         // SAFETY: the guard counted one output for each element of the list, and `drop` subtracts the outputs that were
         // not created.
         let client = unsafe { self.client.output_ref() };
-        let handle = Buffer::new(client, Value::Now(buffer), form, *placement, Event::ready(), is_dynamic);
+        let handle = Buffer::new(client, Value::Now(buffer), layout, *placement, Event::ready(), is_dynamic);
         *slot = handle.as_ptr().cast();
         self.produced += 1;
         true
