@@ -6,15 +6,14 @@ use std::sync::Arc;
 use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execute_Args, Slot, slot};
 use plugin_macros::entry;
 
-use crate::abi::lend::host_channel::Callbacks;
 use crate::abi::objects::client::buffer::deleted;
 use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::executable::deferred_launch::{Results, defer};
-use crate::abi::objects::executable::execute_options::{Options, read_all, read_callbacks, read_options};
-use crate::abi::objects::executable::launch_arguments::check_donated;
-use crate::abi::objects::executable::launches::{
-    LaunchExtras, Launches, ReclaimAfterLaunch, expect_complete, finish, prepare,
+use crate::abi::objects::executable::execute_options::{Options, read_callbacks, read_full, read_options};
+use crate::abi::objects::executable::launch::{
+    FullLaunch, FullRequest, ReclaimAfterLaunch, expect_complete, finish, prepare,
 };
+use crate::abi::objects::executable::launch_arguments::check_donated;
 use crate::abi::objects::executable::pending_arguments;
 use crate::abi::objects::executable::state::LoadedExecutable;
 use crate::abi::reclaim::refcount::Counted;
@@ -40,16 +39,6 @@ struct Call<'a, B: Backend> {
     /// For each parameter, whether its argument is donated. Empty if the program donates no arguments.
     donated: &'a [bool],
     launch_id: i32,
-}
-
-/// The options and callbacks of a call that [`Call::run_all`] runs. Most calls need neither, so [`Call::run`] runs them
-/// without a `Request`.
-struct Request {
-    options: ExecuteOptions,
-    /// The send and receive callbacks of the framework.
-    callbacks: Option<Callbacks>,
-    /// The plugin's name if a profile is being recorded.
-    profiled: Option<&'static str>,
 }
 
 impl<'a, B: Backend> Call<'a, B> {
@@ -120,14 +109,14 @@ impl<'a, B: Backend> Call<'a, B> {
         Ok(ready)
     }
 
-    /// Runs a program on one device, with default options except for the launch id. Continues in [`Call::run_all`] if
+    /// Runs a program on one device, with default options except for the launch id. Continues in [`Call::run_full`] if
     /// an argument is not ready.
     ///
     /// # Safety
     ///
     /// V2 (handles) and V3 (arrays and text) hold for the lists.
     #[inline(always)]
-    unsafe fn run(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
+    unsafe fn run_fast(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
         let executable = self.executable;
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         let (handles, bits) = unsafe { self.arguments(0) }?;
@@ -137,10 +126,10 @@ impl<'a, B: Backend> Call<'a, B> {
             let _afterwards = ReclaimAfterLaunch(&executable.client);
             let guard = executable.client.hazards.protect(bits);
             if self.check(device, handles)? {
-                let usual = (ExecuteOptions::new(self.launch_id), HostChannels::default());
+                let options = (ExecuteOptions::new(self.launch_id), HostChannels::default());
                 let (place, arguments) = ((device, placements), (handles, self.donated));
                 // SAFETY: the arguments passed `check` after the guard published their bits.
-                let mut launch = unsafe { prepare(executable, &guard, place, arguments, list, usual) };
+                let mut launch = unsafe { prepare(executable, &guard, place, arguments, list, options) };
                 let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
                 expect_complete(&launch)?;
                 finish(&mut launch, &event);
@@ -150,9 +139,9 @@ impl<'a, B: Backend> Call<'a, B> {
                 return Ok(());
             }
         }
-        let request = Request { options: ExecuteOptions::new(self.launch_id), callbacks: None, profiled: None };
+        let request = FullRequest { options: ExecuteOptions::new(self.launch_id), callbacks: None, profiled: None };
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
-        unsafe { self.run_all(&[device], &[placements], events, request) }
+        unsafe { self.run_full(&[device], &[placements], events, request) }
     }
 
     /// Runs a program on any number of devices, with any options. Defers the launches if they must wait for arguments.
@@ -162,12 +151,12 @@ impl<'a, B: Backend> Call<'a, B> {
     /// V2 (handles) and V3 (arrays and text) hold for the lists, and V1 (argument structs) to V4 (callbacks) for the
     /// callbacks.
     #[inline(never)]
-    unsafe fn run_all(
+    unsafe fn run_full(
         &self,
         devices: &[usize],
         placements: &[&[Placement]],
         events: &mut [*mut PJRT_Event],
-        request: Request,
+        request: FullRequest,
     ) -> Result<()> {
         let executable = self.executable;
         // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
@@ -181,10 +170,9 @@ impl<'a, B: Backend> Call<'a, B> {
         for (device, handles) in devices.iter().zip(&handles) {
             self.check(*device, handles)?;
         }
-        let Request { options, callbacks, profiled } = request;
         // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
-        let special = unsafe { LaunchExtras::open(options, callbacks, profiled, devices.len()) }?;
-        let launches = Launches { executable, devices, placements, donated: self.donated, is_deferred: false };
+        let options = unsafe { request.open(devices.len()) }?;
+        let launch = FullLaunch { executable, devices, placements, donated: self.donated, is_deferred: false };
         // SAFETY: the arguments passed `check` after the guard published their bits.
         if let Some(missing) = unsafe { pending_arguments::missing(&handles) }? {
             // SAFETY: V2 (handles): the framework does not destroy the executable before the call returns.
@@ -193,12 +181,12 @@ impl<'a, B: Backend> Call<'a, B> {
             let executable = unsafe { Arc::from_raw(self.counted) };
             let results = Results { lists, events };
             // SAFETY: the arguments passed `check` after the guard published their bits.
-            unsafe { defer(executable, &launches, (&guard, &handles), results, special, &missing) };
+            unsafe { defer(executable, &launch, (&guard, &handles), results, options, &missing) };
             return Ok(());
         }
         let arguments = pending_arguments::pending(&handles)?;
         // SAFETY: the arguments passed `check` after the guard published their bits.
-        let done = unsafe { launches.start(&guard, &handles, lists, special, &arguments) }?;
+        let done = unsafe { launch.start(&guard, &handles, lists, options, &arguments) }?;
         for (slot, event) in events.iter_mut().zip(done) {
             *slot = into_raw(event);
         }
@@ -247,14 +235,14 @@ impl Lists<'_> {
 /// Runs a program with all options that the framework passed, on any number of devices. Records the call if a profile
 /// is being recorded. `chosen` is the device that the framework chose, if any.
 ///
-/// Takes `args` and `options` by value. If usual calls passed their addresses here, they would have to keep both in memory.
+/// Takes `args` and `options` by value. If calls on the fast path passed their addresses here, they would have to keep both in memory.
 ///
 /// # Safety
 ///
 /// V1 (argument structs) to V4 (callbacks) hold for `args`.
 #[cold]
 #[inline(never)]
-unsafe fn run_general<P: DevicePlugin>(
+unsafe fn execute_full<P: DevicePlugin>(
     mut args: PJRT_LoadedExecutable_Execute_Args,
     executable: &LoadedExecutable<P::Backend>,
     chosen: Option<usize>,
@@ -273,10 +261,10 @@ unsafe fn run_general<P: DevicePlugin>(
         }
     };
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
-    let options = unsafe { read_all(args.options) }?;
+    let options = unsafe { read_full(args.options) }?;
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
     let callbacks = unsafe { read_callbacks(args.options) }?;
-    let mut request = Request { options, callbacks, profiled: None };
+    let mut request = FullRequest { options, callbacks, profiled: None };
     let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::NAME);
     let _scope = profiler::scope();
     if profiler::is_recording() {
@@ -291,7 +279,7 @@ unsafe fn run_general<P: DevicePlugin>(
     }
     let call = Call::new(executable, &args, &lists, &donated, launch_id);
     // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
-    unsafe { call.run_all(devices, &placements, lists.events, request) }
+    unsafe { call.run_full(devices, &placements, lists.events, request) }
 }
 
 /// Returns, for each parameter, whether its argument is donated. `kept` contains the indices of the arguments that the
@@ -405,19 +393,19 @@ unsafe fn PJRT_LoadedExecutable_Execute<P: DevicePlugin>(
         return Err(device_count_error(args.num_devices, num_devices));
     }
     let overrides_donation = !options.kept.is_empty() && !executable.donated.is_empty();
-    // The general path is slower. Use it only if the execution needs one of its features.
-    let is_general = options.has_more | overrides_donation | profiler::is_recording();
-    let place = if is_general { None } else { single_compiled_device(executable, chosen) };
+    // The full path is slower. Use it only if the execution needs one of its features.
+    let is_full = options.needs_full_path | overrides_donation | profiler::is_recording();
+    let place = if is_full { None } else { single_compiled_device(executable, chosen) };
     let Some((device, placements)) = place else {
-        // Pass copies of the structs, see `run_general`.
+        // Pass copies of the structs, see `execute_full`.
         // SAFETY: V1 (argument structs) to V4 (callbacks).
-        return unsafe { run_general::<P>(*args, executable, chosen, Options { ..options }) };
+        return unsafe { execute_full::<P>(*args, executable, chosen, Options { ..options }) };
     };
     // SAFETY: V3 (arrays and text).
     let lists = unsafe { Lists::read(args, executable, 1) }?;
     let call = Call::new(executable, args, &lists, &executable.donated, options.launch_id);
     // SAFETY: V2 (handles) and V3 (arrays and text).
-    unsafe { call.run(device, placements, lists.events) }
+    unsafe { call.run_fast(device, placements, lists.events) }
 }
 #[cold]
 #[inline(never)]
