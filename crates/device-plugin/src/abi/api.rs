@@ -53,8 +53,8 @@ static TABLES: PerType<StaticApi> = PerType::new();
 
 impl<P: DevicePlugin> SharedApi for P {
     fn shared_api() -> StaticApi {
-        // SAFETY: the table is a constant. V5 (opaque types) to V7 (counting) ensure that its functions keep the contract
-        // of the C API.
+        // SAFETY: the table is a constant. V5 (opaque types) to V7 (counting) ensure that its functions keep the
+        // contract of the C API.
         *TABLES.get_or_make::<P>(|| unsafe { StaticApi::new(api::<P>()) })
     }
 }

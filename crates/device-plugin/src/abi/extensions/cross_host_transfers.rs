@@ -97,7 +97,7 @@ fn send<B: Backend>(buffer: &BufferHandle<B>, transfer: Transfer) -> Result<Even
         None => {
             // Keep the client and the value alive, because the framework may destroy the buffer before it is ready.
             let value = held.value().clone();
-            buffer.ready.on_ready_away(move |ready| {
+            buffer.ready.on_ready_off_thread(move |ready| {
                 begin(&client.backend, &value, ready, &transfer, completer);
                 drop_contained((client, value));
             });
@@ -259,7 +259,7 @@ unsafe fn PJRT_Buffer_CopyToRemoteDevice<P: DevicePlugin>(
     // SAFETY: V2 (handles).
     if let Ok(EventRef::State(event)) = unsafe { get(args.event) } {
         let state = Arc::clone(&event.state);
-        state.when_ready(Waiting::Away(Box::new(move |_| descriptor.free())));
+        state.when_ready(Waiting::OffThread(Box::new(move |_| descriptor.free())));
     } else {
         descriptor.free();
     }

@@ -81,7 +81,7 @@ impl<B: Backend> RawBuffer<B> {
         range.filter(|range| range.end <= all || !is_known).ok_or_else(|| outside(offset, size, all))
     }
 
-    /// Runs `work` on the value when the buffer is ready: at once, or on a thread that [`Event::on_ready_away`]
+    /// Runs `work` on the value when the buffer is ready: at once, or on a thread that [`Event::on_ready_off_thread`]
     /// chooses. Returns an event that becomes ready after `work` has returned. The event fails if the buffer fails, if
     /// `work` fails, or if `range` exceeds the value.
     fn when_ready<S: Slot>(
@@ -108,7 +108,7 @@ impl<B: Backend> RawBuffer<B> {
                 // Keep the client and the value alive, because the framework may destroy the alias before the buffer is
                 // ready.
                 let (client, value) = (self.client.share(), self.value.clone());
-                self.ready.on_ready_away(move |ready| {
+                self.ready.on_ready_off_thread(move |ready| {
                     let work = || work(&client.backend, value.available()?);
                     let result = ready.clone().and_then(|()| contain(work));
                     drop_contained((value, client));

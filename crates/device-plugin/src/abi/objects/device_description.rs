@@ -1,5 +1,5 @@
-//! The objects behind `PJRT_DeviceDescription*` and `PJRT_MemoryDescription*`: describe a device that need not be present,
-//! and its memories.
+//! The objects behind `PJRT_DeviceDescription*` and `PJRT_MemoryDescription*`: describe a device that need not be
+//! present, and its memories.
 
 use pjrt_sys::PJRT_MemoryDescription;
 

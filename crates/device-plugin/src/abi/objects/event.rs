@@ -106,7 +106,7 @@ unsafe fn PJRT_Event_OnReady<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_On
         EventRef::State(event) => {
             // Keep the state alive, because the callback may destroy the handle.
             let state = Arc::clone(&event.state);
-            state.when_ready(Waiting::Away(Box::new(move |result| callback.call(result))));
+            state.when_ready(Waiting::OffThread(Box::new(move |result| callback.call(result))));
         }
     }
     Ok(())

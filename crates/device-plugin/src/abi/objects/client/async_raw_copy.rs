@@ -72,7 +72,7 @@ unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: DevicePlugin>(
         };
         // SAFETY: V3 (arrays and text): the memory is writable until the event of this copy is ready.
         let mut to = unsafe { Destination::new(data, range.len()) };
-        ready.on_ready_away(move |ready| {
+        ready.on_ready_off_thread(move |ready| {
             let result = ready.clone().and_then(|()| {
                 // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
                 contain(|| read_range(&client.backend, &value, &shape, range, unsafe { to.slice() }?))
@@ -103,7 +103,7 @@ unsafe fn PJRT_Buffer_DonateWithControlDependency<P: DevicePlugin>(
                 drop_contained(value);
                 late.set(Err(error));
             }
-            Ok(_) => ready.on_ready_away(move |ready| {
+            Ok(_) => ready.on_ready_off_thread(move |ready| {
                 late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
                 drop_contained(value);
             }),

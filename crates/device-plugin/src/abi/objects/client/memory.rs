@@ -1,5 +1,5 @@
-//! The object behind a `PJRT_Memory*`: a memory of one or more devices. The object's first word points to a function table, through which
-//! frameworks attach their own data.
+//! The object behind a `PJRT_Memory*`: a memory of one or more devices. The object's first word points to a function
+//! table, through which frameworks attach their own data.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

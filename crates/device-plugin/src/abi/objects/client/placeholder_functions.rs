@@ -136,7 +136,7 @@ unsafe fn PJRT_Client_FulfillAliasBuffer<P: DevicePlugin>(
     };
     let mut late = alias.late;
     let sources = Arc::clone(&client.alias_sources);
-    ready.on_ready_away(move |ready| {
+    ready.on_ready_off_thread(move |ready| {
         if let Some(cell) = waits {
             sources.remove(cell);
         }

@@ -60,8 +60,8 @@ fn read<B: Backend>(
     Ok(())
 }
 
-/// Checks that an array of this shape can be read into a destination with these strides. Returns the number of bytes that
-/// the destination needs.
+/// Checks that an array of this shape can be read into a destination with these strides. Returns the number of bytes
+/// that the destination needs.
 fn expect_room(strides: Option<&Strided>, shape: &Shape) -> Result<usize> {
     if shape.element_type == ElementType::Token {
         return Err(Error::argument("the buffer is a token, which has no elements to read"));
@@ -93,9 +93,9 @@ fn read_as<B: Backend>(
     Ok(size)
 }
 
-/// Runs `work` on the value of a buffer when the buffer is ready: at once, or on a thread that [`Event::on_ready_away`]
-/// chooses. Returns an event that becomes ready after `work` has returned. The event reports errors of the buffer and
-/// of `work`.
+/// Runs `work` on the value of a buffer when the buffer is ready: at once, or on a thread that
+/// [`Event::on_ready_off_thread`] chooses. Returns an event that becomes ready after `work` has returned. The event
+/// reports errors of the buffer and of `work`.
 fn when_ready<B: Backend>(
     buffer: &BufferHandle<B>,
     work: impl FnOnce(&Client<B>, &Value<B::Buffer>) -> Result<()> + Send + 'static,
@@ -111,7 +111,7 @@ fn when_ready<B: Backend>(
             let (event, completer) = Event::pending();
             // Keep the client and the value alive, because the framework may destroy the buffer before it is ready.
             let (client, value) = (buffer.client.share(), held.value().clone());
-            buffer.ready.on_ready_away(move |ready| {
+            buffer.ready.on_ready_off_thread(move |ready| {
                 let result = ready.clone().and_then(|()| contain(|| work(&client, &value)));
                 drop_contained((client, value));
                 completer.complete_internally(result);
@@ -140,7 +140,7 @@ fn derive<B: Backend>(
     }
     let (handle, mut late) = BufferHandle::pending(client, layout, to, buffer.is_dynamic);
     let (client, value) = (client.share(), held.value().clone());
-    buffer.ready.on_ready_away(move |ready| {
+    buffer.ready.on_ready_off_thread(move |ready| {
         let make = || {
             let new = make(&client.backend, value.available()?)?;
             let ready = client.backend.ready(&new);

@@ -235,7 +235,8 @@ impl Lists<'_> {
 /// Runs a program with all options that the framework passed, on any number of devices. Records the call if a profile
 /// is being recorded. `chosen` is the device that the framework chose, if any.
 ///
-/// Takes `args` and `options` by value. If calls on the fast path passed their addresses here, they would have to keep both in memory.
+/// Takes `args` and `options` by value. If calls on the fast path passed their addresses here, they would have to keep
+/// both in memory.
 ///
 /// # Safety
 ///

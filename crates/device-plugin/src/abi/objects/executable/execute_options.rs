@@ -30,7 +30,8 @@ pub(crate) struct Options<'a> {
     pub(crate) launch_id: i32,
     /// Indices of the arguments that the framework does not donate.
     pub(crate) kept: &'a [i64],
-    /// Whether options or callbacks may be set that only the full path supports. [`read_full`] and [`read_callbacks`] read them.
+    /// Whether options or callbacks may be set that only the full path supports. [`read_full`] and [`read_callbacks`]
+    /// read them.
     pub(crate) needs_full_path: bool,
 }
 

@@ -28,8 +28,8 @@ pub(crate) struct FullRequest {
     pub(crate) profiled: Option<&'static str>,
 }
 
-/// The options and the enabled callbacks of a call on the full path. They borrow nothing from the framework's arguments,
-/// because a deferred launch uses them after the framework's call has returned.
+/// The options and the enabled callbacks of a call on the full path. They borrow nothing from the framework's
+/// arguments, because a deferred launch uses them after the framework's call has returned.
 pub(crate) struct FullLaunchOptions {
     pub(crate) options: ExecuteOptions,
     /// The channels of each launch. Empty if the framework passed no send or receive callbacks.
