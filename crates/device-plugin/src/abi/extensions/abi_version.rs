@@ -5,7 +5,7 @@ use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
 use crate::abi::objects::client::client_handle::Client;
-use crate::abi::objects::executable::state::Executable;
+use crate::abi::objects::executable::executable_handles::Executable;
 use crate::abi::objects::owned_arrays::{Blob, delete_blob};
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;

@@ -9,13 +9,13 @@ use plugin_macros::entry;
 use crate::abi::objects::client::buffer::deleted;
 use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::executable::deferred_launch::{Results, defer};
+use crate::abi::objects::executable::executable_handles::LoadedExecutable;
 use crate::abi::objects::executable::execute_options::{Options, read_callbacks, read_full, read_options};
 use crate::abi::objects::executable::launch::{
     FullLaunch, FullRequest, ReclaimAfterLaunch, expect_complete, finish, prepare,
 };
 use crate::abi::objects::executable::launch_arguments::check_donated;
 use crate::abi::objects::executable::pending_arguments;
-use crate::abi::objects::executable::state::LoadedExecutable;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;

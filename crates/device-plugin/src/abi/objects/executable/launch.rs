@@ -9,10 +9,10 @@ use pjrt_sys::PJRT_Buffer;
 use crate::abi::lend::host_channel;
 use crate::abi::lend::output_callbacks;
 use crate::abi::objects::client::client_handle::{BufferHandle, Client};
+use crate::abi::objects::executable::executable_handles::LoadedExecutable;
 use crate::abi::objects::executable::launch_arguments::LaunchArguments;
 use crate::abi::objects::executable::output_list::OutputList;
 use crate::abi::objects::executable::pending_arguments;
-use crate::abi::objects::executable::state::LoadedExecutable;
 use crate::abi::reclaim::hazard::Guard;
 use crate::features::FeatureCalls;
 use crate::{

@@ -3,6 +3,7 @@
 pub(crate) mod deferred_launch;
 pub(crate) mod deferred_launches;
 pub(crate) mod executable_functions;
+pub(crate) mod executable_handles;
 pub(crate) mod execute;
 pub(crate) mod execute_options;
 pub(crate) mod launch;
@@ -12,4 +13,3 @@ pub(crate) mod loaded_executable_functions;
 pub(crate) mod output_list;
 pub(crate) mod pending_arguments;
 pub(crate) mod program;
-pub(crate) mod state;
