@@ -39,7 +39,7 @@ pub(crate) trait BufferOwner: Reclaimed + Sized + 'static {
     fn retired(&self) -> &RetiredBuffers<Self>;
 }
 
-/// A backend, as the type of its clients.
+/// Names the type of a backend's clients, so that a launch can refer to its buffers without importing the client.
 pub(crate) trait HasClient {
     type Client: BufferOwner;
 }
