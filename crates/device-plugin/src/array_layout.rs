@@ -135,13 +135,13 @@ impl ArrayLayout {
         self.more.as_ref()?.stored.as_ref()
     }
 
-    pub(crate) fn layout(&self) -> Layout {
+    pub(crate) fn to_layout(&self) -> Layout {
         self.stored().map_or_else(|| Layout::row_major(self.dims().len()), |stored| stored.layout.clone())
     }
 
     /// Returns the layout in XLA's notation. For types narrower than a byte, the notation includes their width in bits.
     pub(crate) fn layout_text(&self) -> String {
-        let text = self.layout().to_string();
+        let text = self.to_layout().to_string();
         match self.element_type.bits() {
             bits @ 1..8 => {
                 let separator = if text.contains(':') { "" } else { ":" };
@@ -163,7 +163,7 @@ impl ArrayLayout {
         if (self.element_type, other.element_type) == (ElementType::Pred, ElementType::Token) {
             return self.dims().contains(&0);
         }
-        let (own, others) = (self.layout(), other.layout());
+        let (own, others) = (self.to_layout(), other.to_layout());
         let long = |layout: &Layout| -> Vec<i64> {
             let dims = self.dims();
             let extent = |d: &i64| usize::try_from(*d).ok().and_then(|d| dims.get(d));

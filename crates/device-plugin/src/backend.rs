@@ -1,11 +1,20 @@
-//! The trait that a vendor implements, and the options of a client.
+//! The trait that a vendor implements, and the two types that are generic over it: [`Launch`], which the backend runs,
+//! and [`Features`], which lists its optional features.
 
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Index;
 use std::sync::Arc;
 
-use crate::features::Features;
+use crate::abi::objects::client::buffer::HasClient;
+use crate::abi::objects::executable::launch_arguments::LaunchArguments;
+use crate::abi::objects::executable::output_list::OutputList;
+use crate::features::table::for_each_feature;
+use crate::features::{CrossHostTransfer, FailureCallbacks, HostAllocation, Stream};
 use crate::{
-    CompileOptions, Compiled, DeviceInfo, Error, Event, HostArray, KeyValueStore, Launch, MemoryInfo, NamedValue,
-    Placement, Program, Result, Value,
+    ClientOptions, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event,
+    ExecutableInfo, ExecuteOptions, ForeignMemory, HostArray, HostChannels, HostDestination, Layout, MemoryInfo,
+    MemoryStats, NamedValue, Placement, ProcessInfo, Program, Result, Shape, TopologyInfo,
 };
 
 /// Drives one device, or a group of devices.
@@ -122,77 +131,190 @@ pub trait Backend: Sized + Send + Sync + 'static {
     fn execute(&self, executable: &Arc<Self::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event>;
 }
 
-/// The options that a framework passes when it creates a client (`create_options` of `PJRT_Client_Create`). The SDK
-/// does not check them. A framework that reads the plugin's description checks them against
-/// [`DevicePlugin::options`](crate::DevicePlugin::options) before it passes them. A caller in Rust builds them as
-/// `pjrt::ClientOptions`.
-#[derive(Debug, Default)]
-pub struct ClientOptions {
-    values: Vec<NamedValue>,
-    key_value: Option<KeyValueStore>,
+/// Defines [`Features`] with one field for each row of the table.
+macro_rules! features {
+    (
+        ()
+        $($(#[$meta:meta])* $method:ident: $trait:ident { $($function:ident: $signature:ty,)+ })+
+    ) => {
+        /// The features that a backend supports beyond the methods of [`Backend`]. See the [module
+        /// documentation](crate::features).
+        pub struct Features<B: Backend> {
+            $(pub(crate) $method: Option<functions::$trait<B>>,)+
+            pub(crate) ffi: bool,
+            pub(crate) queued: bool,
+            /// Whether the plugin has a backend. `false` only for [`NoBackend`](crate::NoBackend).
+            pub(crate) present: bool,
+        }
+
+        impl<B: Backend> Features<B> {
+            /// Creates an empty list of features, for a backend that supports only the methods of [`Backend`].
+            pub const fn none() -> Self {
+                Self { $($method: None,)+ ffi: false, queued: false, present: true }
+            }
+        }
+
+        /// For each feature, a struct with pointers to the functions of its trait, which the SDK can call without a
+        /// bound on the trait.
+        pub(crate) mod functions {
+            use super::*;
+
+            $(
+                pub(crate) struct $trait<B: Backend> {
+                    $(pub(crate) $function: $signature,)+
+                    pub(crate) backend: PhantomData<fn(&B)>,
+                }
+            )+
+        }
+    };
 }
 
-impl ClientOptions {
-    /// Creates options without a key-value store.
-    pub fn new(values: impl Into<Vec<NamedValue>>) -> Self {
-        Self { values: values.into(), key_value: None }
+for_each_feature!(features);
+
+/// The inputs, outputs and options of one execution on one device.
+#[non_exhaustive]
+pub struct Launch<'a, B: Backend> {
+    /// The arguments. Their number, types, extents and devices match the program.
+    pub inputs: Inputs<'a, B>,
+    /// The outputs, which the backend pushes.
+    pub outputs: Outputs<'a, B>,
+    /// Index of the device that runs the program.
+    pub device: usize,
+    /// The options that the framework passed for this execution.
+    pub options: ExecuteOptions,
+    /// Channels between the program and the host. A backend that uses them after the call keeps a clone. The channels
+    /// close when the execution ends.
+    pub channels: HostChannels,
+}
+
+impl<B: Backend> fmt::Debug for Launch<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut launch = f.debug_struct("Launch");
+        launch.field("device", &self.device).field("inputs", &self.inputs).field("options", &self.options);
+        launch.finish_non_exhaustive()
+    }
+}
+
+/// The arguments of an execution. `inputs[i]` is the buffer of argument `i`.
+pub struct Inputs<'a, B: Backend> {
+    uses: LaunchArguments<'a, <B as HasClient>::Client>,
+}
+
+/// The outputs of an execution. The backend pushes them in the order in which the program returns them.
+pub struct Outputs<'a, B: Backend> {
+    list: OutputList<'a, <B as HasClient>::Client>,
+}
+
+impl<'a, B: Backend> Inputs<'a, B> {
+    #[inline]
+    pub(crate) fn new(uses: LaunchArguments<'a, <B as HasClient>::Client>) -> Self {
+        Self { uses }
     }
 
-    pub(crate) fn with_key_value(mut self, store: KeyValueStore) -> Self {
-        self.key_value = Some(store);
-        self
+    #[inline]
+    pub(crate) fn uses(&self) -> &LaunchArguments<'a, <B as HasClient>::Client> {
+        &self.uses
     }
 
-    /// Returns all options.
-    pub fn values(&self) -> &[NamedValue] {
-        &self.values
+    /// Returns the number of arguments.
+    pub fn len(&self) -> usize {
+        self.uses.handles().len()
     }
 
-    /// Returns the value of the option with this name, or `None` if it is not present.
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.values.iter().find(|value| value.name == name).map(|value| &value.value)
+    /// Whether there are no arguments.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
-    /// Returns the integer option with this name, or `None` if it is not present. A string that contains an integer is
-    /// accepted, because frameworks pass options from the environment as strings.
+    /// Whether the framework donates the argument, so that [`Inputs::take`] returns it.
+    pub fn is_donated(&self, index: usize) -> bool {
+        self.uses.is_donated(index)
+    }
+
+    /// Takes a donated argument. The backend may reuse the memory of the returned buffer for an output if no other
+    /// clone of the buffer exists. Returns `None` if the argument is not donated or was already taken.
+    pub fn take(&mut self, index: usize) -> Option<B::Buffer> {
+        self.uses.take(index)
+    }
+}
+
+impl<B: Backend> fmt::Debug for Inputs<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inputs").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl<B: Backend> fmt::Debug for Outputs<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outputs").finish_non_exhaustive()
+    }
+}
+
+/// # Panics
+///
+/// Panics if the index is out of bounds, or if the argument was taken.
+impl<B: Backend> Index<usize> for Inputs<'_, B> {
+    type Output = B::Buffer;
+
+    fn index(&self, index: usize) -> &B::Buffer {
+        match self.uses.get(index) {
+            Some(buffer) => buffer,
+            None => panic!("argument {index} of {} does not exist or was already taken", self.len()),
+        }
+    }
+}
+
+impl<'a, B: Backend> Outputs<'a, B> {
+    #[inline]
+    pub(crate) fn new(list: OutputList<'a, <B as HasClient>::Client>) -> Self {
+        Self { list }
+    }
+
+    #[inline]
+    pub(crate) fn list_mut(&mut self) -> &mut OutputList<'a, <B as HasClient>::Client> {
+        &mut self.list
+    }
+
+    #[inline]
+    pub(crate) fn is_complete(&self) -> bool {
+        self.list.is_complete()
+    }
+
+    pub(crate) fn progress(&self) -> (usize, usize) {
+        self.list.progress()
+    }
+
+    /// Returns the number of outputs of the program.
+    pub fn len(&self) -> usize {
+        self.list.shapes().len()
+    }
+
+    /// Whether the program has no outputs.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the shapes of the outputs, with dimensions in the program's order.
+    pub fn shapes(&self) -> &'a [Shape] {
+        self.list.shapes()
+    }
+
+    /// Returns the device and memory of an output, or `None` if `index` is out of bounds.
+    pub fn placement(&self, index: usize) -> Option<Placement> {
+        self.list.placement(index)
+    }
+
+    /// Appends the buffer of the next output. The outputs have the order of the values that the program returns.
     ///
     /// # Errors
     ///
-    /// Returns `INVALID_ARGUMENT` if the option is present but not an integer.
-    pub fn int(&self, name: &str) -> Result<Option<i64>> {
-        let fault =
-            |value: &Value| Error::invalid_argument(format!("option {name} is {value}, which is not an integer"));
-        match self.get(name) {
-            None => Ok(None),
-            Some(Value::Int64(value)) => Ok(Some(*value)),
-            Some(value @ Value::String(text)) => text.trim().parse().map(Some).map_err(|_| fault(value)),
-            Some(value) => Err(fault(value)),
+    /// Returns `INTERNAL` if all outputs of the program have been pushed already.
+    #[inline]
+    pub fn push(&mut self, buffer: B::Buffer) -> Result<()> {
+        if self.list.push(buffer) {
+            Ok(())
+        } else {
+            Err(Error::internal(format!("the program has {} outputs, but the backend returned more", self.len())))
         }
-    }
-
-    /// Returns an error if the name of an option is not in `known`. The error lists the known names.
-    ///
-    /// If `known` contains `node_id`, `partition_index` is accepted, too, because JAX 0.12 may pass it together with
-    /// `node_id`.
-    ///
-    /// # Errors
-    ///
-    /// Returns `INVALID_ARGUMENT` with the first unknown name.
-    pub fn expect_only(&self, known: &[&str]) -> Result<()> {
-        let is_known = |name: &str| known.contains(&name) || (name == "partition_index" && known.contains(&"node_id"));
-        match self.values.iter().find(|value| !is_known(&value.name)) {
-            None => Ok(()),
-            Some(unknown) => Err(Error::invalid_argument(format!(
-                "unknown option {:?}; known are {}",
-                unknown.name,
-                if known.is_empty() { "none".to_owned() } else { known.join(", ") }
-            ))),
-        }
-    }
-
-    /// Returns the key-value store that the processes of a distributed run share, or `None` if the framework passed
-    /// none.
-    pub fn key_value_store(&self) -> Option<&KeyValueStore> {
-        self.key_value.as_ref()
     }
 }

@@ -23,13 +23,13 @@ impl ArrayLayout {
         layout: Option<Layout>,
         field: &str,
     ) -> Result<Self> {
-        let usual = Self::new::<B>(topology, shape)?;
-        let Some(layout) = layout else { return Ok(usual) };
-        let tiles = usual.stored().map_or(&[][..], |stored| &stored.layout.tiles);
+        let default = Self::new::<B>(topology, shape)?;
+        let Some(layout) = layout else { return Ok(default) };
+        let tiles = default.stored().map_or(&[][..], |stored| &stored.layout.tiles);
         if layout.tiles != tiles {
             return Err(Error::unimplemented(format!(
                 "{field}: the tiled layout {layout} is not supported for {shape}; this device stores it as {}",
-                usual.layout()
+                default.to_layout()
             ))
             .unnamed());
         }

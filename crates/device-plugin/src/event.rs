@@ -31,7 +31,7 @@ pub struct Event(Option<Arc<Pending>>);
 /// An event may be completed on any thread, even in a callback of a driver that forbids calls into the driver
 /// (`clSetEventCallback`, `cuLaunchHostFunc`). The work that waits for the event then runs as follows:
 ///
-/// | waiting work | [`complete`](Self::complete), [`run`](Self::run), drop | [`complete_here`](Self::complete_here), [`run_here`](Self::run_here) |
+/// | waiting work | [`complete`](Self::complete), [`run`](Self::run), drop | [`complete_inline`](Self::complete_inline), [`run_inline`](Self::run_inline) |
 /// |---|---|---|
 /// | threads in [`Event::wait`] and `PJRT_Event_Await` | are woken up | are woken up |
 /// | callbacks of [`Event::on_ready`], which belong to the vendor | on this thread | on this thread |
@@ -39,8 +39,8 @@ pub struct Event(Option<Arc<Pending>>);
 /// | callbacks of the framework, which may call any PJRT function and therefore the backend | on a completion thread of the SDK | on this thread |
 /// | launches that waited for an argument | on a launch thread of the SDK | on a launch thread of the SDK |
 ///
-/// So `complete` takes a short and bounded time and never calls the backend. Use `complete_here` on your own threads if
-/// backend calls and framework callbacks may run there. It saves a thread switch, which takes some microseconds.
+/// So `complete` takes a short and bounded time and never calls the backend. Use `complete_inline` on your own threads
+/// if backend calls and framework callbacks may run there. It saves a thread switch, which takes some microseconds.
 ///
 /// The SDK has a few completion threads for the whole process. A callback or a `read` that blocks therefore delays
 /// other waiting work, but never the thread that completes an event. If the system cannot create the first completion
@@ -54,10 +54,10 @@ type Callback = Box<dyn FnOnce(&Result<()>) + Send>;
 pub(crate) enum Waiting {
     /// A callback of the vendor, or work of the SDK that calls neither a backend nor a framework. Runs on the thread
     /// that completes the event.
-    Here(Callback),
+    Inline(Callback),
     /// Work that calls a backend or a framework. Runs on a completion thread if the thread that completes the event may
     /// belong to a driver.
-    Away(Callback),
+    OffThread(Callback),
 }
 
 /// Shared state of an event that was created pending.
@@ -117,16 +117,16 @@ fn run(waiting: Vec<Waiting>, result: &Result<()>) {
         return COMPLETIONS.submit_or_run(Box::new(move || run(waiting, &result)));
     }
     let _deeper = Scope::enter(&DEPTH, depth + 1);
-    let mut away = Vec::new();
+    let mut off_thread = Vec::new();
     for waiting in waiting {
         match waiting {
-            Waiting::Away(callback) if GUARDED.get() => away.push(callback),
-            Waiting::Here(callback) | Waiting::Away(callback) => call(callback, result),
+            Waiting::OffThread(callback) if GUARDED.get() => off_thread.push(callback),
+            Waiting::Inline(callback) | Waiting::OffThread(callback) => call(callback, result),
         }
     }
-    if !away.is_empty() {
+    if !off_thread.is_empty() {
         let result = result.clone();
-        let all = move || away.into_iter().for_each(|callback| call(callback, &result));
+        let all = move || off_thread.into_iter().for_each(|callback| call(callback, &result));
         COMPLETIONS.submit_or_run(Box::new(all));
     }
 }
@@ -214,9 +214,9 @@ impl Pending {
     fn call_now(new: Waiting, result: &Result<()>) {
         match new {
             // Here, a panic of the callback propagates to the caller of `on_ready`.
-            Waiting::Here(callback) => callback(result),
-            Waiting::Away(callback) if !GUARDED.get() => callback(result),
-            away => run(vec![away], result),
+            Waiting::Inline(callback) => callback(result),
+            Waiting::OffThread(callback) if !GUARDED.get() => callback(result),
+            off_thread => run(vec![off_thread], result),
         }
     }
 }
@@ -298,17 +298,17 @@ impl Event {
     pub fn on_ready(&self, callback: impl FnOnce(&Result<()>) + Send + 'static) {
         match &self.0 {
             None => callback(&Ok(())),
-            Some(state) => state.when_ready(Waiting::Here(Box::new(callback))),
+            Some(state) => state.when_ready(Waiting::Inline(Box::new(callback))),
         }
     }
 
     /// Runs `callback`, which calls a backend or a framework, when the event is ready. The callback runs on the current
     /// thread if the event is ready already, and otherwise on the thread that completes the event. If that thread may
     /// belong to a driver, the callback runs on a completion thread instead.
-    pub(crate) fn on_ready_away(&self, callback: impl FnOnce(&Result<()>) + Send + 'static) {
+    pub(crate) fn on_ready_off_thread(&self, callback: impl FnOnce(&Result<()>) + Send + 'static) {
         match &self.0 {
             None => callback(&Ok(())),
-            Some(state) => state.when_ready(Waiting::Away(Box::new(callback))),
+            Some(state) => state.when_ready(Waiting::OffThread(Box::new(callback))),
         }
     }
 
@@ -349,7 +349,7 @@ impl Completer {
     /// Completes the event, and runs the work that waits for it on this thread, including calls of the backend and the
     /// framework. See [Threads](Self#threads). Use it on threads that may call the backend without restriction, and
     /// that hold no lock that a method of the backend acquires.
-    pub fn complete_here(self, result: Result<()>) {
+    pub fn complete_inline(self, result: Result<()>) {
         let _open = Scope::enter(&GUARDED, false);
         self.complete_internally(result);
     }
@@ -361,11 +361,11 @@ impl Completer {
         self.complete(result);
     }
 
-    /// Does the same as [`Completer::run`], but waiting work runs as with [`Completer::complete_here`]. Use it on
+    /// Does the same as [`Completer::run`], but waiting work runs as with [`Completer::complete_inline`]. Use it on
     /// threads that may call the backend without restriction.
-    pub fn run_here(self, work: impl FnOnce() -> Result<()>) {
+    pub fn run_inline(self, work: impl FnOnce() -> Result<()>) {
         let result = contain(work);
-        self.complete_here(result);
+        self.complete_inline(result);
     }
 
     /// Completes the event from code of the SDK. Keeps the current value of `GUARDED`, because code of the SDK runs on

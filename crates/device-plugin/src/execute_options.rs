@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 #[cfg(doc)]
 use crate::HostChannels;
-use crate::NamedValue;
 use crate::abi::lend::output_callbacks::OutputCallbacks;
 use crate::ffi::ExecuteContext;
+use crate::{NamedValue, TaskIncarnation};
 
 /// Options that a framework passes for one execution (`pjrt::ExecuteOptions`), as the backend reads them. Cheap to clone.
 ///
@@ -19,22 +19,12 @@ pub struct ExecuteOptions {
     /// Id of a launch on several devices. It is 0 for other launches.
     pub launch_id: i32,
     /// The options that most frameworks omit, or `None` if all of them are omitted.
-    more: Option<Arc<MoreOptions>>,
-}
-
-/// A process of a distributed run, identified by its index and its incarnation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TaskIncarnation {
-    /// Index of the process.
-    pub task_id: i32,
-    /// Number that the framework assigned to the process. It distinguishes a restarted process from its predecessor.
-    pub incarnation: i64,
+    full: Option<Arc<FullOptions>>,
 }
 
 /// The options that most frameworks omit.
 #[derive(Debug, Default)]
-pub(crate) struct MoreOptions {
+pub(crate) struct FullOptions {
     pub(crate) call_location: Option<String>,
     pub(crate) context: Option<ExecuteContext>,
     pub(crate) incarnations: Vec<TaskIncarnation>,
@@ -43,9 +33,9 @@ pub(crate) struct MoreOptions {
     pub(crate) custom_options: Vec<NamedValue>,
 }
 
-impl MoreOptions {
+impl FullOptions {
     /// Whether all options have their default values.
-    pub(crate) fn is_usual(&self) -> bool {
+    pub(crate) fn is_default(&self) -> bool {
         self.call_location.is_none()
             && self.context.is_none()
             && self.incarnations.is_empty()
@@ -58,48 +48,48 @@ impl MoreOptions {
 impl ExecuteOptions {
     #[inline]
     pub(crate) fn new(launch_id: i32) -> Self {
-        Self { launch_id, more: None }
+        Self { launch_id, full: None }
     }
 
-    pub(crate) fn set_more(&mut self, more: Option<MoreOptions>) {
-        self.more = more.map(Arc::new);
+    pub(crate) fn set_full(&mut self, full: Option<FullOptions>) {
+        self.full = full.map(Arc::new);
     }
 
     /// Returns the location of the call in the framework user's source code, such as `train.py:12`. Use it in error
     /// messages. Returns `None` if the framework passed no location.
     pub fn call_location(&self) -> Option<&str> {
-        self.more.as_ref()?.call_location.as_deref()
+        self.full.as_ref()?.call_location.as_deref()
     }
 
     /// Returns the user data for the program's custom calls, or `None` if the framework passed none.
     #[doc(alias = "PJRT_ExecuteContext")]
     pub fn context(&self) -> Option<&ExecuteContext> {
-        self.more.as_ref()?.context.as_ref()
+        self.full.as_ref()?.context.as_ref()
     }
 
     /// Returns the incarnations of the processes that take part in the execution. Empty if the framework does not track
     /// them.
     #[doc(alias = "incarnation_ids")]
     pub fn incarnations(&self) -> &[TaskIncarnation] {
-        self.more.as_ref().map_or(&[], |more| &more.incarnations)
+        self.full.as_ref().map_or(&[], |full| &full.incarnations)
     }
 
     /// Whether [`HostChannels`] transfer arrays in row-major order instead of the device's layout.
     #[doc(alias = "use_major_to_minor_data_layout_for_callbacks")]
     pub fn major_to_minor_callbacks(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| more.major_to_minor_callbacks)
+        self.full.as_ref().is_some_and(|full| full.major_to_minor_callbacks)
     }
 
     /// Returns the options of this execution that the plugin itself defines. A backend must reject names that it does
     /// not know.
     pub fn custom_options(&self) -> &[NamedValue] {
-        self.more.as_ref().map_or(&[], |more| &more.custom_options)
+        self.full.as_ref().map_or(&[], |full| &full.custom_options)
     }
 
     /// Returns the callbacks for values that the program outputs while it runs. They can be called until the execution
     /// ends.
     #[doc(alias = "hlo_output_callbacks")]
     pub fn output_callbacks(&self) -> OutputCallbacks {
-        self.more.as_ref().map_or_else(OutputCallbacks::default, |more| more.output_callbacks.clone())
+        self.full.as_ref().map_or_else(OutputCallbacks::default, |full| full.output_callbacks.clone())
     }
 }

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+#[cfg(feature = "hlo")]
+use crate::stablehlo::to_hlo;
 use crate::{Error, Program, Result};
 
 /// The formats of a [`Program`] that contains HLO.
@@ -36,7 +38,7 @@ pub(crate) fn module(program: &Program) -> Result<Cow<'_, [u8]>> {
         MODULE_WITH_CONFIG => field(program.code(), HLO_MODULE.into()).map(Cow::Borrowed).ok_or_else(unknown),
         #[cfg(feature = "hlo")]
         _ => {
-            let written = crate::stablehlo::to_hlo(program).ok_or_else(unknown)?;
+            let written = to_hlo(program).ok_or_else(unknown)?;
             written.map(Cow::Owned).map_err(|error| Error::unimplemented(error.to_string()))
         }
         #[cfg(not(feature = "hlo"))]

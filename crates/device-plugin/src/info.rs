@@ -112,6 +112,16 @@ pub enum ProcessState {
     Failed(Error),
 }
 
+/// A process of a distributed run, identified by its index and its incarnation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskIncarnation {
+    /// Index of the process.
+    pub task_id: i32,
+    /// Number that the framework assigned to the process. It distinguishes a restarted process from its predecessor.
+    pub incarnation: i64,
+}
+
 /// The devices and memories for which programs are compiled. They need not be present.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]

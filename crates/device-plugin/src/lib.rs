@@ -76,6 +76,7 @@ extern crate self as device_plugin;
 mod abi;
 mod array_layout;
 mod backend;
+mod client_options;
 mod compile_options;
 mod default_layout;
 mod descriptor;
@@ -84,9 +85,7 @@ mod execute_options;
 pub mod features;
 pub mod ffi;
 mod hlo;
-mod host_array;
 mod info;
-mod launch;
 mod no_backend;
 mod per_type;
 mod plugin;
@@ -100,21 +99,20 @@ mod strided;
 mod threads;
 
 pub use abi::lend::foreign_memory::ForeignMemory;
-pub use abi::lend::host_alias::HostAlias;
+pub use abi::lend::host_array::{HostAlias, HostArray};
 pub use abi::lend::host_channel::{CopyToDeviceStream, HostChannels, HostChunk};
 pub use abi::lend::host_destination::HostDestination;
 pub use abi::lend::key_value_store::KeyValueStore;
 pub use abi::lend::output_callbacks::OutputCallbacks;
 pub use abi::objects::client::home_process::HomeProcess;
-pub use backend::{Backend, ClientOptions};
+pub use backend::{Backend, Inputs, Launch, Outputs};
 pub use bytes::Bytes;
+pub use client_options::ClientOptions;
 pub use compile_options::{CompileOptionSchema, CompileOptionType};
 pub use descriptor::descriptor;
 pub use event::{Completer, Event};
-pub use execute_options::{ExecuteOptions, TaskIncarnation};
-pub use host_array::HostArray;
-pub use info::{DeviceInfo, MemoryInfo, Placement, ProcessInfo, ProcessState, TopologyInfo};
-pub use launch::{Inputs, Launch, Outputs};
+pub use execute_options::ExecuteOptions;
+pub use info::{DeviceInfo, MemoryInfo, Placement, ProcessInfo, ProcessState, TaskIncarnation, TopologyInfo};
 pub use no_backend::NoBackend;
 pub use pjrt_sys::StaticApi;
 pub use pjrt_types::{
@@ -164,6 +162,7 @@ pub mod __private {
     pub use plugin_macros::export;
     pub use plugin_manifest::inventory;
 
+    use crate::abi::table::shared_api::SharedApi;
     pub use crate::c_view::descriptor::dp_descriptor;
     pub use crate::descriptor::descriptor;
     pub use crate::features::{Implemented, NotImplemented, Probe, check};
@@ -171,7 +170,7 @@ pub mod __private {
 
     /// Returns the C function table of a plugin. Each call returns the same table.
     pub fn api<P: DevicePlugin>() -> StaticApi {
-        crate::abi::shared_api::<P>()
+        P::shared_api()
     }
 
     /// Returns the entry of a plugin for the list of plugins that are linked into a program.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::features::Features;
 use crate::{
-    Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, Event, HostArray, Launch, Placement, Program,
-    Result,
+    Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, Event, HostArray, Inputs, Launch, Placement,
+    Program, Result,
 };
 
 /// The backend of a [`DevicePlugin`](crate::DevicePlugin) whose device is driven by another library. An instance cannot
@@ -43,3 +43,11 @@ impl Backend for NoBackend {
         match *self {}
     }
 }
+
+// Backends may move a launch to their own threads, and share its inputs between threads.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Launch<'_, NoBackend>>();
+    const fn is_sync<T: Sync>() {}
+    is_sync::<Inputs<'_, NoBackend>>();
+};

@@ -5,21 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Accepted circles. Each element contains a source folder, and the files of the circle in this folder. The comment
 /// before an element contains the reason.
 const KEPT: &[(&str, &[&str])] = &[
-    // Recursive types: a trait whose functions receive types that are generic over the trait. `Backend` receives launches,
-    // whose inputs and outputs are buffers of a client, which contains the backend, and lists features, which are
-    // functions of the backend.
-    (
-        "crates/device-plugin/src/",
-        &[
-            "abi/objects/client/client_buffers.rs",
-            "abi/objects/executable/launch_arguments.rs",
-            "abi/objects/executable/output_list.rs",
-            "backend.rs",
-            "features/calls.rs",
-            "features/table.rs",
-            "launch.rs",
-        ],
-    ),
     // Recursive types: each of the two error types may contain the other.
     ("crates/pjrt/src/", &["error.rs", "table/load_error.rs"]),
     // Recursive descent: an op prints its regions, which print their ops.

@@ -274,7 +274,7 @@ impl State {
         let (promise, from) = (Promise::new(event, buffer.is_dynamic()), buffer.clone());
         let kept = Arc::clone(&promise);
         pending.on_ready(move |_| {
-            completer.run_here(move || {
+            completer.run_inline(move || {
                 kept.keep(make(from.tensor()?)?);
                 Ok(())
             });

@@ -115,7 +115,7 @@ pub(crate) struct Turn {
 
 impl Turn {
     pub(crate) fn end(self) {
-        self.completer.complete_here(Ok(()));
+        self.completer.complete_inline(Ok(()));
     }
 }
 

@@ -94,7 +94,7 @@ impl Stopped {
             communicator.stop(self.error.message());
         }
         if let Some(completer) = self.completer {
-            completer.complete_here(Err(self.error));
+            completer.complete_inline(Err(self.error));
         }
     }
 }
@@ -289,7 +289,7 @@ impl Ticket {
             })
         };
         let Some(Phase::Waiting(completer)) = begun else { return };
-        completer.run_here(|| {
+        completer.run_inline(|| {
             let result = work(&self.stop);
             self.running.park_if_frozen(self.number);
             let mut executions = self.running.lock();

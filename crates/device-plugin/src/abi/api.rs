@@ -8,6 +8,7 @@ use crate::DevicePlugin;
 use crate::abi::extensions::extension_chain::Chain;
 use crate::abi::extensions::link::Link;
 use crate::abi::table::entry::{Shim, entry};
+use crate::abi::table::shared_api::SharedApi;
 use crate::per_type::PerType;
 
 /// The minor version of the PJRT API that the table reports. The table implements all functions of this version's
@@ -50,9 +51,10 @@ pub const fn api<P: DevicePlugin>() -> &'static PJRT_Api {
 /// several copies of a constant at different addresses. Storing the first address makes it unique.
 static TABLES: PerType<StaticApi> = PerType::new();
 
-/// Returns the function table of the plugin `P`. Every call returns the same address for the same plugin.
-pub(crate) fn shared_api<P: DevicePlugin>() -> StaticApi {
-    // SAFETY: the table is a constant. V5 (opaque types) to V7 (counting) ensure that its functions keep the contract
-    // of the C API.
-    *TABLES.get_or_make::<P>(|| unsafe { StaticApi::new(api::<P>()) })
+impl<P: DevicePlugin> SharedApi for P {
+    fn shared_api() -> StaticApi {
+        // SAFETY: the table is a constant. V5 (opaque types) to V7 (counting) ensure that its functions keep the
+        // contract of the C API.
+        *TABLES.get_or_make::<P>(|| unsafe { StaticApi::new(api::<P>()) })
+    }
 }

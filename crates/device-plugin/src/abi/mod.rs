@@ -14,5 +14,4 @@ pub(crate) mod objects;
 pub(crate) mod reclaim;
 pub(crate) mod table;
 
-pub(crate) use api::shared_api;
 pub use api::{API_MINOR, api};

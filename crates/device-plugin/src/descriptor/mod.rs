@@ -11,6 +11,7 @@ use std::any::TypeId;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::abi::table::shared_api::SharedApi;
 use crate::c_view::descriptor::{CDescriptor, ExportedPlugin, dp_descriptor};
 use crate::capabilities::StablehloRange;
 use crate::contain::contain;
@@ -64,9 +65,7 @@ impl<P: DevicePlugin> ExportedPlugin for Rust<P> {
 
     fn library() -> Library {
         match P::library() {
-            Library::This if <P::Backend as Backend>::FEATURES.present => {
-                Library::Static(crate::abi::shared_api::<P>())
-            }
+            Library::This if <P::Backend as Backend>::FEATURES.present => Library::Static(P::shared_api()),
             other => other,
         }
     }

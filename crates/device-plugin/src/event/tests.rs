@@ -100,7 +100,7 @@ fn callbacks_move_to_completion_thread() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let (here, away) = (sender.clone(), sender);
         event.on_ready(move |_| here.send(("here", std::thread::current().id())).unwrap());
-        event.on_ready_away(move |_| away.send(("away", std::thread::current().id())).unwrap());
+        event.on_ready_off_thread(move |_| away.send(("away", std::thread::current().id())).unwrap());
         complete(completer);
         let mut ran: Vec<_> = receiver.iter().take(2).collect();
         ran.sort_by_key(|(what, _)| *what);
@@ -111,8 +111,8 @@ fn callbacks_move_to_completion_thread() {
     assert!(!ran_on(|completer| completer.complete(Ok(()))));
     assert!(!ran_on(drop));
     assert!(!ran_on(|completer| completer.run(|| Ok(()))));
-    assert!(ran_on(|completer| completer.complete_here(Ok(()))));
-    assert!(ran_on(|completer| completer.run_here(|| Ok(()))));
+    assert!(ran_on(|completer| completer.complete_inline(Ok(()))));
+    assert!(ran_on(|completer| completer.run_inline(|| Ok(()))));
     assert!(ran_on(|completer| completer.complete_internally(Ok(()))));
     // A callback of one event may complete a second event. The call that completed the first event then determines
     // where the work of the second event runs. After `complete`, this work therefore does not run on this thread.
@@ -123,7 +123,7 @@ fn callbacks_move_to_completion_thread() {
     }));
     assert!(ran_on(|completer| {
         let (first, first_completer) = Event::pending();
-        first.on_ready(move |result| completer.complete_here(result.clone()));
+        first.on_ready(move |result| completer.complete_inline(result.clone()));
         first_completer.complete(Ok(()));
     }));
 }

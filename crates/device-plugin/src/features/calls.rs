@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::features::table::Features;
+use crate::backend::Features;
 use crate::program::total_size;
 use crate::{
     Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, Error, Event, ExecutableInfo,
@@ -12,7 +12,7 @@ use crate::{
 
 /// Copies through host memory, for backends without [`DeviceCopies`](crate::features::DeviceCopies).
 pub(crate) mod through_host {
-    use crate::host_array::zeroed;
+    use crate::abi::lend::host_array::zeroed;
     use crate::{Backend, Error, HostArray, Placement, Result, Shape};
 
     fn host_size(shape: &Shape) -> Result<usize> {
@@ -150,11 +150,6 @@ pub(crate) trait FeatureCalls: Backend {
                 "this device does not support uploads in pieces (a piece at byte {offset})"
             ))),
         }
-    }
-
-    #[inline]
-    fn is_dynamic(&self, buffer: &Self::Buffer) -> bool {
-        Self::LISTED.dynamic_shapes.as_ref().is_some_and(|feature| (feature.is_dynamic)(self, buffer))
     }
 
     fn dynamic_dimensions(&self, buffer: &Self::Buffer, shape: &Shape) -> Vec<(usize, i64)> {

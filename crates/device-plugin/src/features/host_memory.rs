@@ -1,10 +1,7 @@
-//! Host memory that the device allocates for frameworks.
+//! Allocation of host memory for frameworks.
 
+use crate::features::host_allocation::HostAllocation;
 use crate::{Backend, Result};
-
-/// Host memory that a device allocated for a framework. The SDK drops it when the framework frees the memory, possibly
-/// on another thread.
-pub type HostAllocation = Box<dyn AsMut<[u8]> + Send>;
 
 /// A device that allocates host memory for fast transfers, such as pinned memory.
 #[doc(alias = "PJRT_HostMemoryAllocator_Extension")]

@@ -106,21 +106,25 @@
 
 #[cfg(doc)]
 use crate::Backend;
+pub use crate::backend::Features;
 
 pub(crate) mod calls;
 mod compilation;
 mod cross_host;
 mod cross_host_transfer;
 mod execution;
+mod failure_callbacks;
 mod failures;
+mod host_allocation;
 mod host_memory;
+mod list;
 mod memory;
 mod platform;
 mod profiler;
 mod raw_buffers;
 mod stream;
 mod streams;
-mod table;
+pub(crate) mod table;
 mod transfers;
 mod versions;
 
@@ -129,17 +133,17 @@ pub use compilation::{AheadOfTime, CostAnalysis, NamedOptions, Serialization};
 pub use cross_host::CrossHostTransfers;
 pub use cross_host_transfer::CrossHostTransfer;
 pub use execution::{MultiDevice, Poisoning, Tracking};
-pub use failures::{Failure, FailureCallbacks, FailureReports};
-pub use host_memory::{HostAllocation, HostMemoryAllocator};
+pub use failure_callbacks::{Failure, FailureCallbacks};
+pub use failures::FailureReports;
+pub use host_allocation::HostAllocation;
+pub use host_memory::HostMemoryAllocator;
+#[doc(hidden)]
+pub use list::{Implemented, NotImplemented, Probe, check};
 pub use memory::{BufferAddresses, DeviceCopies, DmaMappings, ForeignViews};
 pub use platform::{AtExit, Distributed, MemoryStatistics, Platform, StorageLayouts};
 pub use profiler::Profiler;
 pub use raw_buffers::RawBuffers;
 pub use stream::Stream;
 pub use streams::Streams;
-pub use table::Features;
-pub(crate) use table::functions;
-#[doc(hidden)]
-pub use table::{Implemented, NotImplemented, Probe, check};
 pub use transfers::{AsyncReads, DynamicShapes, PiecewiseUploads};
 pub use versions::{AbiVersions, ExecutableMetadata};

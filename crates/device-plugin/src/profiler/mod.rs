@@ -52,6 +52,7 @@
 mod activity;
 mod collector;
 mod programs;
+mod recorded_program;
 mod recorder;
 pub(crate) mod xspace;
 

@@ -1,29 +1,12 @@
-//! The programs that run while a profile is taken.
+//! Converts the programs that ran while a profile was taken.
 //!
 //! A profile refers to operations by their names in the HLO program. XLA's profiler therefore stores the programs as
 //! `HloProto` messages in a separate plane, where viewers find them.
 
-use crate::{Error, ExecutableInfo, Program, Result, hlo};
-
-/// A program that ran on a plugin while a profile was running.
-#[derive(Clone, Debug)]
-pub(crate) struct RecordedProgram {
-    /// Name of the plugin.
-    pub(super) plugin: &'static str,
-    /// Name of the program.
-    pub(super) name: String,
-    /// The program after optimization, if the backend returns it.
-    optimized: Option<Program>,
-    /// The program as the framework sent it.
-    received: Program,
-}
+use super::recorded_program::RecordedProgram;
+use crate::{Error, Result, hlo};
 
 impl RecordedProgram {
-    pub(super) fn new(plugin: &'static str, info: &ExecutableInfo, received: &Program) -> Self {
-        let (name, optimized) = (info.name.clone(), info.optimized_program.clone());
-        Self { plugin, name, optimized, received: received.clone() }
-    }
-
     /// Returns the optimized program, or else the received program, as a serialized `HloProto`.
     ///
     /// # Errors
@@ -45,7 +28,7 @@ impl RecordedProgram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorCode;
+    use crate::{ErrorCode, ExecutableInfo, Program};
 
     #[test]
     fn programs_beyond_limit_are_errors() {

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tracing::Dispatch;
 
 use super::activity::{Activity, Place};
-use super::programs::RecordedProgram;
+use super::recorded_program::RecordedProgram;
 use crate::{Error, ExecutableInfo, NamedValue, Program, Result};
 
 static RECORDING: AtomicBool = AtomicBool::new(false);

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
-use super::programs::RecordedProgram;
+use super::recorded_program::RecordedProgram;
 use super::{Activity, Place, Recording};
 use crate::hlo::message;
 use crate::{NamedValue, Value};

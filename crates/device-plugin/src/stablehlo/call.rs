@@ -2,6 +2,7 @@
 
 use ::stablehlo::ir::{self, Op, OpKind};
 
+use super::types::element_type;
 use crate::ElementType;
 use crate::ffi::{Attribute, Attributes};
 
@@ -43,7 +44,7 @@ pub fn config_attributes(backend_config: &ir::Attribute, discardable: &ir::Attri
 /// bits if the type is `None`.
 fn number_type(value: &ir::Attribute) -> Option<ElementType> {
     let (ir::Attribute::Integer(_, ty) | ir::Attribute::Float(_, ty)) = value else { return None };
-    super::types::element_type(*ty).ok().filter(|ty| !matches!(ty, ElementType::S64 | ElementType::F64))
+    element_type(*ty).ok().filter(|ty| !matches!(ty, ElementType::S64 | ElementType::F64))
 }
 
 fn attribute(value: &ir::Attribute) -> Option<Attribute> {

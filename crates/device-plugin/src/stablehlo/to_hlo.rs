@@ -1,9 +1,9 @@
 //! Conversion of StableHLO programs to HLO, for profiles.
 
+use plugin_manifest::program_reader::read;
 use stablehlo::VerifyLevel;
 use stablehlo::ir::{Attributes, OpKind, Region, is_sharding};
 
-use super::read;
 use crate::Program;
 
 /// Returns the program as a serialized `HloModuleProto`, without shardings, because the HLO writer of this SDK does not

@@ -91,11 +91,11 @@ impl Backend for Board {
         submit(move || {
             if fails {
                 let _ = made.set(vec![0, 0]);
-                return completer.complete_here(Err(Error::new(ErrorCode::DATA_LOSS, "lost")));
+                return completer.complete_inline(Err(Error::new(ErrorCode::DATA_LOSS, "lost")));
             }
             let bytes = from.get().expect("executed before its turn");
             let _ = made.set(bytes.iter().map(|byte| byte + 1).collect());
-            completer.complete_here(Ok(()));
+            completer.complete_inline(Ok(()));
         });
         Ok(event)
     }

@@ -103,7 +103,7 @@ pub fn give_up(launch_id: i32) {
     let at = running.iter().position(|run| run.1 == launch_id).expect("no such execution");
     let run = running.remove(at);
     drop(running);
-    run.2.complete_here(Err(Error::new(ErrorCode::CANCELLED, "the toy gives up")));
+    run.2.complete_inline(Err(Error::new(ErrorCode::CANCELLED, "the toy gives up")));
 }
 
 /// Channels of executions that may have ended, with the names of their gates.
@@ -138,7 +138,7 @@ fn with_gate<T>(name: &str, then: impl FnOnce(&mut (Event, Option<Completer>)) -
 /// Opens a gate, so that the programs that wait at it continue.
 pub fn open_gate(name: &str) {
     let completer = with_gate(name, |gate| gate.1.take());
-    completer.expect("the gate is open").complete_here(Ok(()));
+    completer.expect("the gate is open").complete_inline(Ok(()));
 }
 
 /// Waits until a gate is open.
@@ -472,7 +472,7 @@ impl Poisoning for ToyDevice {
         let Some(at) = running.iter().position(|run| (run.0, run.1) == (device, launch_id)) else { return Ok(false) };
         let (.., completer) = running.remove(at);
         drop(running);
-        completer.complete_here(Err(error));
+        completer.complete_inline(Err(error));
         Ok(true)
     }
 }

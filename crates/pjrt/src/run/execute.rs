@@ -14,7 +14,7 @@ use crate::objects::buffer::Buffer;
 use crate::objects::device::Device;
 use crate::objects::event::Event;
 use crate::objects::loaded_executable::LoadedExecutable;
-use crate::run::execute_options::{ExecuteOptions, MoreOptions};
+use crate::run::execute_options::{ExecuteOptions, FullOptions};
 use crate::run::outputs::Outputs;
 use crate::run::parameter::Parameter;
 use crate::run::run_callbacks::CallbackArguments;
@@ -476,7 +476,7 @@ impl LoadedExecutable {
         events: &mut [*mut PJRT_Event],
     ) -> Result<Option<Arc<CallbackArguments>>, Error> {
         let _span = tracing::trace_span!("execute", program = self.traced_name(), devices = arguments.len()).entered();
-        let mut more = None;
+        let mut full = None;
         let mut options = PJRT_ExecuteOptions::new();
         options.struct_size = self.handle().api().execute_options_size();
         options.non_donatable_input_indices = launch.keep.as_ptr();
@@ -491,8 +491,8 @@ impl LoadedExecutable {
                 }
                 options.context = context.handle().as_ptr();
             }
-            if given.has_more() {
-                more = Some(given.fill_more(&mut options, self.handle().owner(), arguments.len())?);
+            if given.has_full_options() {
+                full = Some(given.fill_full_options(&mut options, self.handle().owner(), arguments.len())?);
             }
             args.execute_device = given.device.as_ref().map_or(ptr::null_mut(), |device| device.handle().as_ptr());
         }
@@ -512,7 +512,7 @@ impl LoadedExecutable {
             // SAFETY: the arguments are those of the failed call.
             unsafe { self.free_and_launch(error, &mut args) }?;
         }
-        Ok(more.and_then(MoreOptions::into_callbacks))
+        Ok(full.and_then(FullOptions::into_callbacks))
     }
 
     /// Takes ownership of the outputs of one device.

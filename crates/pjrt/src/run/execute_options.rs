@@ -198,9 +198,9 @@ impl ExecuteOptions {
         self.multi_slice_config = Some(SliceConfig::Adopted(SendPtr(config)));
     }
 
-    /// Returns whether an option is set that [`Self::fill_more`] passes to the plugin.
+    /// Returns whether an option is set that [`Self::fill_full_options`] passes to the plugin.
     #[inline]
-    pub(crate) fn has_more(&self) -> bool {
+    pub(crate) fn has_full_options(&self) -> bool {
         !self.custom_options.is_empty()
             || !self.task_ids.is_empty()
             || !self.callbacks.is_empty()
@@ -212,12 +212,12 @@ impl ExecuteOptions {
     /// returned value and into `self`. `devices` is the number of devices of the run. Returns an error if the plugin is
     /// too old for one of these options.
     #[cold]
-    pub(crate) fn fill_more(
+    pub(crate) fn fill_full_options(
         &self,
         options: &mut PJRT_ExecuteOptions,
         client: &Arc<ClientInner>,
         devices: usize,
-    ) -> Result<MoreOptions, Error> {
+    ) -> Result<FullOptions, Error> {
         let version = client.api().version();
         let require = |is_set: bool, what: &str, since: i32| {
             if is_set && version.minor < since {
@@ -248,14 +248,14 @@ impl ExecuteOptions {
                 config.handle().as_ptr()
             }
         };
-        let mut more = MoreOptions { custom: named_value::raw(&self.custom_options), callbacks: None };
-        options.num_custom_options = more.custom.len();
-        options.custom_options = more.custom.as_ptr();
+        let mut full = FullOptions { custom: named_value::raw(&self.custom_options), callbacks: None };
+        options.num_custom_options = full.custom.len();
+        options.custom_options = full.custom.as_ptr();
         if !self.callbacks.is_empty() {
-            let lists = more.callbacks.insert(CallbackLists::new(&self.callbacks, client, devices));
+            let lists = full.callbacks.insert(CallbackLists::new(&self.callbacks, client, devices));
             lists.fill(&self.callbacks, options);
         }
-        Ok(more)
+        Ok(full)
     }
 
     /// Keeps the context, the configuration of slices and the callbacks until the run of the event `run` has ended.
@@ -272,13 +272,13 @@ impl ExecuteOptions {
     }
 }
 
-/// Memory that the fields from [`ExecuteOptions::fill_more`] point to. It lives through the call.
-pub(crate) struct MoreOptions {
+/// Memory that the fields from [`ExecuteOptions::fill_full_options`] point to. It lives through the call.
+pub(crate) struct FullOptions {
     custom: Vec<PJRT_NamedValue>,
     callbacks: Option<CallbackLists>,
 }
 
-impl MoreOptions {
+impl FullOptions {
     /// Returns the arguments of the callbacks. They must live until the run has ended. Returns `None` if the run has no
     /// callbacks.
     pub(crate) fn into_callbacks(self) -> Option<Arc<CallbackArguments>> {

@@ -4,13 +4,14 @@ use pjrt_sys::PJRT_RuntimeAbiVersion;
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_buffers::Client;
-use crate::abi::objects::executable::state::Executable;
+use crate::abi::objects::client::client_handle::Client;
+use crate::abi::objects::executable::executable_handles::Executable;
 use crate::abi::objects::owned_arrays::{Blob, delete_blob};
 use crate::abi::reclaim::refcount::Counted;
-use crate::abi::table::ffi_read::{self, handles};
-use crate::features::functions;
-use crate::{Backend, Error, Result};
+use crate::abi::table::ffi_read;
+use crate::abi::table::handles::handles;
+use crate::backend::functions;
+use crate::{Backend, DevicePlugin, Error, Result};
 
 /// The object behind a `PJRT_RuntimeAbiVersion*` or a `PJRT_ExecutableAbiVersion*`. It holds the serialized version.
 pub(crate) struct Version(Vec<u8>);
@@ -69,7 +70,7 @@ unsafe fn destroy<T>(version: *mut T) {
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Client_RuntimeAbiVersion<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_RuntimeAbiVersion<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_RuntimeAbiVersion_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -78,7 +79,7 @@ unsafe fn PJRT_Client_RuntimeAbiVersion<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Executable_GetAbiVersion<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_GetAbiVersion<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_GetAbiVersion_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -87,7 +88,7 @@ unsafe fn PJRT_Executable_GetAbiVersion<P: crate::DevicePlugin>(
 }
 
 #[entry(extension, destroys)]
-unsafe fn PJRT_RuntimeAbiVersion_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_RuntimeAbiVersion_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_Destroy_Args,
 ) -> Result<()> {
     // SAFETY: V2 (handles): the framework no longer uses the version.
@@ -96,7 +97,7 @@ unsafe fn PJRT_RuntimeAbiVersion_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime<P: crate::DevicePlugin>(
+unsafe fn PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime_Args,
     abi_version: &Version,
 ) -> Result<()> {
@@ -107,7 +108,7 @@ unsafe fn PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime<P: crate::DevicePlugin>
 }
 
 #[entry(extension)]
-unsafe fn PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable<P: crate::DevicePlugin>(
+unsafe fn PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable_Args,
     abi_version: &Version,
 ) -> Result<()> {
@@ -118,7 +119,7 @@ unsafe fn PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable<P: crate::DevicePlug
 }
 
 #[entry(extension)]
-unsafe fn PJRT_RuntimeAbiVersion_ToProto<P: crate::DevicePlugin>(
+unsafe fn PJRT_RuntimeAbiVersion_ToProto<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_ToProto_Args,
     abi_version: &Version,
 ) -> Result<()> {
@@ -131,7 +132,7 @@ unsafe fn PJRT_RuntimeAbiVersion_ToProto<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_RuntimeAbiVersion_PlatformId<P: crate::DevicePlugin>(
+unsafe fn PJRT_RuntimeAbiVersion_PlatformId<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_PlatformId_Args,
     abi_version: &Version,
 ) -> Result<()> {
@@ -141,7 +142,7 @@ unsafe fn PJRT_RuntimeAbiVersion_PlatformId<P: crate::DevicePlugin>(
 }
 
 #[entry(extension, destroys)]
-unsafe fn PJRT_ExecutableAbiVersion_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_ExecutableAbiVersion_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_ExecutableAbiVersion_Destroy_Args,
 ) -> Result<()> {
     // SAFETY: V2 (handles): the framework no longer uses the version.
@@ -150,7 +151,7 @@ unsafe fn PJRT_ExecutableAbiVersion_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_ExecutableAbiVersion_ToProto<P: crate::DevicePlugin>(
+unsafe fn PJRT_ExecutableAbiVersion_ToProto<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_ExecutableAbiVersion_ToProto_Args,
     abi_version: &Version,
 ) -> Result<()> {
@@ -163,7 +164,7 @@ unsafe fn PJRT_ExecutableAbiVersion_ToProto<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_ExecutableAbiVersion_PlatformId<P: crate::DevicePlugin>(
+unsafe fn PJRT_ExecutableAbiVersion_PlatformId<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_ExecutableAbiVersion_PlatformId_Args,
     abi_version: &Version,
 ) -> Result<()> {
@@ -173,7 +174,7 @@ unsafe fn PJRT_ExecutableAbiVersion_PlatformId<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_RuntimeAbiVersion_FromProto<P: crate::DevicePlugin>(
+unsafe fn PJRT_RuntimeAbiVersion_FromProto<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RuntimeAbiVersion_FromProto_Args,
 ) -> Result<()> {
     // SAFETY: V3 (arrays and text).
@@ -182,7 +183,7 @@ unsafe fn PJRT_RuntimeAbiVersion_FromProto<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_ExecutableAbiVersion_FromProto<P: crate::DevicePlugin>(
+unsafe fn PJRT_ExecutableAbiVersion_FromProto<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_ExecutableAbiVersion_FromProto_Args,
 ) -> Result<()> {
     // SAFETY: V3 (arrays and text).

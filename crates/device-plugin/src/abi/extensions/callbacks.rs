@@ -11,11 +11,11 @@ use pjrt_sys::{
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::Client;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;
 use crate::features::{Failure, FailureCallbacks};
-use crate::{Backend, Error, ErrorCode, Result};
+use crate::{Backend, DevicePlugin, Error, ErrorCode, Result};
 
 extension! {
     /// The callback extension. A plugin offers it if the backend implements the feature `FailureReports`.
@@ -38,7 +38,7 @@ fn unknown(ty: PJRT_Callback_Type) -> Error {
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Register_Callback<P: crate::DevicePlugin>(
+unsafe fn PJRT_Register_Callback<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Callback_RegisterCallback_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -73,7 +73,7 @@ unsafe fn PJRT_Register_Callback<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Callback_InvokeCallback<P: crate::DevicePlugin>(
+unsafe fn PJRT_Callback_InvokeCallback<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Callback_InvokeCallback_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {

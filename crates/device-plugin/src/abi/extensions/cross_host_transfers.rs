@@ -12,16 +12,16 @@ use pjrt_sys::{Bool, PJRT_Buffer, PJRT_Event, PJRT_Transfers_DescriptorDestructo
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::event_handle::{EventHandle, EventRef, get, into_raw};
 use crate::abi::table::{error_handle, ffi_read};
+use crate::backend::functions;
 use crate::contain::{contain_in, drop_contained};
 use crate::event::Waiting;
-use crate::features::{CrossHostTransfer, functions};
-use crate::{Backend, Completer, Error, Event, Placement, Result, Shape, TaskIncarnation};
+use crate::features::CrossHostTransfer;
+use crate::{Backend, Completer, DevicePlugin, Error, Event, Placement, Result, Shape, TaskIncarnation};
 
 extension! {
     /// The cross-host transfers extension. A plugin offers it if the backend implements the feature
@@ -97,7 +97,7 @@ fn send<B: Backend>(buffer: &BufferHandle<B>, transfer: Transfer) -> Result<Even
         None => {
             // Keep the client and the value alive, because the framework may destroy the buffer before it is ready.
             let value = held.value().clone();
-            buffer.ready.on_ready_away(move |ready| {
+            buffer.ready.on_ready_off_thread(move |ready| {
                 begin(&client.backend, &value, ready, &transfer, completer);
                 drop_contained((client, value));
             });
@@ -158,7 +158,7 @@ impl Descriptor {
 }
 
 #[entry(extension, traced)]
-unsafe fn PJRT_Transfers_PJRT_Client_CrossHostSendBuffers<P: crate::DevicePlugin>(
+unsafe fn PJRT_Transfers_PJRT_Client_CrossHostSendBuffers<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -194,7 +194,7 @@ unsafe fn PJRT_Transfers_PJRT_Client_CrossHostSendBuffers<P: crate::DevicePlugin
 }
 
 #[entry(extension, traced)]
-unsafe fn PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers<P: crate::DevicePlugin>(
+unsafe fn PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -207,7 +207,7 @@ unsafe fn PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers<P: crate::DevicePlu
     // SAFETY: V3 (arrays and text).
     let types = unsafe { ffi_read::slice(args.element_types.cast_const(), count, "element_types") }?;
     // SAFETY: V3 (arrays and text).
-    let layouts = unsafe { ffi_read::slice(args.layouts.cast_const(), count, "layouts") }?;
+    let requested = unsafe { ffi_read::slice(args.layouts.cast_const(), count, "layouts") }?;
     // SAFETY: V3 (arrays and text).
     let peers = unsafe { ffi_read::slice(args.src_global_device_ids, count, "src_global_device_ids") }?;
     // SAFETY: V3 (arrays and text).
@@ -216,30 +216,30 @@ unsafe fn PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers<P: crate::DevicePlu
     let buffers = unsafe { ffi_read::slice_mut(args.buffers, count, "buffers") }?;
     // SAFETY: V3 (arrays and text).
     let alive = unsafe { alive(args.task_ids, args.incarnation_ids, args.num_tasks) }?;
-    let mut forms = Vec::with_capacity(count);
+    let mut layouts = Vec::with_capacity(count);
     let mut receives = Vec::with_capacity(count);
     for i in 0..count {
         // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(types[i].0, dims[i], ranks[i]) }?;
         // SAFETY: V3 (arrays and text).
-        let form = unsafe { client.form(&shape, layouts[i], "layouts[i]") }?;
-        let shape = form.stored_shape();
+        let layout = unsafe { client.array_layout(&shape, requested[i], "layouts[i]") }?;
+        let shape = layout.stored_shape();
         receives.push(CrossHostTransfer { shape, here, peer: peers[i], key: keys[i], alive: &alive });
-        forms.push(form);
+        layouts.push(layout);
     }
     let received = (transfers::<P::Backend>()?.receive_buffers)(&client.backend, &receives)?;
     if received.len() != count {
         let given = received.len();
         return Err(Error::internal(format!("the backend returned {given} buffers for {count} transfers")));
     }
-    for ((place, form), (value, ready)) in buffers.iter_mut().zip(&forms).zip(received) {
-        *place = BufferHandle::give(client.share(), Value::Now(value), form, here, ready);
+    for ((place, layout), (value, ready)) in buffers.iter_mut().zip(&layouts).zip(received) {
+        *place = BufferHandle::give(client.share(), Value::Now(value), layout, here, ready);
     }
     Ok(())
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers<P: crate::DevicePlugin>(
+unsafe fn PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args,
 ) -> Result<()> {
     let _ = args;
@@ -247,7 +247,7 @@ unsafe fn PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers<P: crate::Devic
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Buffer_CopyToRemoteDevice<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_CopyToRemoteDevice<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args,
 ) -> Result<()> {
     let descriptor = Descriptor {
@@ -259,7 +259,7 @@ unsafe fn PJRT_Buffer_CopyToRemoteDevice<P: crate::DevicePlugin>(
     // SAFETY: V2 (handles).
     if let Ok(EventRef::State(event)) = unsafe { get(args.event) } {
         let state = Arc::clone(&event.state);
-        state.when_ready(Waiting::Away(Box::new(move |_| descriptor.free())));
+        state.when_ready(Waiting::OffThread(Box::new(move |_| descriptor.free())));
     } else {
         descriptor.free();
     }

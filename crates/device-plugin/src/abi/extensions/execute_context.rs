@@ -2,16 +2,16 @@
 
 use plugin_macros::entry;
 
-use crate::Result;
-use crate::abi::table::ffi_read::handles;
+use crate::abi::table::handles::handles;
 use crate::ffi::ExecuteContext;
+use crate::{DevicePlugin, Result};
 
 handles! {
     PJRT_ExecuteContext => ExecuteContext;
 }
 
 #[entry]
-unsafe fn PJRT_ExecuteContext_Create<P: crate::DevicePlugin>(
+unsafe fn PJRT_ExecuteContext_Create<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_ExecuteContext_Create_Args,
 ) -> Result<()> {
     args.context = Box::into_raw(Box::new(ExecuteContext::default())).cast();
@@ -19,7 +19,7 @@ unsafe fn PJRT_ExecuteContext_Create<P: crate::DevicePlugin>(
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_ExecuteContext_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_ExecuteContext_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_ExecuteContext_Destroy_Args,
 ) -> Result<()> {
     if !args.context.is_null() {

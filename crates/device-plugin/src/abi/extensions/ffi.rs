@@ -5,7 +5,7 @@ use plugin_macros::entry;
 use crate::abi::extensions::link::extension;
 use crate::abi::table::ffi_read;
 use crate::ffi::{ExecuteContext, ForeignHandler, Handler, Registry, UserData};
-use crate::{Backend, Error, Result};
+use crate::{Backend, DevicePlugin, Error, Result};
 
 extension! {
     /// The FFI extension. A plugin offers it if the backend lists the feature `ffi`.
@@ -16,9 +16,7 @@ extension! {
 }
 
 #[entry(extension)]
-unsafe fn PJRT_FFI_Type_Register<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_FFI_Type_Register_Args,
-) -> Result<()> {
+unsafe fn PJRT_FFI_Type_Register<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_FFI_Type_Register_Args) -> Result<()> {
     // SAFETY: V3 (arrays and text).
     let name = unsafe { ffi_read::text(args.type_name, args.type_name_size, "type_name") }?;
     // Ignore the functions in `type_info`. They manage data that the plugin owns, but user data belongs to the
@@ -29,7 +27,7 @@ unsafe fn PJRT_FFI_Type_Register<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_FFI_UserData_Add<P: crate::DevicePlugin>(
+unsafe fn PJRT_FFI_UserData_Add<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_FFI_UserData_Add_Args,
     context: &ExecuteContext,
 ) -> Result<()> {
@@ -38,7 +36,7 @@ unsafe fn PJRT_FFI_UserData_Add<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_FFI_Register_Handler<P: crate::DevicePlugin>(
+unsafe fn PJRT_FFI_Register_Handler<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_FFI_Register_Handler_Args,
 ) -> Result<()> {
     // SAFETY: V3 (arrays and text).

@@ -5,11 +5,11 @@ use std::ffi::c_void;
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::Client;
 use crate::abi::reclaim::refcount::Counted;
 use crate::contain::drop_contained;
 use crate::features::HostAllocation;
-use crate::{Backend, Error, Result};
+use crate::{Backend, DevicePlugin, Error, Result};
 
 extension! {
     /// The host memory allocator extension. A plugin offers it if the backend implements the feature
@@ -19,7 +19,7 @@ extension! {
 }
 
 #[entry(extension)]
-unsafe fn PJRT_HostMemoryAllocator_Allocate<P: crate::DevicePlugin>(
+unsafe fn PJRT_HostMemoryAllocator_Allocate<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_HostMemoryAllocator_Allocate_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {

@@ -2,17 +2,21 @@
 
 use plugin_macros::entry;
 
-use crate::Result;
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
-use crate::abi::objects::executable::state::Executable;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
+use crate::abi::objects::executable::executable_handles::Executable;
 use crate::abi::objects::memory_layout::MemoryLayout;
 use crate::abi::objects::owned_arrays::{Blob, delete_blob};
 use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;
+use crate::abi::table::handles::handles;
 use crate::array_layout::ArrayLayout;
+use crate::{DevicePlugin, Result};
+
+handles! {
+    PJRT_Layouts_MemoryLayout => MemoryLayout;
+}
 
 extension! {
     /// The layouts extension. Plugins of this SDK always offer it.
@@ -27,7 +31,7 @@ extension! {
 }
 
 #[entry(extension, destroys)]
-unsafe fn PJRT_Layouts_MemoryLayout_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_Layouts_MemoryLayout_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Layouts_MemoryLayout_Destroy_Args,
 ) -> Result<()> {
     // SAFETY: V2 (handles) and V5 (opaque types).
@@ -40,7 +44,7 @@ unsafe fn PJRT_Layouts_MemoryLayout_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Layouts_MemoryLayout_Serialize<P: crate::DevicePlugin>(
+unsafe fn PJRT_Layouts_MemoryLayout_Serialize<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Layouts_MemoryLayout_Serialize_Args,
     layout: &MemoryLayout,
 ) -> Result<()> {
@@ -53,7 +57,7 @@ unsafe fn PJRT_Layouts_MemoryLayout_Serialize<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Layouts_PJRT_Client_GetDefaultLayout<P: crate::DevicePlugin>(
+unsafe fn PJRT_Layouts_PJRT_Client_GetDefaultLayout<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -64,7 +68,7 @@ unsafe fn PJRT_Layouts_PJRT_Client_GetDefaultLayout<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Layouts_PJRT_Topology_GetDefaultLayout<P: crate::DevicePlugin>(
+unsafe fn PJRT_Layouts_PJRT_Topology_GetDefaultLayout<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args,
     topology_description: &Topology,
 ) -> Result<()> {
@@ -75,28 +79,28 @@ unsafe fn PJRT_Layouts_PJRT_Topology_GetDefaultLayout<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Layouts_PJRT_Buffer_MemoryLayout<P: crate::DevicePlugin>(
+unsafe fn PJRT_Layouts_PJRT_Buffer_MemoryLayout<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
-    args.layout = MemoryLayout::owned(&buffer.form);
+    args.layout = MemoryLayout::owned(&buffer.layout);
     Ok(())
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Layouts_PJRT_Executable_GetOutputLayouts<P: crate::DevicePlugin>(
+unsafe fn PJRT_Layouts_PJRT_Executable_GetOutputLayouts<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Layouts_PJRT_Executable_GetOutputLayouts_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
-    (args.layouts, args.num_outputs) = executable.output_layouts.raw();
+    (args.layouts, args.num_outputs) = executable.output_layout_list.raw();
     Ok(())
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Layouts_PJRT_Executable_GetParameterLayouts<P: crate::DevicePlugin>(
+unsafe fn PJRT_Layouts_PJRT_Executable_GetParameterLayouts<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Layouts_PJRT_Executable_GetParameterLayouts_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
-    (args.layouts, args.num_parameters) = executable.parameter_layouts.raw();
+    (args.layouts, args.num_parameters) = executable.parameter_layout_list.raw();
     Ok(())
 }

@@ -2,10 +2,10 @@
 
 use plugin_macros::entry;
 
-use crate::Result;
 use crate::abi::extensions::link::extension;
 use crate::abi::objects::device_description::DeviceDescription;
 use crate::abi::objects::device_description::MemoryDescription;
+use crate::{DevicePlugin, Result};
 
 extension! {
     /// The memory descriptions extension. Plugins of this SDK always offer it.
@@ -15,7 +15,7 @@ extension! {
 }
 
 #[entry(extension)]
-unsafe fn PJRT_DeviceDescription_MemoryDescriptions<P: crate::DevicePlugin>(
+unsafe fn PJRT_DeviceDescription_MemoryDescriptions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_DeviceDescription_MemoryDescriptions_Args,
     device_description: &DeviceDescription,
 ) -> Result<()> {
@@ -29,7 +29,7 @@ unsafe fn PJRT_DeviceDescription_MemoryDescriptions<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_MemoryDescription_Kind<P: crate::DevicePlugin>(
+unsafe fn PJRT_MemoryDescription_Kind<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_MemoryDescription_Kind_Args,
     memory_description: &MemoryDescription,
 ) -> Result<()> {

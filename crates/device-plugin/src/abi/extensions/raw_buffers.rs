@@ -9,15 +9,16 @@ use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
 use crate::abi::lend::destination::Destination;
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Ref;
 use crate::abi::table::event_handle::into_raw;
-use crate::abi::table::ffi_read::{self, handles};
+use crate::abi::table::ffi_read;
+use crate::abi::table::handles::handles;
+use crate::backend::functions;
 use crate::contain::{contain, drop_contained};
-use crate::features::{FeatureCalls, functions};
-use crate::{Backend, Error, Event, Placement, Result};
+use crate::features::FeatureCalls;
+use crate::{Backend, DevicePlugin, Error, Event, Placement, Result};
 
 /// The object behind a `PJRT_RawBuffer*`: an alias of a buffer. The alias may outlive the buffer.
 #[repr(C)]
@@ -80,7 +81,7 @@ impl<B: Backend> RawBuffer<B> {
         range.filter(|range| range.end <= all || !is_known).ok_or_else(|| outside(offset, size, all))
     }
 
-    /// Runs `work` on the value when the buffer is ready: at once, or on a thread that [`Event::on_ready_away`]
+    /// Runs `work` on the value when the buffer is ready: at once, or on a thread that [`Event::on_ready_off_thread`]
     /// chooses. Returns an event that becomes ready after `work` has returned. The event fails if the buffer fails, if
     /// `work` fails, or if `range` exceeds the value.
     fn when_ready<S: Slot>(
@@ -107,7 +108,7 @@ impl<B: Backend> RawBuffer<B> {
                 // Keep the client and the value alive, because the framework may destroy the alias before the buffer is
                 // ready.
                 let (client, value) = (self.client.share(), self.value.clone());
-                self.ready.on_ready_away(move |ready| {
+                self.ready.on_ready_off_thread(move |ready| {
                     let work = || work(&client.backend, value.available()?);
                     let result = ready.clone().and_then(|()| contain(work));
                     drop_contained((value, client));
@@ -147,7 +148,7 @@ fn expect_memory(data: *const c_void, range: &Range<usize>, field: &str) -> Resu
 }
 
 #[entry(extension)]
-unsafe fn PJRT_RawBuffer_CreateRawAliasOfBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_RawBuffer_CreateRawAliasOfBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RawBuffer_CreateRawAliasOfBuffer_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -165,9 +166,7 @@ unsafe fn PJRT_RawBuffer_CreateRawAliasOfBuffer<P: crate::DevicePlugin>(
 }
 
 #[entry(extension, destroys)]
-unsafe fn PJRT_RawBuffer_Destroy<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_RawBuffer_Destroy_Args,
-) -> Result<()> {
+unsafe fn PJRT_RawBuffer_Destroy<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_RawBuffer_Destroy_Args) -> Result<()> {
     if let Some(alias) = NonNull::new(args.buffer.cast::<RawBuffer<P::Backend>>()) {
         // SAFETY: V2 (handles): `PJRT_RawBuffer_CreateRawAliasOfBuffer` boxed the alias, and the framework no
         // longer uses it.
@@ -177,7 +176,7 @@ unsafe fn PJRT_RawBuffer_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_RawBuffer_GetOnDeviceSizeInBytes<P: crate::DevicePlugin>(
+unsafe fn PJRT_RawBuffer_GetOnDeviceSizeInBytes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args,
     buffer: &RawBuffer<P::Backend>,
 ) -> Result<()> {
@@ -186,7 +185,7 @@ unsafe fn PJRT_RawBuffer_GetOnDeviceSizeInBytes<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_RawBuffer_GetMemorySpace<P: crate::DevicePlugin>(
+unsafe fn PJRT_RawBuffer_GetMemorySpace<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RawBuffer_GetMemorySpace_Args,
     buffer: &RawBuffer<P::Backend>,
 ) -> Result<()> {
@@ -195,7 +194,7 @@ unsafe fn PJRT_RawBuffer_GetMemorySpace<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_RawBuffer_GetHostPointer<P: crate::DevicePlugin>(
+unsafe fn PJRT_RawBuffer_GetHostPointer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RawBuffer_GetHostPointer_Args,
     buffer: &RawBuffer<P::Backend>,
 ) -> Result<()> {
@@ -207,7 +206,7 @@ unsafe fn PJRT_RawBuffer_GetHostPointer<P: crate::DevicePlugin>(
 }
 
 #[entry(extension, traced)]
-unsafe fn PJRT_RawBuffer_CopyRawHostToDevice<P: crate::DevicePlugin>(
+unsafe fn PJRT_RawBuffer_CopyRawHostToDevice<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RawBuffer_CopyRawHostToDevice_Args,
     buffer: &RawBuffer<P::Backend>,
 ) -> Result<()> {
@@ -229,7 +228,7 @@ unsafe fn PJRT_RawBuffer_CopyRawHostToDevice<P: crate::DevicePlugin>(
 }
 
 #[entry(extension, traced)]
-unsafe fn PJRT_RawBuffer_CopyRawDeviceToHost<P: crate::DevicePlugin>(
+unsafe fn PJRT_RawBuffer_CopyRawDeviceToHost<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_RawBuffer_CopyRawDeviceToHost_Args,
     buffer: &RawBuffer<P::Backend>,
 ) -> Result<()> {

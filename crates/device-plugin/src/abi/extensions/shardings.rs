@@ -4,9 +4,9 @@ use std::ptr::null;
 
 use plugin_macros::entry;
 
-use crate::Result;
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::executable::state::Executable;
+use crate::abi::objects::executable::executable_handles::Executable;
+use crate::{DevicePlugin, Result};
 
 extension! {
     /// The shardings extension. Plugins of this SDK always offer it.
@@ -16,7 +16,7 @@ extension! {
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Shardings_PJRT_Executable_ParameterShardings<P: crate::DevicePlugin>(
+unsafe fn PJRT_Shardings_PJRT_Executable_ParameterShardings<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Shardings_PJRT_Executable_ParameterShardings_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -29,7 +29,7 @@ unsafe fn PJRT_Shardings_PJRT_Executable_ParameterShardings<P: crate::DevicePlug
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Shardings_PJRT_Executable_OutputShardings<P: crate::DevicePlugin>(
+unsafe fn PJRT_Shardings_PJRT_Executable_OutputShardings<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Shardings_PJRT_Executable_OutputShardings_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {

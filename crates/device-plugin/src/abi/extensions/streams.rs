@@ -3,10 +3,11 @@
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_buffers::{BufferHandle, Client};
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::device::Device;
-use crate::features::{Stream, functions};
-use crate::{Backend, Error, Result};
+use crate::backend::functions;
+use crate::features::Stream;
+use crate::{Backend, DevicePlugin, Error, Result};
 
 extension! {
     /// The stream extension. A plugin offers it if the backend implements the feature `Streams`.
@@ -21,7 +22,7 @@ fn streams<B: Backend>() -> Result<functions::Streams<B>> {
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Get_Stream_For_External_Ready_Events<P: crate::DevicePlugin>(
+unsafe fn PJRT_Get_Stream_For_External_Ready_Events<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Get_Stream_For_External_Ready_Events_Args,
     device: &Device,
 ) -> Result<()> {
@@ -31,7 +32,7 @@ unsafe fn PJRT_Get_Stream_For_External_Ready_Events<P: crate::DevicePlugin>(
 }
 
 #[entry(extension)]
-unsafe fn PJRT_Wait_Until_Buffer_Ready_On_Stream<P: crate::DevicePlugin>(
+unsafe fn PJRT_Wait_Until_Buffer_Ready_On_Stream<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Wait_Until_Buffer_Ready_On_Stream_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {

@@ -10,12 +10,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use pjrt_sys::{
     PJRT_CallbackError, PJRT_Chunk, PJRT_Error, PJRT_Error_Code, PJRT_RecvCallbackInfo, PJRT_SendCallbackInfo,
 };
-use plugin_macros::entry;
 
 use crate::abi::table::error_handle::{ErrorHandle, into_raw as error_into_raw};
-use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
-use crate::abi::table::ffi_read::handles;
 use crate::{Completer, Error, ErrorCode, Event, Result};
 
 /// The channels of one execution on one device.
@@ -270,8 +267,8 @@ unsafe extern "C" fn make_error(
 
 /// The reference-counted object behind a `PJRT_CopyToDeviceStream*`: a stream of data from the host.
 pub(crate) struct Stream {
-    total: usize,
-    granule: usize,
+    pub(crate) total: usize,
+    pub(crate) granule: usize,
     state: Mutex<StreamState>,
     changed: Condvar,
 }
@@ -285,10 +282,6 @@ struct StreamState {
     ended: bool,
     /// Whether the backend has dropped its [`CopyToDeviceStream`].
     dropped: bool,
-}
-
-handles! {
-    PJRT_CopyToDeviceStream => Stream;
 }
 
 /// A stream of data that the host sends to a running program in chunks.
@@ -421,69 +414,34 @@ impl Stream {
         };
         Err((piece, fault))
     }
-}
 
-#[entry(destroys)]
-unsafe fn PJRT_CopyToDeviceStream_Destroy<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_CopyToDeviceStream_Destroy_Args,
-) -> Result<()> {
-    if !args.stream.is_null() {
-        let stream: *const Stream = args.stream.cast_const().cast();
-        // SAFETY: V2 (handles): the pointer came from `Arc::into_raw` in `HostChannels::recv`, and the framework no
-        // longer uses it.
-        let stream = unsafe { Arc::from_raw(stream) };
-        lock(&stream.state).ended = true;
-        stream.changed.notify_all();
+    /// Adds a chunk, which the plugin owns from here on. Returns the event of its transfer. If the stream rejects the
+    /// chunk, the event fails.
+    ///
+    /// # Safety
+    ///
+    /// V3 (arrays and text) and V4 (callbacks) hold for the chunk.
+    pub(crate) unsafe fn receive(&self, raw: PJRT_Chunk) -> Result<Event> {
+        let (event, done) = Event::pending();
+        let piece = HostChunk { raw, done: Some(done) };
+        // SAFETY: V3 (arrays and text): this call only checks the pointer.
+        unsafe { ffi_read::slice(raw.data.cast::<u8>().cast_const(), raw.size, "chunk->data") }?;
+        if let Err((mut piece, error)) = self.add(piece)
+            && let Some(done) = piece.done.take()
+        {
+            done.complete_internally(Err(error));
+        }
+        Ok(event)
     }
-    Ok(())
-}
 
-#[entry]
-unsafe fn PJRT_CopyToDeviceStream_AddChunk<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_CopyToDeviceStream_AddChunk_Args,
-    stream: &Stream,
-) -> Result<()> {
-    if args.chunk.is_null() || !args.chunk.is_aligned() {
-        return Err(Error::argument("chunk is null or not aligned"));
+    /// Returns the number of bytes that the host has sent.
+    pub(crate) fn received(&self) -> usize {
+        lock(&self.state).come
     }
-    // SAFETY: V3 (arrays and text): the plugin owns the chunk from here on.
-    let raw = unsafe { args.chunk.read() };
-    let (event, done) = Event::pending();
-    let piece = HostChunk { raw, done: Some(done) };
-    // SAFETY: V3 (arrays and text): this call only checks the pointer.
-    unsafe { ffi_read::slice(raw.data.cast::<u8>().cast_const(), raw.size, "chunk->data") }?;
-    if let Err((mut piece, error)) = stream.add(piece)
-        && let Some(done) = piece.done.take()
-    {
-        done.complete_internally(Err(error));
+
+    /// Ends the stream, because the framework destroys it.
+    pub(crate) fn end(&self) {
+        lock(&self.state).ended = true;
+        self.changed.notify_all();
     }
-    args.transfer_complete = into_raw(event);
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_CopyToDeviceStream_TotalBytes<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_CopyToDeviceStream_TotalBytes_Args,
-    stream: &Stream,
-) -> Result<()> {
-    args.total_bytes = i64::try_from(stream.total).unwrap_or(i64::MAX);
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_CopyToDeviceStream_GranuleSize<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_CopyToDeviceStream_GranuleSize_Args,
-    stream: &Stream,
-) -> Result<()> {
-    args.granule_size_in_bytes = i64::try_from(stream.granule).unwrap_or(i64::MAX);
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_CopyToDeviceStream_CurrentBytes<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_CopyToDeviceStream_CurrentBytes_Args,
-    stream: &Stream,
-) -> Result<()> {
-    args.current_bytes = i64::try_from(lock(&stream.state).come).unwrap_or(i64::MAX);
-    Ok(())
 }

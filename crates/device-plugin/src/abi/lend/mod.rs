@@ -2,7 +2,7 @@
 
 pub(crate) mod destination;
 pub(crate) mod foreign_memory;
-pub(crate) mod host_alias;
+pub(crate) mod host_array;
 pub(crate) mod host_channel;
 pub(crate) mod host_destination;
 pub(crate) mod key_value_store;

@@ -3,7 +3,6 @@
 use pjrt_sys::PJRT_Layouts_MemoryLayout;
 
 use crate::abi::objects::owned_arrays::Pointers;
-use crate::abi::table::ffi_read::handles;
 use crate::array_layout::ArrayLayout;
 
 /// The object behind a `PJRT_Layouts_MemoryLayout*`.
@@ -17,25 +16,21 @@ pub(crate) struct MemoryLayout {
 /// The layouts of an executable's parameters or outputs.
 pub(crate) struct LayoutList {
     /// The objects to which `handles` points.
-    _layouts: Vec<MemoryLayout>,
+    _objects: Vec<MemoryLayout>,
     handles: Pointers<PJRT_Layouts_MemoryLayout>,
 }
 
-handles! {
-    PJRT_Layouts_MemoryLayout => MemoryLayout;
-}
-
 impl MemoryLayout {
-    pub(crate) fn owned(form: &ArrayLayout) -> *mut PJRT_Layouts_MemoryLayout {
-        Box::into_raw(Box::new(Self { text: form.layout_text(), owned: true })).cast()
+    pub(crate) fn owned(layout: &ArrayLayout) -> *mut PJRT_Layouts_MemoryLayout {
+        Box::into_raw(Box::new(Self { text: layout.layout_text(), owned: true })).cast()
     }
 }
 
 impl LayoutList {
-    pub(crate) fn new(forms: &[ArrayLayout]) -> Self {
-        let layouts: Vec<_> =
-            forms.iter().map(|form| MemoryLayout { text: form.layout_text(), owned: false }).collect();
-        Self { handles: Pointers::of(&layouts), _layouts: layouts }
+    pub(crate) fn new(layouts: &[ArrayLayout]) -> Self {
+        let objects: Vec<_> =
+            layouts.iter().map(|layout| MemoryLayout { text: layout.layout_text(), owned: false }).collect();
+        Self { handles: Pointers::of(&objects), _objects: objects }
     }
 
     pub(crate) fn raw(&self) -> (*mut *mut PJRT_Layouts_MemoryLayout, usize) {

@@ -4,7 +4,6 @@ use pjrt_sys::{PJRT_DeviceDescription, PJRT_TopologyDescription};
 
 use crate::abi::objects::device_description::DeviceDescription;
 use crate::abi::objects::owned_arrays::{NamedValues, Pointers};
-use crate::abi::table::ffi_read::handles;
 use crate::serialized_format::{Reader, Writer};
 use crate::{DeviceInfo, Error, MemoryInfo, Result, TopologyInfo};
 
@@ -21,10 +20,6 @@ pub(crate) struct Topology {
     pub(super) kind_ids: Vec<i32>,
     /// Whether the framework destroys the topology. A client's topology is destroyed together with the client.
     pub(super) owned: bool,
-}
-
-handles! {
-    PJRT_TopologyDescription => Topology;
 }
 
 /// First bytes of a serialized topology. The digit is the version of the format.

@@ -7,10 +7,16 @@ use plugin_macros::entry;
 use crate::abi::objects::owned_arrays::{Blob, Bytes, delete_blob};
 use crate::abi::objects::topology::Topology;
 use crate::abi::table::ffi_read;
+use crate::abi::table::handles::handles;
+use crate::abi::table::layout_read;
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
 use crate::hlo::{message, varint};
-use crate::{ElementType, Error, Result};
+use crate::{DevicePlugin, ElementType, Error, Result};
+
+handles! {
+    PJRT_TopologyDescription => Topology;
+}
 
 /// Returns the value of an element type in XLA's enum `PrimitiveType`.
 fn primitive_type(element_type: ElementType) -> Result<usize> {
@@ -53,7 +59,7 @@ fn primitive_type(element_type: ElementType) -> Result<usize> {
 }
 
 /// Serializes the shape and the device layout of an array as XLA's `ShapeProto` message.
-fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
+fn shape_proto(array: &ArrayLayout) -> Result<Vec<u8>> {
     const ELEMENT_TYPE: u8 = 2;
     const DIMENSIONS: u8 = 3;
     const LAYOUT: u8 = 5;
@@ -64,14 +70,14 @@ fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
     let size =
         |n: i64| usize::try_from(n).map_err(|_| Error::argument(format!("dims contains the negative extent {n}")));
     let mut proto = vec![ELEMENT_TYPE << 3];
-    varint(&mut proto, primitive_type(form.element_type)?);
+    varint(&mut proto, primitive_type(array.element_type)?);
     let mut packed = Vec::new();
-    for extent in form.dims() {
+    for extent in array.dims() {
         varint(&mut packed, size(*extent)?);
     }
     message(&mut proto, DIMENSIONS, &packed);
     let (mut order, mut layout) = (Vec::new(), Vec::new());
-    let own = form.layout();
+    let own = array.to_layout();
     for dimension in &own.minor_to_major {
         varint(&mut order, size(*dimension)?);
     }
@@ -87,12 +93,12 @@ fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
         message(&mut layout, TILES, &tile);
     }
     message(&mut proto, LAYOUT, &layout);
-    message(&mut proto, IS_DYNAMIC_DIMENSION, &vec![0; form.dims().len()]);
+    message(&mut proto, IS_DYNAMIC_DIMENSION, &vec![0; array.dims().len()]);
     Ok(proto)
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_Create<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Create<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Create_Args,
 ) -> Result<()> {
     // SAFETY: V3 (arrays and text).
@@ -108,7 +114,7 @@ unsafe fn PJRT_TopologyDescription_Create<P: crate::DevicePlugin>(
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_TopologyDescription_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Destroy_Args,
 ) -> Result<()> {
     // SAFETY: V2 (handles) and V5 (opaque types).
@@ -121,7 +127,7 @@ unsafe fn PJRT_TopologyDescription_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_PlatformName<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_PlatformName<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_PlatformName_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -131,7 +137,7 @@ unsafe fn PJRT_TopologyDescription_PlatformName<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_PlatformVersion<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_PlatformVersion<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_PlatformVersion_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -141,7 +147,7 @@ unsafe fn PJRT_TopologyDescription_PlatformVersion<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_GetDeviceDescriptions<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_GetDeviceDescriptions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_GetDeviceDescriptions_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -152,7 +158,7 @@ unsafe fn PJRT_TopologyDescription_GetDeviceDescriptions<P: crate::DevicePlugin>
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_Attributes<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Attributes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Attributes_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -162,7 +168,7 @@ unsafe fn PJRT_TopologyDescription_Attributes<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_GetMemorySpaceKindIds<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_GetMemorySpaceKindIds<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_GetMemorySpaceKindIds_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -172,7 +178,7 @@ unsafe fn PJRT_TopologyDescription_GetMemorySpaceKindIds<P: crate::DevicePlugin>
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -185,7 +191,7 @@ unsafe fn PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace<P: crate::De
     // SAFETY: V3 (arrays and text).
     let shape = unsafe { ffi_read::shape(args.element_type.0, args.dims, args.num_dims) }?;
     // SAFETY: V3 (arrays and text).
-    let layout = unsafe { ffi_read::device_layout(args.layout, &shape) }?;
+    let layout = unsafe { layout_read::device_layout(args.layout, &shape) }?;
     let bytes = shape_proto(&ArrayLayout::requested::<P::Backend>(&topology.info, &shape, layout, "layout")?)?;
     args.serialized_shape_size = bytes.len();
     args.serialized_shape = Bytes::give(&bytes);
@@ -194,7 +200,7 @@ unsafe fn PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace<P: crate::De
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_Fingerprint<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Fingerprint<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Fingerprint_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -205,7 +211,7 @@ unsafe fn PJRT_TopologyDescription_Fingerprint<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_Serialize<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Serialize<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Serialize_Args,
     topology: &Topology,
 ) -> Result<()> {
@@ -218,7 +224,7 @@ unsafe fn PJRT_TopologyDescription_Serialize<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_TopologyDescription_Deserialize<P: crate::DevicePlugin>(
+unsafe fn PJRT_TopologyDescription_Deserialize<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Deserialize_Args,
 ) -> Result<()> {
     // SAFETY: V3 (arrays and text).

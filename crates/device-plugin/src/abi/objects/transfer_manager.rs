@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pjrt_sys::{PJRT_Buffer, PJRT_ShapeSpec};
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::lend::host_array::zeroed;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::pending_value::PendingValue;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::reclaim::refcount::Ref;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
-use crate::abi::table::ffi_read::handles;
+use crate::abi::table::handles::handles;
+use crate::abi::table::layout_read;
 use crate::array_layout::ArrayLayout;
 use crate::contain::{contain, contain_in, drop_contained};
 use crate::features::FeatureCalls;
-use crate::host_array::zeroed;
 use crate::strided::Strided;
-use crate::{Backend, Error, ErrorCode, Event, HostArray, Placement, Result};
+use crate::{Backend, DevicePlugin, Error, ErrorCode, Event, HostArray, Placement, Result};
 
 /// The object behind a `PJRT_AsyncHostToDeviceTransferManager*`.
 pub(crate) struct Manager<B: Backend> {
@@ -30,7 +30,7 @@ pub(crate) struct Manager<B: Backend> {
 
 /// A buffer that is receiving its data.
 struct Arriving<B: Backend> {
-    form: ArrayLayout,
+    layout: ArrayLayout,
     size: usize,
     /// The data received so far, if the SDK gathers the pieces. Empty until the first piece arrives.
     data: Vec<u8>,
@@ -75,7 +75,7 @@ impl<B: Backend> Arriving<B> {
 /// Sends the complete data of a buffer to the device and completes the buffer. The lock is released before callbacks of
 /// the buffer's event run.
 fn finish<B: Backend>(manager: &Manager<B>, mut buffer: MutexGuard<'_, Arriving<B>>) {
-    let (shape, data) = (buffer.form.stored_shape(), std::mem::take(&mut buffer.data));
+    let (shape, data) = (buffer.layout.stored_shape(), std::mem::take(&mut buffer.data));
     let (started, mut late) = (buffer.started.take(), buffer.late.take());
     drop(buffer);
     drop_contained(started);
@@ -157,7 +157,7 @@ impl<B: Backend> Drop for Manager<B> {
 }
 
 #[entry]
-unsafe fn PJRT_Client_CreateBuffersForAsyncHostToDevice<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_CreateBuffersForAsyncHostToDevice<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_CreateBuffersForAsyncHostToDevice_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -172,20 +172,20 @@ unsafe fn PJRT_Client_CreateBuffersForAsyncHostToDevice<P: crate::DevicePlugin>(
         at = ffi_read::next(at, spec.struct_size);
         // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(spec.element_type.0, spec.dims, spec.num_dims) }?;
-        let layout = layouts.get(index).copied().unwrap_or(null_mut());
+        let requested = layouts.get(index).copied().unwrap_or(null_mut());
         // SAFETY: V3 (arrays and text).
-        buffers.push(unsafe { client.form(&shape, layout, "device_layouts") }?);
+        buffers.push(unsafe { client.array_layout(&shape, requested, "device_layouts") }?);
     }
-    let start = |form: ArrayLayout| {
-        let new = || client.backend.create_uninitialized_buffer(&form.stored_shape(), to).map(Arc::new);
+    let start = |layout: ArrayLayout| {
+        let new = || client.backend.create_uninitialized_buffer(&layout.stored_shape(), to).map(Arc::new);
         let started = if P::Backend::FEATURES.piecewise_uploads.is_some() { Some(new()?) } else { None };
-        Ok((form, started))
+        Ok((layout, started))
     };
     let started: Vec<_> = buffers.into_iter().map(start).collect::<Result<_>>()?;
-    let arriving = |(form, started): (ArrayLayout, _)| {
-        let (handle, late) = BufferHandle::pending(client, &form, to, false);
-        let (size, handle) = (form.stored_shape().host_size().unwrap_or(0), NonNull::new(handle));
-        Mutex::new(Arriving { form, size, data: Vec::new(), started, writing: 0, ends: false, late, handle })
+    let arriving = |(layout, started): (ArrayLayout, _)| {
+        let (handle, late) = BufferHandle::pending(client, &layout, to, false);
+        let (size, handle) = (layout.stored_shape().host_size().unwrap_or(0), NonNull::new(handle));
+        Mutex::new(Arriving { layout, size, data: Vec::new(), started, writing: 0, ends: false, late, handle })
     };
     let buffers = started.into_iter().map(arriving).collect();
     let manager: Manager<P::Backend> = Manager { client: client.share(), to, buffers };
@@ -194,7 +194,7 @@ unsafe fn PJRT_Client_CreateBuffersForAsyncHostToDevice<P: crate::DevicePlugin>(
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_Destroy_Args,
 ) -> Result<()> {
     if !args.transfer_manager.is_null() {
@@ -206,7 +206,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry(traced)]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferData<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferData<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_TransferData_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -239,7 +239,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferData<P: crate::DevicePlu
 }
 
 #[entry(traced)]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -247,20 +247,20 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral<P: crate::Device
     buffer.expect_open()?;
     // SAFETY: V3 (arrays and text).
     let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
-    if shape != buffer.form.shape() {
-        return Err(Error::argument(format!("the literal is {shape}, but the buffer is {}", buffer.form.shape())));
+    if shape != buffer.layout.shape() {
+        return Err(Error::argument(format!("the literal is {shape}, but the buffer is {}", buffer.layout.shape())));
     }
     // SAFETY: V3 (arrays and text).
-    let layout = match unsafe { ffi_read::host_layout(args.shape_layout, &buffer.form) }? {
-        None => buffer.form.row_major_host()?,
-        layout => layout,
+    let strides = match unsafe { layout_read::host_layout(args.shape_layout, &buffer.layout) }? {
+        None => buffer.layout.row_major_host()?,
+        strides => strides,
     };
     let mut data = zeroed(buffer.size)?;
-    let (before, span) = layout.as_ref().map_or((0, buffer.size), |layout: &Strided| (layout.before, layout.span));
-    // SAFETY: V3 (arrays and text): an array with this layout spans these bytes around its first element.
+    let (before, span) = strides.as_ref().map_or((0, buffer.size), |strides: &Strided| (strides.before, strides.span));
+    // SAFETY: V3 (arrays and text): an array with these strides spans these bytes around its first element.
     let from = unsafe { ffi_read::slice(args.data.cast::<u8>().wrapping_sub(before), span, "data") }?;
-    match layout {
-        Some(layout) => layout.gather(from, &mut data),
+    match strides {
+        Some(strides) => strides.gather(from, &mut data),
         None => data.copy_from_slice(from),
     }
     buffer.data = data;
@@ -270,7 +270,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_TransferLiteral<P: crate::Device
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -287,7 +287,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer<P: crate::DeviceP
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_Device<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_Device<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_Device_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -296,7 +296,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_Device<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferCount<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferCount<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -305,7 +305,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferCount<P: crate::DevicePlug
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferSize<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferSize<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -314,7 +314,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_BufferSize<P: crate::DevicePlugi
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_SetBufferError<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_SetBufferError<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {
@@ -331,7 +331,7 @@ unsafe fn PJRT_AsyncHostToDeviceTransferManager_SetBufferError<P: crate::DeviceP
 }
 
 #[entry]
-unsafe fn PJRT_AsyncHostToDeviceTransferManager_AddMetadata<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncHostToDeviceTransferManager_AddMetadata<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args,
     transfer_manager: &Manager<P::Backend>,
 ) -> Result<()> {

@@ -6,7 +6,6 @@ use std::ptr::null_mut;
 use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Code, PJRT_Error_FunctionTable, PJRT_Error_PayloadVisitor};
 
 use crate::Error;
-use crate::abi::table::ffi_read::handles;
 
 /// The object behind a `PJRT_Error*` of this plugin.
 #[repr(C)]
@@ -14,10 +13,6 @@ pub(crate) struct ErrorHandle {
     /// Points to [`FUNCTIONS`], so that a framework can read and destroy the error without the plugin's table.
     base: PJRT_Error,
     pub(crate) error: Error,
-}
-
-handles! {
-    PJRT_Error => ErrorHandle;
 }
 
 const FUNCTIONS: &PJRT_Error_FunctionTable = &PJRT_Error_FunctionTable {

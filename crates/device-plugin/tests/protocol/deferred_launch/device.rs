@@ -185,7 +185,7 @@ impl<const Q: bool> Backend for Device<Q> {
                     if result.is_ok() {
                         let _ = made.set(value);
                     }
-                    completer.complete_here(result.clone());
+                    completer.complete_inline(result.clone());
                 });
                 self.log.change(|state| state.running.push(on_the_way));
                 return Ok(event);

@@ -8,14 +8,14 @@ use pjrt_sys::{PJRT_Buffer_CopyRawToHostFuture_Callback_Args, PJRT_Buffer_Donate
 use plugin_macros::entry;
 
 use crate::abi::lend::destination::Destination;
-use crate::abi::objects::client::client_buffers::{BufferHandle, deleted};
+use crate::abi::objects::client::buffer::deleted;
+use crate::abi::objects::client::client_handle::BufferHandle;
 use crate::abi::objects::client::transfer::{range, read_range};
 use crate::abi::objects::pending_callbacks;
-use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::contain::{contain, drop_contained};
-use crate::{Event, Result};
+use crate::{DevicePlugin, Event, Result};
 
 /// Receives the destination of a raw copy, or an error, from the framework and continues the copy.
 ///
@@ -28,7 +28,7 @@ unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFutur
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
     // SAFETY: V3 (arrays and text).
     let status = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) };
-    pending_callbacks::keep(args.callback_data, value_or_error(status, args.dst));
+    pending_callbacks::resume(args.callback_data, value_or_error(status, args.dst));
 }
 
 /// Continues a donation that waits for other work of the framework. The framework calls this function when that work
@@ -42,7 +42,7 @@ unsafe extern "C" fn dependency_ready(args: *mut PJRT_Buffer_DonateWithControlDe
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
     // SAFETY: V3 (arrays and text).
     let status = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) };
-    pending_callbacks::keep(args.callback_data, value_or_error(status, null_mut()));
+    pending_callbacks::resume(args.callback_data, value_or_error(status, null_mut()));
 }
 
 fn value_or_error(status: Result<Option<crate::Error>>, value: *mut c_void) -> Result<*mut c_void> {
@@ -52,13 +52,8 @@ fn value_or_error(status: Result<Option<crate::Error>>, value: *mut c_void) -> R
     }
 }
 
-/// Returns the key under which [`pending_callbacks`] stores the operations of a client.
-pub(crate) fn key<T>(client: &Counted<T>) -> usize {
-    std::ptr::from_ref(client).addr()
-}
-
 #[entry(traced)]
-unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_CopyRawToHostFuture_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -67,7 +62,7 @@ unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: crate::DevicePlugin>(
     let (client, value) = (buffer.client.share(), buffer.hold()?.value().clone());
     let ready = buffer.ready.clone();
     let (event, completer) = Event::pending();
-    args.callback_data = pending_callbacks::add(key(&buffer.client), move |destination| {
+    args.callback_data = pending_callbacks::add(pending_callbacks::key(&buffer.client), move |destination| {
         let data = match destination {
             Ok(data) => data,
             Err(error) => {
@@ -77,7 +72,7 @@ unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: crate::DevicePlugin>(
         };
         // SAFETY: V3 (arrays and text): the memory is writable until the event of this copy is ready.
         let mut to = unsafe { Destination::new(data, range.len()) };
-        ready.on_ready_away(move |ready| {
+        ready.on_ready_off_thread(move |ready| {
             let result = ready.clone().and_then(|()| {
                 // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
                 contain(|| read_range(&client.backend, &value, &shape, range, unsafe { to.slice() }?))
@@ -92,7 +87,7 @@ unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_DonateWithControlDependency<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_DonateWithControlDependency<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_DonateWithControlDependency_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -101,17 +96,18 @@ unsafe fn PJRT_Buffer_DonateWithControlDependency<P: crate::DevicePlugin>(
         return Err(deleted());
     }
     let ready = buffer.ready.clone();
-    let (handle, mut late) = BufferHandle::pending(&buffer.client, &buffer.form, buffer.placement, buffer.is_dynamic);
-    args.callback_data = pending_callbacks::add(key(&buffer.client), move |dependency| match dependency {
-        Err(error) => {
-            drop_contained(value);
-            late.set(Err(error));
-        }
-        Ok(_) => ready.on_ready_away(move |ready| {
-            late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
-            drop_contained(value);
-        }),
-    });
+    let (handle, mut late) = BufferHandle::pending(&buffer.client, &buffer.layout, buffer.placement, buffer.is_dynamic);
+    args.callback_data =
+        pending_callbacks::add(pending_callbacks::key(&buffer.client), move |dependency| match dependency {
+            Err(error) => {
+                drop_contained(value);
+                late.set(Err(error));
+            }
+            Ok(_) => ready.on_ready_off_thread(move |ready| {
+                late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
+                drop_contained(value);
+            }),
+        });
     args.dependency_ready_callback = Some(dependency_ready);
     args.out_buffer = handle;
     Ok(())

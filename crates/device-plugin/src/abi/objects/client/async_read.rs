@@ -2,8 +2,7 @@
 
 use crate::abi::lend::destination::Destination;
 use crate::abi::lend::host_destination::HostDestination;
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::value::Value;
 use crate::contain::{contain_in, drop_contained};
 use crate::features::FeatureCalls;
@@ -26,7 +25,7 @@ pub(crate) fn read<B: Backend>(
         None => {
             // Keep the client and the value alive, because the framework may destroy the buffer before it is ready.
             let (client, value) = (buffer.client.share(), held.value().clone());
-            buffer.ready.on_ready_away(move |ready| {
+            buffer.ready.on_ready_off_thread(move |ready| {
                 match ready {
                     Ok(()) => begin(&client, &value, memory, completer, done),
                     Err(error) => completer.complete_internally(Err(error.clone())),

@@ -9,11 +9,16 @@ use pjrt_sys::{
 };
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_handle::BufferHandle;
 use crate::abi::objects::client::dynamic_dims;
 use crate::abi::table::event_handle::into_raw;
+use crate::abi::table::handles::handles;
 use crate::features::FeatureCalls;
-use crate::{Backend, Error, Event, Result};
+use crate::{Backend, DevicePlugin, Error, Event, Result};
+
+handles! {
+    PJRT_Buffer => BufferHandle<P::Backend>;
+}
 
 /// The minor-to-major order of a row-major array of rank `MAX_RANK`. The last `n` elements are the order of an array of
 /// rank `n`.
@@ -60,7 +65,7 @@ fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
 }
 
 #[entry(hot, destroys)]
-unsafe fn PJRT_Buffer_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Buffer_Destroy_Args) -> Result<()> {
+unsafe fn PJRT_Buffer_Destroy<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Buffer_Destroy_Args) -> Result<()> {
     if let Some(buffer) = NonNull::new(args.buffer.cast::<BufferHandle<P::Backend>>()) {
         // SAFETY: V2 (handles).
         unsafe { BufferHandle::destroy(buffer) };
@@ -69,38 +74,38 @@ unsafe fn PJRT_Buffer_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_ElementType<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_ElementType<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_ElementType_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
-    args.type_ = PJRT_Buffer_Type(buffer.form.element_type.as_raw());
+    args.type_ = PJRT_Buffer_Type(buffer.layout.element_type.as_raw());
     Ok(())
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_Dimensions<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_Dimensions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_Dimensions_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
-    args.dims = buffer.form.dims().as_ptr();
-    args.num_dims = buffer.form.dims().len();
+    args.dims = buffer.layout.dims().as_ptr();
+    args.num_dims = buffer.layout.dims().len();
     Ok(())
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_UnpaddedDimensions<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_UnpaddedDimensions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_UnpaddedDimensions_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
     // The pointer stays valid, because the client keeps the extents until the buffer is destroyed.
     let extents = dynamic_dims::of(buffer)?;
-    let dims = extents.as_ref().map_or(buffer.form.dims(), |extents| &extents.unpadded);
+    let dims = extents.as_ref().map_or(buffer.layout.dims(), |extents| &extents.unpadded);
     (args.unpadded_dims, args.num_dims) = (dims.as_ptr(), dims.len());
     Ok(())
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_DynamicDimensionIndices<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_DynamicDimensionIndices<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_DynamicDimensionIndices_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -113,12 +118,12 @@ unsafe fn PJRT_Buffer_DynamicDimensionIndices<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_GetMemoryLayout<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_GetMemoryLayout<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_GetMemoryLayout_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
     let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
-    let order = match buffer.form.stored() {
+    let order = match buffer.layout.stored() {
         Some(stored) => {
             tiled.tile_dims = stored.tile_dims.as_ptr();
             tiled.tile_dim_sizes = stored.tile_ranks.as_ptr();
@@ -126,7 +131,7 @@ unsafe fn PJRT_Buffer_GetMemoryLayout<P: crate::DevicePlugin>(
             stored.layout.minor_to_major.as_slice()
         }
         None => {
-            let rank = buffer.form.dims().len();
+            let rank = buffer.layout.dims().len();
             let start = MAX_RANK.checked_sub(rank).ok_or_else(|| {
                 Error::unimplemented(format!("the layout of an array of {rank} dimensions")).unnamed()
             })?;
@@ -143,7 +148,7 @@ unsafe fn PJRT_Buffer_GetMemoryLayout<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_OnDeviceSizeInBytes<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_OnDeviceSizeInBytes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_OnDeviceSizeInBytes_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -154,7 +159,7 @@ unsafe fn PJRT_Buffer_OnDeviceSizeInBytes<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_Device<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_Device<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_Device_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -163,7 +168,7 @@ unsafe fn PJRT_Buffer_Device<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_Memory<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_Memory<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_Memory_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -172,7 +177,7 @@ unsafe fn PJRT_Buffer_Memory<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_IsOnCpu<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_IsOnCpu<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_IsOnCpu_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -181,7 +186,7 @@ unsafe fn PJRT_Buffer_IsOnCpu<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_Delete<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_Delete<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_Delete_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -190,7 +195,7 @@ unsafe fn PJRT_Buffer_Delete<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_IsDeleted<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_IsDeleted<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_IsDeleted_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -199,7 +204,7 @@ unsafe fn PJRT_Buffer_IsDeleted<P: crate::DevicePlugin>(
 }
 
 #[entry(hot)]
-unsafe fn PJRT_Buffer_ReadyEvent<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_ReadyEvent<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_ReadyEvent_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -212,7 +217,7 @@ unsafe fn PJRT_Buffer_ReadyEvent<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_UnsafePointer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_UnsafePointer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_UnsafePointer_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -221,7 +226,7 @@ unsafe fn PJRT_Buffer_UnsafePointer<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_OpaqueDeviceMemoryDataPointer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_OpaqueDeviceMemoryDataPointer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -230,7 +235,7 @@ unsafe fn PJRT_Buffer_OpaqueDeviceMemoryDataPointer<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_IncreaseExternalReferenceCount<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_IncreaseExternalReferenceCount<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_IncreaseExternalReferenceCount_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {
@@ -238,7 +243,7 @@ unsafe fn PJRT_Buffer_IncreaseExternalReferenceCount<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Buffer_DecreaseExternalReferenceCount<P: crate::DevicePlugin>(
+unsafe fn PJRT_Buffer_DecreaseExternalReferenceCount<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Buffer_DecreaseExternalReferenceCount_Args,
     buffer: &BufferHandle<P::Backend>,
 ) -> Result<()> {

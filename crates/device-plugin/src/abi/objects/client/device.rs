@@ -1,17 +1,14 @@
-//! `PJRT_Device`: a device of a client.
+//! The object behind a `PJRT_Device*`: a device of a client.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::PJRT_Memory;
-use plugin_macros::entry;
 
 use crate::abi::objects::device_description::DeviceDescription;
 use crate::abi::objects::owned_arrays::Pointers;
 use crate::abi::objects::topology::Topology;
-use crate::abi::table::ffi_read::handles;
-use crate::{Error, Result};
 
 /// The object behind a `PJRT_Device*`. The client owns it.
 pub(crate) struct Device {
@@ -21,10 +18,6 @@ pub(crate) struct Device {
     memories: OnceLock<Pointers<PJRT_Memory>>,
     /// The client, which owns the device. Null until [`Device::link_client`] is called.
     client: AtomicPtr<()>,
-}
-
-handles! {
-    PJRT_Device => Device;
 }
 
 impl Device {
@@ -51,70 +44,7 @@ impl Device {
         &self.topology.descriptions[self.index]
     }
 
-    fn memories(&self) -> &[*mut PJRT_Memory] {
+    pub(crate) fn memories(&self) -> &[*mut PJRT_Memory] {
         self.memories.get().map_or(&[], Pointers::as_slice)
     }
-}
-
-#[entry]
-unsafe fn PJRT_Device_GetDescription<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Device_GetDescription_Args,
-    device: &Device,
-) -> Result<()> {
-    args.device_description = std::ptr::from_ref(device.description()).cast_mut().cast();
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_Device_IsAddressable<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Device_IsAddressable_Args,
-    device: &Device,
-) -> Result<()> {
-    args.is_addressable = device.description().info.addressable.into();
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_Device_LocalHardwareId<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Device_LocalHardwareId_Args,
-    device: &Device,
-) -> Result<()> {
-    args.local_hardware_id = device.description().info.local_hardware_id;
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_Device_AddressableMemories<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Device_AddressableMemories_Args,
-    device: &Device,
-) -> Result<()> {
-    args.memories = device.memories().as_ptr();
-    args.num_memories = device.memories().len();
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_Device_DefaultMemory<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Device_DefaultMemory_Args,
-    device: &Device,
-) -> Result<()> {
-    let memory = device.memories().first();
-    args.memory =
-        *memory.ok_or_else(|| Error::invalid_argument("the device is not addressable by this process").unnamed())?;
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_Device_GetAttributes<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Device_GetAttributes_Args,
-    device: &Device,
-) -> Result<()> {
-    // The topology owns the attributes, so the deleter does nothing.
-    unsafe extern "C" fn keep(_: *mut pjrt_sys::PJRT_Device_Attributes) {}
-    let attributes = device.description().attributes.raw();
-    args.attributes = attributes.as_ptr();
-    args.num_attributes = attributes.len();
-    args.device_attributes = std::ptr::from_ref(device.description()).cast_mut().cast();
-    args.attributes_deleter = Some(keep);
-    Ok(())
 }

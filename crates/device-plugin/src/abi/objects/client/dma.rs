@@ -2,14 +2,14 @@
 
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::Client;
 use crate::abi::objects::client::mappings::{Change, Phase};
 use crate::abi::reclaim::refcount::Counted;
 use crate::features::FeatureCalls;
-use crate::{Error, Result};
+use crate::{DevicePlugin, Error, Result};
 
 #[entry]
-unsafe fn PJRT_Client_DmaMap<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_DmaMap<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_DmaMap_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -34,7 +34,7 @@ unsafe fn PJRT_Client_DmaMap<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_DmaUnmap<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_DmaUnmap<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_DmaUnmap_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_handle::BufferHandle;
 use crate::abi::objects::client::extents::Extents;
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
@@ -29,7 +29,7 @@ fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Exte
 /// Waits until a buffer is ready and returns its actual extents. Returns `None` if the buffer has no dynamic dimensions
 /// or is not row-major. In both cases, its extents are those of its shape.
 pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Extents>>> {
-    if !buffer.is_dynamic || buffer.form.stored().is_some() {
+    if !buffer.is_dynamic || buffer.layout.stored().is_some() {
         return Ok(None);
     }
     let (known, address) = (&buffer.client.extents, std::ptr::from_ref(buffer).addr());
@@ -42,7 +42,7 @@ pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Exte
     }
     buffer.ready.wait()?;
     let held = buffer.hold()?;
-    let extents = Arc::new(ask(&buffer.client.backend, held.value().available()?, &buffer.form.shape())?);
+    let extents = Arc::new(ask(&buffer.client.backend, held.value().available()?, &buffer.layout.shape())?);
     let mut all = known.lock();
     // Another thread may have stored the extents in the meantime, and the framework may have pointers into them. Keep
     // the stored extents in this case.
@@ -54,11 +54,11 @@ pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Exte
 
 /// Returns whether the extents of a buffer are still unknown because the buffer is not ready.
 pub(crate) fn are_open<B: Backend>(buffer: &BufferHandle<B>) -> bool {
-    buffer.is_dynamic && buffer.form.stored().is_none() && !buffer.ready.is_ready()
+    buffer.is_dynamic && buffer.layout.stored().is_none() && !buffer.ready.is_ready()
 }
 
 /// Returns the row-major layout of a value that is ready, with the actual extents of the value.
-pub(crate) fn form_of<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<ArrayLayout> {
+pub(crate) fn layout_of<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<ArrayLayout> {
     let extents = ask(backend, value, shape)?;
     Ok(ArrayLayout::row_major(&Shape::new(shape.element_type, extents.unpadded)))
 }
@@ -69,8 +69,8 @@ pub(crate) fn form_of<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape)
 pub(crate) fn readable<B: Backend>(buffer: &BufferHandle<B>) -> Cow<'_, ArrayLayout> {
     match of(buffer) {
         Ok(Some(extents)) => {
-            Cow::Owned(ArrayLayout::row_major(&Shape::new(buffer.form.element_type, extents.unpadded.as_slice())))
+            Cow::Owned(ArrayLayout::row_major(&Shape::new(buffer.layout.element_type, extents.unpadded.as_slice())))
         }
-        _ => Cow::Borrowed(&buffer.form),
+        _ => Cow::Borrowed(&buffer.layout),
     }
 }

@@ -3,28 +3,27 @@
 use plugin_macros::entry;
 
 use crate::abi::lend::foreign_memory::ForeignMemory;
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;
 use crate::contain::contain_in;
 use crate::features::FeatureCalls;
-use crate::{Backend, Error, Event, Result};
+use crate::{Backend, DevicePlugin, Error, Event, Result};
 
 /// The function name in the error that reports a panic.
 const FUNCTION: &str = "PJRT_Client_CreateViewOfDeviceBuffer";
 
 #[entry]
-unsafe fn PJRT_Client_CreateViewOfDeviceBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_CreateViewOfDeviceBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_CreateViewOfDeviceBuffer_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
     // SAFETY: V3 (arrays and text).
     let shape = unsafe { ffi_read::shape(args.element_type.0, args.dims, args.num_dims) }?;
     // SAFETY: V3 (arrays and text).
-    let form = unsafe { client.form(&shape, args.layout, "layout") }?;
-    let shape = form.stored_shape();
+    let layout = unsafe { client.array_layout(&shape, args.layout, "layout") }?;
+    let shape = layout.stored_shape();
     let device = if args.memory.is_null() { args.device } else { std::ptr::null_mut() };
     let at = client.placement(device, args.memory)?;
     let size = shape.host_size().unwrap_or(0);
@@ -43,11 +42,11 @@ unsafe fn PJRT_Client_CreateViewOfDeviceBuffer<P: crate::DevicePlugin>(
         Ok((buffer, ready))
     };
     args.buffer = match contain_in(FUNCTION, made) {
-        Ok((buffer, ready)) => BufferHandle::give(client.share(), Value::Now(buffer), &form, at, ready),
+        Ok((buffer, ready)) => BufferHandle::give(client.share(), Value::Now(buffer), &layout, at, ready),
         // After a failed call, the framework may free the memory. If the backend still holds the memory, the call
         // must therefore succeed, with a failed buffer.
         Err(error) if kept.give_up() => return Err(error),
-        Err(error) => BufferHandle::give(client.share(), Value::Gone, &form, at, Event::failed(error)),
+        Err(error) => BufferHandle::give(client.share(), Value::Gone, &layout, at, Event::failed(error)),
     };
     Ok(())
 }

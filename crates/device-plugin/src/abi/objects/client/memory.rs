@@ -1,16 +1,14 @@
-//! `PJRT_Memory`: a memory of one or more devices. The object's first word points to a function table, through which
-//! frameworks attach their own data.
+//! The object behind a `PJRT_Memory*`: a memory of one or more devices. The object's first word points to a function
+//! table, through which frameworks attach their own data.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pjrt_sys::{AbiStruct, PJRT_Device, PJRT_Memory, PJRT_Memory_FunctionTable};
-use plugin_macros::entry;
 
+use crate::MemoryInfo;
 use crate::abi::objects::owned_arrays::Pointers;
-use crate::abi::table::ffi_read::handles;
-use crate::{MemoryInfo, Result};
 
 /// The object behind a `PJRT_Memory*`. The client owns it.
 #[repr(C)]
@@ -19,8 +17,8 @@ pub(crate) struct Memory {
     pub(crate) id: i32,
     pub(crate) info: MemoryInfo,
     pub(crate) device_indices: Vec<usize>,
-    debug_string: String,
-    to_string: String,
+    pub(crate) debug_string: String,
+    pub(crate) to_string: String,
     devices: OnceLock<Pointers<PJRT_Device>>,
     user_data: Mutex<Vec<UserData>>,
 }
@@ -29,10 +27,6 @@ pub(crate) struct Memory {
 unsafe impl Send for Memory {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Memory {}
-
-handles! {
-    PJRT_Memory => Memory;
-}
 
 const FUNCTIONS: &PJRT_Memory_FunctionTable = &PJRT_Memory_FunctionTable {
     struct_size: PJRT_Memory_FunctionTable::STRUCT_SIZE,
@@ -114,66 +108,11 @@ impl Memory {
         self.devices.get_or_init(|| self.device_indices.iter().map(|device| all[*device]).collect());
     }
 
+    pub(crate) fn devices(&self) -> &[*mut PJRT_Device] {
+        self.devices.get().map_or(&[], Pointers::as_slice)
+    }
+
     fn user_data(&self) -> MutexGuard<'_, Vec<UserData>> {
         self.user_data.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-#[entry]
-unsafe fn PJRT_Memory_Id<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Memory_Id_Args,
-    memory: &Memory,
-) -> Result<()> {
-    args.id = memory.id;
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_Memory_Kind<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Memory_Kind_Args,
-    memory: &Memory,
-) -> Result<()> {
-    args.kind = memory.info.kind.as_ptr().cast();
-    args.kind_size = memory.info.kind.len();
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_Memory_Kind_Id<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Memory_Kind_Id_Args,
-    memory: &Memory,
-) -> Result<()> {
-    args.kind_id = memory.info.kind_id;
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_Memory_DebugString<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Memory_DebugString_Args,
-    memory: &Memory,
-) -> Result<()> {
-    args.debug_string = memory.debug_string.as_ptr().cast();
-    args.debug_string_size = memory.debug_string.len();
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_Memory_ToString<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Memory_ToString_Args,
-    memory: &Memory,
-) -> Result<()> {
-    args.to_string = memory.to_string.as_ptr().cast();
-    args.to_string_size = memory.to_string.len();
-    Ok(())
-}
-
-#[entry]
-unsafe fn PJRT_Memory_AddressableByDevices<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Memory_AddressableByDevices_Args,
-    memory: &Memory,
-) -> Result<()> {
-    let devices = memory.devices.get().map_or(&[][..], Pointers::as_slice);
-    args.devices = devices.as_ptr();
-    args.num_devices = devices.len();
-    Ok(())
 }

@@ -8,7 +8,7 @@ use crate::{Error, Placement};
 /// later.
 pub(crate) struct PlaceholderBuffer<V> {
     pub(super) late: PendingValue<V>,
-    pub(super) form: ArrayLayout,
+    pub(super) layout: ArrayLayout,
     pub(super) placement: Placement,
 }
 

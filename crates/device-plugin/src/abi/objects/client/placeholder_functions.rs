@@ -6,8 +6,7 @@ use std::sync::Arc;
 use pjrt_sys::PJRT_Buffer;
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::dynamic_dims;
 use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
 use crate::abi::objects::client::value::Value;
@@ -15,12 +14,12 @@ use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;
 use crate::contain::{contain, drop_contained};
 use crate::features::FeatureCalls;
-use crate::{Backend, Error, Event, Result};
+use crate::{Backend, DevicePlugin, Error, Event, Result};
 
 /// Returns an error if an alias buffer cannot take over the data of `buffer`.
 fn check<B: Backend>(alias: &PlaceholderBuffer<B::Buffer>, buffer: &BufferHandle<B>) -> Result<()> {
-    if !buffer.form.is_stored_as(&alias.form) {
-        return Err(Error::argument(format!("buffer is {}, but its alias is {}", buffer.form, alias.form)));
+    if !buffer.layout.is_stored_as(&alias.layout) {
+        return Err(Error::argument(format!("buffer is {}, but its alias is {}", buffer.layout, alias.layout)));
     }
     if buffer.placement.memory != alias.placement.memory {
         return Err(Error::argument("buffer is in another memory than its alias"));
@@ -36,23 +35,23 @@ fn unknown_alias() -> Error {
 }
 
 #[entry(traced)]
-unsafe fn PJRT_Client_CreateUninitializedBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_CreateUninitializedBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_CreateUninitializedBuffer_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
     // SAFETY: V3 (arrays and text).
     let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
     // SAFETY: V3 (arrays and text).
-    let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
+    let layout = unsafe { client.array_layout(&shape, args.shape_layout, "shape_layout") }?;
     let to = client.placement(args.device, args.memory)?;
-    let value = client.backend.create_uninitialized_buffer(&form.stored_shape(), to)?;
+    let value = client.backend.create_uninitialized_buffer(&layout.stored_shape(), to)?;
     let ready = client.backend.ready(&value);
-    args.buffer = BufferHandle::give(client.share(), Value::Now(value), &form, to, ready);
+    args.buffer = BufferHandle::give(client.share(), Value::Now(value), &layout, to, ready);
     Ok(())
 }
 
 #[entry]
-unsafe fn PJRT_Client_CreateErrorBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_CreateErrorBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_CreateErrorBuffer_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -65,7 +64,7 @@ unsafe fn PJRT_Client_CreateErrorBuffer<P: crate::DevicePlugin>(
         (args.device_layout, "device_layout")
     };
     // SAFETY: V3 (arrays and text).
-    let form = unsafe { client.form(&shape, layout, field) }?;
+    let layout = unsafe { client.array_layout(&shape, layout, field) }?;
     let to = client.placement(std::ptr::null_mut(), args.memory)?;
     // SAFETY: V3 (arrays and text).
     let error = unsafe {
@@ -76,28 +75,28 @@ unsafe fn PJRT_Client_CreateErrorBuffer<P: crate::DevicePlugin>(
         )
     }?;
     let failed = Event::failed(error);
-    args.buffer = BufferHandle::give(client.share(), Value::Gone, &form, to, failed);
+    args.buffer = BufferHandle::give(client.share(), Value::Gone, &layout, to, failed);
     Ok(())
 }
 
 #[entry]
-unsafe fn PJRT_Client_CreateAliasBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_CreateAliasBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_CreateAliasBuffer_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
     // SAFETY: V3 (arrays and text).
     let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
     // SAFETY: V3 (arrays and text).
-    let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
+    let layout = unsafe { client.array_layout(&shape, args.shape_layout, "shape_layout") }?;
     let placement = client.placement(std::ptr::null_mut(), args.memory)?;
-    let (handle, late) = BufferHandle::pending(client, &form, placement, false);
+    let (handle, late) = BufferHandle::pending(client, &layout, placement, false);
     args.alias_buffer = handle;
-    args.fulfill_alias_buffer_cb = client.aliases.add(PlaceholderBuffer { late, form, placement }).cast();
+    args.fulfill_alias_buffer_cb = client.aliases.add(PlaceholderBuffer { late, layout, placement }).cast();
     Ok(())
 }
 
 #[entry]
-unsafe fn PJRT_Client_FulfillAliasBuffer<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_FulfillAliasBuffer<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_FulfillAliasBuffer_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -137,7 +136,7 @@ unsafe fn PJRT_Client_FulfillAliasBuffer<P: crate::DevicePlugin>(
     };
     let mut late = alias.late;
     let sources = Arc::clone(&client.alias_sources);
-    ready.on_ready_away(move |ready| {
+    ready.on_ready_off_thread(move |ready| {
         if let Some(cell) = waits {
             sources.remove(cell);
         }

@@ -2,8 +2,8 @@
 
 use pjrt_sys::{PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
 
-use crate::abi::objects::client::client_buffers::Client;
-use crate::abi::table::ffi_read;
+use crate::abi::objects::client::client_handle::Client;
+use crate::abi::table::layout_read;
 use crate::array_layout::ArrayLayout;
 use crate::{Backend, Error, Placement, Result, Shape};
 
@@ -50,14 +50,14 @@ impl<B: Backend> Client<B> {
     /// # Safety
     ///
     /// V3 (arrays and text) holds for the layout.
-    pub(crate) unsafe fn form(
+    pub(crate) unsafe fn array_layout(
         &self,
         shape: &Shape,
         layout: *const PJRT_Buffer_MemoryLayout,
         field: &str,
     ) -> Result<ArrayLayout> {
         // SAFETY: V3 (arrays and text), which the caller promises.
-        let layout = unsafe { ffi_read::device_layout(layout, shape) }?;
+        let layout = unsafe { layout_read::device_layout(layout, shape) }?;
         ArrayLayout::requested::<B>(&self.topology.info, shape, layout, field)
     }
 

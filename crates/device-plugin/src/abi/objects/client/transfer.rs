@@ -7,19 +7,19 @@ use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args, Slot, slot};
 use plugin_macros::entry;
 
 use crate::abi::lend::destination::Destination;
-use crate::abi::lend::host_alias::AliasSource;
+use crate::abi::lend::host_array::AliasSource;
+use crate::abi::lend::host_array::zeroed;
 use crate::abi::objects::client::async_read;
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::dynamic_dims;
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
+use crate::abi::table::layout_read;
 use crate::array_layout::ArrayLayout;
 use crate::contain::{contain, contain_in, drop_contained};
 use crate::features::FeatureCalls;
-use crate::host_array::zeroed;
 use crate::profiler;
 use crate::strided::Strided;
 use crate::{
@@ -41,35 +41,35 @@ fn read<B: Backend>(
     backend: &B,
     value: &Value<B::Buffer>,
     shape: &Shape,
-    layout: Option<&Strided>,
+    strides: Option<&Strided>,
     to: &mut [u8],
 ) -> Result<()> {
     let value = value.available()?;
     let size = shape.host_size().unwrap_or(0);
-    let Some(layout) = layout.filter(|layout| !layout.is_dense()) else {
+    let Some(strides) = strides.filter(|strides| !strides.is_dense()) else {
         return backend.read(value, &mut to[..size]);
     };
     match backend.host_bytes(value).filter(|bytes| bytes.len() == size) {
-        Some(bytes) => layout.scatter(bytes, to),
+        Some(bytes) => strides.scatter(bytes, to),
         None => {
             let mut dense = zeroed(size)?;
             backend.read(value, &mut dense)?;
-            layout.scatter(&dense, to);
+            strides.scatter(&dense, to);
         }
     }
     Ok(())
 }
 
-/// Checks that an array of this shape can be read into a destination with this layout. Returns the number of bytes that
-/// the destination needs.
-fn expect_room(layout: Option<&Strided>, shape: &Shape) -> Result<usize> {
+/// Checks that an array of this shape can be read into a destination with these strides. Returns the number of bytes
+/// that the destination needs.
+fn expect_room(strides: Option<&Strided>, shape: &Shape) -> Result<usize> {
     if shape.element_type == ElementType::Token {
         return Err(Error::argument("the buffer is a token, which has no elements to read"));
     }
-    if layout.is_some_and(|layout| layout.before > 0) {
+    if strides.is_some_and(|strides| strides.before > 0) {
         return Err(Error::unimplemented("host_layout has negative strides, which are not supported here").unnamed());
     }
-    Ok(layout.map_or(shape.host_size().unwrap_or(0), |layout| layout.span))
+    Ok(strides.map_or(shape.host_size().unwrap_or(0), |strides| strides.span))
 }
 
 fn too_small(given: usize, shape: &Shape, size: usize) -> Error {
@@ -81,21 +81,21 @@ fn too_small(given: usize, shape: &Shape, size: usize) -> Error {
 fn read_as<B: Backend>(
     backend: &B,
     value: &Value<B::Buffer>,
-    form: &ArrayLayout,
-    layout: &ffi_read::HostLayout,
+    layout: &ArrayLayout,
+    host: &layout_read::HostLayout,
     to: &mut [u8],
 ) -> Result<usize> {
-    let (layout, shape) = (layout.of(form)?, form.shape());
-    let size = expect_room(layout.as_ref(), &shape)?;
+    let (strides, shape) = (host.of(layout)?, layout.shape());
+    let size = expect_room(strides.as_ref(), &shape)?;
     let room = to.len();
     let to = to.get_mut(..size).ok_or_else(|| too_small(room, &shape, size))?;
-    read(backend, value, &shape, layout.as_ref(), to)?;
+    read(backend, value, &shape, strides.as_ref(), to)?;
     Ok(size)
 }
 
-/// Runs `work` on the value of a buffer when the buffer is ready: at once, or on a thread that [`Event::on_ready_away`]
-/// chooses. Returns an event that becomes ready after `work` has returned. The event reports errors of the buffer and
-/// of `work`.
+/// Runs `work` on the value of a buffer when the buffer is ready: at once, or on a thread that
+/// [`Event::on_ready_off_thread`] chooses. Returns an event that becomes ready after `work` has returned. The event
+/// reports errors of the buffer and of `work`.
 fn when_ready<B: Backend>(
     buffer: &BufferHandle<B>,
     work: impl FnOnce(&Client<B>, &Value<B::Buffer>) -> Result<()> + Send + 'static,
@@ -111,7 +111,7 @@ fn when_ready<B: Backend>(
             let (event, completer) = Event::pending();
             // Keep the client and the value alive, because the framework may destroy the buffer before it is ready.
             let (client, value) = (buffer.client.share(), held.value().clone());
-            buffer.ready.on_ready_away(move |ready| {
+            buffer.ready.on_ready_off_thread(move |ready| {
                 let result = ready.clone().and_then(|()| contain(|| work(&client, &value)));
                 drop_contained((client, value));
                 completer.complete_internally(result);
@@ -121,12 +121,12 @@ fn when_ready<B: Backend>(
     }
 }
 
-/// Creates a buffer with the layout `form` at `to`. `make` creates its value from the value of `buffer`, at once if
+/// Creates a buffer with this layout at `to`. `make` creates its value from the value of `buffer`, at once if
 /// `buffer` is ready, or else when it becomes ready. Also waits if the backend has the feature `queued`, because `make`
 /// returns no event and must therefore receive a ready buffer.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
-    form: &ArrayLayout,
+    layout: &ArrayLayout,
     to: Placement,
     make: impl FnOnce(&B, &B::Buffer) -> Result<B::Buffer> + Send + 'static,
 ) -> Result<*mut PJRT_Buffer> {
@@ -136,11 +136,11 @@ fn derive<B: Backend>(
         ready?;
         let new = make(&client.backend, held.value().available()?)?;
         let ready = client.backend.ready(&new);
-        return Ok(BufferHandle::give(client.share(), Value::Now(new), form, to, ready));
+        return Ok(BufferHandle::give(client.share(), Value::Now(new), layout, to, ready));
     }
-    let (handle, mut late) = BufferHandle::pending(client, form, to, buffer.is_dynamic);
+    let (handle, mut late) = BufferHandle::pending(client, layout, to, buffer.is_dynamic);
     let (client, value) = (client.share(), held.value().clone());
-    buffer.ready.on_ready_away(move |ready| {
+    buffer.ready.on_ready_off_thread(move |ready| {
         let make = || {
             let new = make(&client.backend, value.available()?)?;
             let ready = client.backend.ready(&new);
@@ -155,13 +155,13 @@ fn derive<B: Backend>(
 /// Copies a buffer to another device or memory.
 fn copy<B: Backend>(buffer: &BufferHandle<B>, to: Placement) -> Result<*mut PJRT_Buffer> {
     let shape = buffer.stored_shape();
-    derive(buffer, &buffer.form, to, move |backend, value| backend.copy(value, &shape, to))
+    derive(buffer, &buffer.layout, to, move |backend, value| backend.copy(value, &shape, to))
 }
 
 /// Host data that a framework uploads, with the checked arguments of the call.
 struct Upload {
     /// The layout of the new buffer.
-    form: ArrayLayout,
+    layout: ArrayLayout,
     /// The array's shape, with the dimensions in the order in which the device stores them.
     shape: Shape,
     to: Placement,
@@ -193,16 +193,16 @@ impl Upload {
         let shape = unsafe { ffi_read::shape(args.type_.0, args.dims, args.num_dims) }?;
         let to = client.placement(args.device, args.memory)?;
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
-        let form = unsafe { client.form(&shape, args.device_layout, "device_layout") }?;
+        let layout = unsafe { client.array_layout(&shape, args.device_layout, "device_layout") }?;
         let semantics = HostBufferSemantics::from_raw(args.host_buffer_semantics.0).ok_or_else(|| {
             Error::argument(format!("unknown host_buffer_semantics {}", args.host_buffer_semantics.0))
         })?;
         let lends = matches!(semantics, HostBufferSemantics::ImmutableZeroCopy | HostBufferSemantics::MutableZeroCopy);
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
-        let strided = unsafe { host_strides(&form, args) }?;
-        let shape = form.stored_shape();
+        let strided = unsafe { host_strides(&layout, args) }?;
+        let shape = layout.stored_shape();
         let size = shape.host_size().unwrap_or(0);
-        Ok(Self { form, shape, to, data: args.data.cast(), size, strided, lends })
+        Ok(Self { layout, shape, to, data: args.data.cast(), size, strided, lends })
     }
 
     /// Uploads the data as a dense array. Lends the framework's memory to the backend if the framework allows it and
@@ -278,13 +278,13 @@ impl Upload {
 /// # Safety
 ///
 /// V3 (arrays and text) holds for the strides.
-unsafe fn host_strides(form: &ArrayLayout, args: &PJRT_Client_BufferFromHostBuffer_Args) -> Result<Option<Strided>> {
+unsafe fn host_strides(layout: &ArrayLayout, args: &PJRT_Client_BufferFromHostBuffer_Args) -> Result<Option<Strided>> {
     if args.num_byte_strides == 0 {
-        return form.row_major_host();
+        return layout.row_major_host();
     }
     // SAFETY: V3 (arrays and text), which the caller promises.
     let strides = unsafe { ffi_read::slice(args.byte_strides, args.num_byte_strides, "byte_strides") }?;
-    Ok(Some(form.strided(strides)?).filter(|strided| !strided.is_dense()))
+    Ok(Some(layout.strided(strides)?).filter(|strided| !strided.is_dense()))
 }
 
 /// Uploads the array that `args` describes. Stores the new buffer and the event of the host data in `args`.
@@ -305,7 +305,7 @@ unsafe fn from_host<P: DevicePlugin>(
         transferred::<P>(begun, upload.to, "host to device", upload.size);
     }
     args.done_with_host_buffer = into_raw(done);
-    args.buffer = BufferHandle::give(client.share(), value, &upload.form, upload.to, ready);
+    args.buffer = BufferHandle::give(client.share(), value, &upload.layout, upload.to, ready);
     Ok(())
 }
 
@@ -358,26 +358,26 @@ unsafe fn PJRT_Buffer_ToHostBuffer<P: DevicePlugin>(
 ) -> Result<()> {
     if dynamic_dims::are_open(src) && !args.dst.is_null() {
         // SAFETY: V3 (arrays and text).
-        let layout = unsafe { ffi_read::HostLayout::read(args.host_layout) }?;
+        let host = unsafe { layout_read::HostLayout::read(args.host_layout) }?;
         // SAFETY: V3 (arrays and text).
         let mut to = unsafe { Destination::new(args.dst, args.dst_size) };
-        let (shape, from) = (src.form.shape(), src.placement);
+        let (shape, from) = (src.layout.shape(), src.placement);
         args.event = into_raw(when_ready(src, move |client, value| {
             let begun = profiler::begun();
-            let form = dynamic_dims::form_of(&client.backend, value.available()?, &shape)?;
+            let layout = dynamic_dims::layout_of(&client.backend, value.available()?, &shape)?;
             // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
-            let size = read_as(&client.backend, value, &form, &layout, unsafe { to.slice() }?)
+            let size = read_as(&client.backend, value, &layout, &host, unsafe { to.slice() }?)
                 .map_err(|error| error.named(slot::PJRT_Buffer_ToHostBuffer::NAME))?;
             transferred::<P>(begun, from, "device to host", size);
             Ok(())
         })?);
         return Ok(());
     }
-    let form = dynamic_dims::readable(src);
-    let shape = form.stored_shape();
+    let layout = dynamic_dims::readable(src);
+    let shape = layout.stored_shape();
     // SAFETY: V3 (arrays and text).
-    let layout = unsafe { ffi_read::host_layout(args.host_layout, &form) }?;
-    let size = expect_room(layout.as_ref(), &shape)?;
+    let strides = unsafe { layout_read::host_layout(args.host_layout, &layout) }?;
+    let size = expect_room(strides.as_ref(), &shape)?;
     args.event = null_mut();
     if args.dst.is_null() {
         if src.is_deleted() {
@@ -392,7 +392,7 @@ unsafe fn PJRT_Buffer_ToHostBuffer<P: DevicePlugin>(
     // SAFETY: V3 (arrays and text).
     let mut to = unsafe { Destination::new(args.dst, size) };
     let from = src.placement;
-    if P::Backend::FEATURES.async_reads.is_some() && layout.as_ref().is_none_or(Strided::is_dense) {
+    if P::Backend::FEATURES.async_reads.is_some() && strides.as_ref().is_none_or(Strided::is_dense) {
         let begun = profiler::begun();
         let done = move || transferred::<P>(begun, from, "device to host", size);
         args.event = into_raw(async_read::read(src, to, done)?);
@@ -401,7 +401,7 @@ unsafe fn PJRT_Buffer_ToHostBuffer<P: DevicePlugin>(
     args.event = into_raw(when_ready(src, move |client, value| {
         let begun = profiler::begun();
         // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
-        read(&client.backend, value, &shape, layout.as_ref(), unsafe { to.slice() }?)?;
+        read(&client.backend, value, &shape, strides.as_ref(), unsafe { to.slice() }?)?;
         transferred::<P>(begun, from, "device to host", size);
         Ok(())
     })?);
@@ -456,8 +456,8 @@ unsafe fn PJRT_Buffer_Bitcast<P: DevicePlugin>(
     // SAFETY: V3 (arrays and text).
     let shape = unsafe { ffi_read::shape(args.element_type.0, args.dims, args.num_dims) }?;
     // SAFETY: V3 (arrays and text).
-    let form = unsafe { buffer.client.form(&shape, args.device_layout, "device_layout") }?;
-    let shape = form.stored_shape();
+    let layout = unsafe { buffer.client.array_layout(&shape, args.device_layout, "device_layout") }?;
+    let shape = layout.stored_shape();
     // On the host, each element narrower than a byte occupies a whole byte. A bitcast from or to such elements is
     // therefore possible only if their width stays the same.
     let (old, new) = (from.element_type.bits(), shape.element_type.bits());
@@ -466,6 +466,6 @@ unsafe fn PJRT_Buffer_Bitcast<P: DevicePlugin>(
     }
     let (to, placement) = (shape, buffer.placement);
     args.out_buffer =
-        derive(buffer, &form, placement, move |backend, value| backend.bitcast(value, &from, &to, placement))?;
+        derive(buffer, &layout, placement, move |backend, value| backend.bitcast(value, &from, &to, placement))?;
     Ok(())
 }

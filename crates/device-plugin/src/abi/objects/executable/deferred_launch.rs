@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use pjrt_sys::{PJRT_Buffer, PJRT_Event, Slot, slot};
 
 use crate::abi::objects::client::at_exit::Awaited;
-use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::client_handle::BufferHandle;
 use crate::abi::objects::client::value::Value;
 use crate::abi::objects::executable::deferred_launches::{Cancel, lock};
-use crate::abi::objects::executable::launches::{LaunchExtras, Launches, ReclaimAfterLaunch, bits};
+use crate::abi::objects::executable::executable_handles::LoadedExecutable;
+use crate::abi::objects::executable::launch::{FullLaunch, FullLaunchOptions, ReclaimAfterLaunch, bits};
 use crate::abi::objects::executable::pending_arguments;
-use crate::abi::objects::executable::state::LoadedExecutable;
 use crate::abi::reclaim::hazard::Guard;
 use crate::abi::table::event_handle::into_raw;
 use crate::contain::{contain_in, drop_contained};
@@ -43,7 +43,7 @@ impl<B: Backend> Argument<B> {
         // SAFETY: the caller protects the argument with a guard that published it before any deletion.
         let value = unsafe { argument.value() }.clone();
         let (client, ready) = (argument.client.share(), argument.ready.clone());
-        Self(BufferHandle::new(client, value, &argument.form, argument.placement, ready, argument.is_dynamic))
+        Self(BufferHandle::new(client, value, &argument.layout, argument.placement, ready, argument.is_dynamic))
     }
 
     fn handle(&self) -> &BufferHandle<B> {
@@ -63,40 +63,42 @@ impl<B: Backend> Drop for Argument<B> {
     }
 }
 
-/// The outputs of a deferred launch on one device. The framework already has the output buffers. This `Promise` sets
-/// their values and completes their event.
-struct Promise<B: Backend> {
+/// The outputs of a deferred launch on one device. The framework already has the output buffers. This struct sets their
+/// values and completes their event.
+struct DeferredOutputs<B: Backend> {
     values: Vec<Arc<OnceLock<B::Buffer>>>,
     completer: Completer,
 }
 
-impl<B: Backend> Promise<B> {
+impl<B: Backend> DeferredOutputs<B> {
     /// Completes the event of the outputs when `done`, the event of the launch, is ready.
-    fn keep(self, done: &Event) {
+    fn finish(self, done: &Event) {
         let completer = self.completer;
         done.on_ready(move |result| completer.complete_internally(result.clone()));
     }
 }
 
 /// The deferred launches of a call, with all data that the backend needs to start them.
-struct HeldLaunches<B: Backend> {
+struct DeferredLaunch<B: Backend> {
     devices: Vec<usize>,
     placements: Vec<Vec<Placement>>,
     donated: Vec<bool>,
     arguments: Vec<Vec<Argument<B>>>,
-    special: Option<LaunchExtras>,
+    options: Option<FullLaunchOptions>,
+    outputs: Vec<DeferredOutputs<B>>,
+    awaited: Option<Awaited>,
     /// Declared after the arguments, so that the arguments are dropped first.
     executable: Arc<LoadedExecutable<B>>,
 }
 
-impl<B: Backend> HeldLaunches<B> {
+impl<B: Backend> DeferredLaunch<B> {
     /// Passes the launches to the backend, and moves the outputs' values into the buffers that the framework has.
     /// Returns one event for each launch.
-    fn start(&mut self, promises: &[Promise<B>]) -> Result<Vec<Event>> {
+    fn start(&mut self) -> Result<Vec<Event>> {
         let executable = &*self.executable;
         let client = &*executable.client;
         let _scope = profiler::scope();
-        let Some(special) = self.special.take() else {
+        let Some(options) = self.options.take() else {
             return Err(Error::internal("the backend began a launch twice"));
         };
         let handles: Vec<Vec<_>> =
@@ -110,37 +112,28 @@ impl<B: Backend> HeldLaunches<B> {
         // With the feature `queued`, some arguments may still be pending here.
         let arguments = pending_arguments::pending(&handles)?;
         let (devices, donated) = (&*self.devices, &*self.donated);
-        let launches = Launches { executable, devices, placements: &placements, donated, is_deferred: true };
+        let launch = FullLaunch { executable, devices, placements: &placements, donated, is_deferred: true };
         let into = lists.iter_mut().map(Vec::as_mut_slice).collect();
         // SAFETY: the arguments passed the checks of the call, and only this launch can delete them.
-        let done = unsafe { launches.start(&guard, &handles, into, special, &arguments) }?;
-        for (list, promise) in lists.into_iter().zip(promises) {
-            for (buffer, place) in list.into_iter().zip(&promise.values) {
+        let done = unsafe { launch.start(&guard, &handles, into, options, &arguments) }?;
+        for (list, outputs) in lists.into_iter().zip(&self.outputs) {
+            for (buffer, place) in list.into_iter().zip(&outputs.values) {
                 // SAFETY: the launch created the buffer, and no other code has a reference to it.
                 if let Some(value) = unsafe { BufferHandle::<B>::into_value(buffer) } {
-                    // Each promise belongs to exactly one launch, so the cell is still empty.
+                    // Each output belongs to exactly one launch, so the cell is still empty.
                     drop(place.set(value));
                 }
             }
         }
         Ok(done)
     }
-}
 
-/// A call whose launches wait for their arguments.
-struct Call<B: Backend> {
-    held: HeldLaunches<B>,
-    promises: Vec<Promise<B>>,
-    awaited: Option<Awaited>,
-}
-
-impl<B: Backend> Call<B> {
     fn run(mut self) {
-        let begun = contain_in(EXECUTE, || self.held.start(&self.promises));
+        let begun = contain_in(EXECUTE, || self.start());
         match begun {
             Ok(done) => {
-                let promises = self.release();
-                promises.into_iter().zip(done).for_each(|(promise, done)| promise.keep(&done));
+                let outputs = self.release();
+                outputs.into_iter().zip(done).for_each(|(outputs, done)| outputs.finish(&done));
             }
             Err(error) => self.fail(&error),
         }
@@ -148,36 +141,36 @@ impl<B: Backend> Call<B> {
 
     fn fail(self, error: &Error) {
         let failed = Event::failed(error.clone().named(EXECUTE));
-        self.release().into_iter().for_each(|promise| promise.keep(&failed));
+        self.release().into_iter().for_each(|outputs| outputs.finish(&failed));
     }
 
-    /// Drops all values whose destructors may be vendor code, and returns the promises. Call this before the outputs
+    /// Drops all values whose destructors may be vendor code, and returns the outputs. Call this before the outputs
     /// become ready.
-    fn release(self) -> Vec<Promise<B>> {
-        let Self { held, mut promises, awaited } = self;
-        for promise in &mut promises {
-            drop_contained(std::mem::take(&mut promise.values));
+    fn release(mut self) -> Vec<DeferredOutputs<B>> {
+        let (mut all, awaited) = (std::mem::take(&mut self.outputs), self.awaited.take());
+        for outputs in &mut all {
+            drop_contained(std::mem::take(&mut outputs.values));
         }
-        drop_contained(held);
+        drop_contained(self);
         drop(awaited);
-        promises
+        all
     }
 }
 
-/// A deferred call. The field `call` is empty after one thread has taken the call to run it or to fail it.
-struct Deferred<B: Backend> {
+/// The place of a deferred launch. It is empty after one thread has taken the launch to run it or to fail it.
+struct DeferredSlot<B: Backend> {
     number: u64,
-    call: Mutex<Option<Call<B>>>,
+    launch: Mutex<Option<DeferredLaunch<B>>>,
 }
 
-impl<B: Backend> Deferred<B> {
-    fn take(&self) -> Option<Call<B>> {
-        let call = lock(&self.call).take()?;
-        call.held.executable.client.deferred.remove(self.number);
-        Some(call)
+impl<B: Backend> DeferredSlot<B> {
+    fn take(&self) -> Option<DeferredLaunch<B>> {
+        let launch = lock(&self.launch).take()?;
+        launch.executable.client.deferred.remove(self.number);
+        Some(launch)
     }
 
-    /// Runs the call if its arguments are ready, or fails it if an argument has failed. The current thread may belong
+    /// Runs the launch if its arguments are ready, or fails it if an argument has failed. The current thread may belong
     /// to a driver or to the framework, so the work is done on a thread of the SDK.
     fn arrived(self: &Arc<Self>, result: &Result<()>) {
         let this = Arc::clone(self);
@@ -185,21 +178,21 @@ impl<B: Backend> Deferred<B> {
             Err(error) => {
                 let error = error.clone();
                 COMPLETIONS.submit_or_run(Box::new(move || {
-                    if let Some(call) = this.take() {
-                        call.fail(&error);
+                    if let Some(launch) = this.take() {
+                        launch.fail(&error);
                     }
                 }));
             }
             Ok(()) => {
                 let job = move || {
-                    if let Some(call) = this.take() {
-                        call.run();
+                    if let Some(launch) = this.take() {
+                        launch.run();
                     }
                 };
                 if LAUNCHES.submit(Box::new(job)).is_err()
-                    && let Some(call) = self.take()
+                    && let Some(launch) = self.take()
                 {
-                    call.fail(&Error::resource_exhausted(
+                    launch.fail(&Error::resource_exhausted(
                         "the system cannot start a thread for the launch; raise the limit on threads",
                     ));
                 }
@@ -208,12 +201,12 @@ impl<B: Backend> Deferred<B> {
     }
 }
 
-impl<B: Backend> Cancel for Deferred<B> {
+impl<B: Backend> Cancel for DeferredSlot<B> {
     fn cancel(&self, error: &Error) -> bool {
-        let call = self.take();
-        let is_cancelled = call.is_some();
-        if let Some(call) = call {
-            call.fail(error);
+        let launch = self.take();
+        let is_cancelled = launch.is_some();
+        if let Some(launch) = launch {
+            launch.fail(error);
         }
         is_cancelled
     }
@@ -234,10 +227,10 @@ pub(crate) struct Results<'a> {
 /// arguments.
 pub(crate) unsafe fn defer<B: Backend>(
     executable: Arc<LoadedExecutable<B>>,
-    launches: &Launches<'_, B>,
+    launch: &FullLaunch<'_, B>,
     (guard, handles): (&Guard, &[&[&BufferHandle<B>]]),
     results: Results<'_>,
-    special: LaunchExtras,
+    options: FullLaunchOptions,
     missing: &Event,
 ) {
     // Clone the values before any state changes, because cloning runs vendor code, which may panic.
@@ -246,41 +239,42 @@ pub(crate) unsafe fn defer<B: Backend>(
         let argument = |handle: &&BufferHandle<B>| unsafe { Argument::of(*handle) };
         handles.iter().map(argument).collect()
     });
-    let held = HeldLaunches {
-        devices: launches.devices.to_vec(),
-        placements: launches.placements.iter().map(|placements| placements.to_vec()).collect(),
-        donated: launches.donated.to_vec(),
+    let mut deferred = DeferredLaunch {
+        devices: launch.devices.to_vec(),
+        placements: launch.placements.iter().map(|placements| placements.to_vec()).collect(),
+        donated: launch.donated.to_vec(),
         arguments: arguments.collect(),
-        special: Some(special),
+        outputs: Vec::with_capacity(launch.devices.len()),
+        awaited: None,
+        options: Some(options),
         executable,
     };
-    let client = &held.executable.client;
-    let mut promises = Vec::with_capacity(held.devices.len());
+    let client = &deferred.executable.client;
     let mut slots = results.events.iter_mut();
-    for (list, placements) in results.lists.into_iter().zip(&held.placements) {
+    for (list, placements) in results.lists.into_iter().zip(&deferred.placements) {
         let (ready, completer) = Event::pending();
-        let outputs = list.iter_mut().zip(&held.executable.output_forms).zip(placements);
-        let values = outputs.map(|((slot, form), placement)| {
+        let outputs = list.iter_mut().zip(&deferred.executable.output_layouts).zip(placements);
+        let values = outputs.map(|((slot, layout), placement)| {
             let place = Arc::new(OnceLock::new());
             let value = Value::Later(Arc::clone(&place));
-            *slot = BufferHandle::give(client.share(), value, form, *placement, ready.clone());
+            *slot = BufferHandle::give(client.share(), value, layout, *placement, ready.clone());
             place
         });
-        promises.push(Promise { values: values.collect(), completer });
+        deferred.outputs.push(DeferredOutputs { values: values.collect(), completer });
         if let Some(slot) = slots.next() {
             *slot = into_raw(ready);
         }
     }
     for handles in handles {
-        for (handle, _) in handles.iter().zip(&held.donated).filter(|(_, donated)| **donated) {
+        for (handle, _) in handles.iter().zip(&deferred.donated).filter(|(_, donated)| **donated) {
             handle.delete(Some(guard));
         }
     }
     let client = client.share();
-    let awaited = client.at_exit.await_launch();
-    let launch_id = held.special.as_ref().map_or(0, |special| special.options.launch_id);
-    let devices = held.devices.clone();
-    let call = Mutex::new(Some(Call { held, promises, awaited }));
-    let deferred = client.deferred.add(devices, launch_id, |number| Deferred { number, call });
-    missing.on_ready(move |result| deferred.arrived(result));
+    deferred.awaited = client.at_exit.await_launch();
+    let launch_id = deferred.options.as_ref().map_or(0, |options| options.options.launch_id);
+    let devices = deferred.devices.clone();
+    let launch = Mutex::new(Some(deferred));
+    let slot = client.deferred.add(devices, launch_id, |number| DeferredSlot { number, launch });
+    missing.on_ready(move |result| slot.arrived(result));
 }

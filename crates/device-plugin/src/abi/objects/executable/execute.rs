@@ -6,30 +6,29 @@ use std::sync::Arc;
 use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execute_Args, Slot, slot};
 use plugin_macros::entry;
 
-use crate::abi::lend::host_channel::Callbacks;
-use crate::abi::objects::client::client_buffers::Client;
-use crate::abi::objects::client::client_buffers::{BufferHandle, deleted};
+use crate::abi::objects::client::buffer::deleted;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::executable::deferred_launch::{Results, defer};
-use crate::abi::objects::executable::execute_options::{Options, read_all, read_callbacks, read_options};
-use crate::abi::objects::executable::launch_arguments::check_donated;
-use crate::abi::objects::executable::launches::{
-    LaunchExtras, Launches, ReclaimAfterLaunch, expect_complete, finish, prepare,
+use crate::abi::objects::executable::executable_handles::LoadedExecutable;
+use crate::abi::objects::executable::execute_options::{Options, read_callbacks, read_full, read_options};
+use crate::abi::objects::executable::launch::{
+    FullLaunch, FullRequest, ReclaimAfterLaunch, expect_complete, finish, prepare,
 };
+use crate::abi::objects::executable::launch_arguments::check_donated;
 use crate::abi::objects::executable::pending_arguments;
-use crate::abi::objects::executable::state::LoadedExecutable;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::abi::table::trace;
 use crate::array_layout::ArrayLayout;
 use crate::profiler;
-use crate::{Backend, Error, ExecuteOptions, HostChannels, Placement, Result};
+use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placement, Result};
 
 /// The properties that all launches of one call share.
 struct Call<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
     /// The layouts of the parameters, from `executable`.
-    parameter_forms: &'a [ArrayLayout],
+    parameter_layouts: &'a [ArrayLayout],
     /// The framework's handle of the same executable. Deferred launches increment its reference count.
     counted: *const LoadedExecutable<B>,
     /// For each device, the array of its arguments, with one buffer for each parameter. Empty if the program has no
@@ -40,16 +39,6 @@ struct Call<'a, B: Backend> {
     /// For each parameter, whether its argument is donated. Empty if the program donates no arguments.
     donated: &'a [bool],
     launch_id: i32,
-}
-
-/// The options and callbacks of a call that [`Call::run_all`] runs. Most calls need neither, so [`Call::run`] runs them
-/// without a `Request`.
-struct Request {
-    options: ExecuteOptions,
-    /// The send and receive callbacks of the framework.
-    callbacks: Option<Callbacks>,
-    /// The plugin's name if a profile is being recorded.
-    profiled: Option<&'static str>,
 }
 
 impl<'a, B: Backend> Call<'a, B> {
@@ -63,7 +52,7 @@ impl<'a, B: Backend> Call<'a, B> {
     ) -> Self {
         Self {
             executable,
-            parameter_forms: &executable.parameter_forms,
+            parameter_layouts: &executable.parameter_layouts,
             counted: args.executable.cast_const().cast(),
             argument_lists: lists.arguments,
             output_lists: lists.outputs,
@@ -82,7 +71,7 @@ impl<'a, B: Backend> Call<'a, B> {
     unsafe fn arguments(&self, at: usize) -> Result<(&'a [&'a BufferHandle<B>], u64)> {
         let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
         // SAFETY: V3 (arrays and text) and V2 (handles), which the caller promises.
-        unsafe { handles(list, self.parameter_forms.len()) }
+        unsafe { handles(list, self.parameter_layouts.len()) }
     }
 
     /// Returns the array that receives the outputs of the device at index `at` in the list of devices of the call.
@@ -94,7 +83,7 @@ impl<'a, B: Backend> Call<'a, B> {
     unsafe fn outputs(&self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
         let list = self.output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
         // SAFETY: V3 (arrays and text), which the caller promises.
-        unsafe { ffi_read::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
+        unsafe { ffi_read::slice_mut(list, self.executable.output_layouts.len(), "output_lists[i]") }
     }
 
     /// Checks that the arguments of the launch on `device` fit the parameters of the program and can be used. Returns
@@ -103,9 +92,9 @@ impl<'a, B: Backend> Call<'a, B> {
     fn check(&self, device: usize, handles: &[&BufferHandle<B>]) -> Result<bool> {
         let client = &*self.executable.client;
         let mut ready = true;
-        for (index, (handle, form)) in handles.iter().zip(self.parameter_forms).enumerate() {
-            if !fits(handle, form, device, client) {
-                return Err(misfit(index, handle, form, device, client));
+        for (index, (handle, layout)) in handles.iter().zip(self.parameter_layouts).enumerate() {
+            if !fits(handle, layout, device, client) {
+                return Err(misfit(index, handle, layout, device, client));
             }
             if !handle.is_usable() {
                 return Err(deleted_argument_error(index));
@@ -120,14 +109,14 @@ impl<'a, B: Backend> Call<'a, B> {
         Ok(ready)
     }
 
-    /// Runs a program on one device, with default options except for the launch id. Continues in [`Call::run_all`] if
+    /// Runs a program on one device, with default options except for the launch id. Continues in [`Call::run_full`] if
     /// an argument is not ready.
     ///
     /// # Safety
     ///
     /// V2 (handles) and V3 (arrays and text) hold for the lists.
     #[inline(always)]
-    unsafe fn run(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
+    unsafe fn run_fast(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
         let executable = self.executable;
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         let (handles, bits) = unsafe { self.arguments(0) }?;
@@ -137,10 +126,10 @@ impl<'a, B: Backend> Call<'a, B> {
             let _afterwards = ReclaimAfterLaunch(&executable.client);
             let guard = executable.client.hazards.protect(bits);
             if self.check(device, handles)? {
-                let usual = (ExecuteOptions::new(self.launch_id), HostChannels::default());
+                let options = (ExecuteOptions::new(self.launch_id), HostChannels::default());
                 let (place, arguments) = ((device, placements), (handles, self.donated));
                 // SAFETY: the arguments passed `check` after the guard published their bits.
-                let mut launch = unsafe { prepare(executable, &guard, place, arguments, list, usual) };
+                let mut launch = unsafe { prepare(executable, &guard, place, arguments, list, options) };
                 let event = executable.client.backend.execute(&executable.compiled, &mut launch)?;
                 expect_complete(&launch)?;
                 finish(&mut launch, &event);
@@ -150,9 +139,9 @@ impl<'a, B: Backend> Call<'a, B> {
                 return Ok(());
             }
         }
-        let request = Request { options: ExecuteOptions::new(self.launch_id), callbacks: None, profiled: None };
+        let request = FullRequest { options: ExecuteOptions::new(self.launch_id), callbacks: None, profiled: None };
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
-        unsafe { self.run_all(&[device], &[placements], events, request) }
+        unsafe { self.run_full(&[device], &[placements], events, request) }
     }
 
     /// Runs a program on any number of devices, with any options. Defers the launches if they must wait for arguments.
@@ -162,12 +151,12 @@ impl<'a, B: Backend> Call<'a, B> {
     /// V2 (handles) and V3 (arrays and text) hold for the lists, and V1 (argument structs) to V4 (callbacks) for the
     /// callbacks.
     #[inline(never)]
-    unsafe fn run_all(
+    unsafe fn run_full(
         &self,
         devices: &[usize],
         placements: &[&[Placement]],
         events: &mut [*mut PJRT_Event],
-        request: Request,
+        request: FullRequest,
     ) -> Result<()> {
         let executable = self.executable;
         // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
@@ -181,10 +170,9 @@ impl<'a, B: Backend> Call<'a, B> {
         for (device, handles) in devices.iter().zip(&handles) {
             self.check(*device, handles)?;
         }
-        let Request { options, callbacks, profiled } = request;
         // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
-        let special = unsafe { LaunchExtras::open(options, callbacks, profiled, devices.len()) }?;
-        let launches = Launches { executable, devices, placements, donated: self.donated, is_deferred: false };
+        let options = unsafe { request.open(devices.len()) }?;
+        let launch = FullLaunch { executable, devices, placements, donated: self.donated, is_deferred: false };
         // SAFETY: the arguments passed `check` after the guard published their bits.
         if let Some(missing) = unsafe { pending_arguments::missing(&handles) }? {
             // SAFETY: V2 (handles): the framework does not destroy the executable before the call returns.
@@ -193,12 +181,12 @@ impl<'a, B: Backend> Call<'a, B> {
             let executable = unsafe { Arc::from_raw(self.counted) };
             let results = Results { lists, events };
             // SAFETY: the arguments passed `check` after the guard published their bits.
-            unsafe { defer(executable, &launches, (&guard, &handles), results, special, &missing) };
+            unsafe { defer(executable, &launch, (&guard, &handles), results, options, &missing) };
             return Ok(());
         }
         let arguments = pending_arguments::pending(&handles)?;
         // SAFETY: the arguments passed `check` after the guard published their bits.
-        let done = unsafe { launches.start(&guard, &handles, lists, special, &arguments) }?;
+        let done = unsafe { launch.start(&guard, &handles, lists, options, &arguments) }?;
         for (slot, event) in events.iter_mut().zip(done) {
             *slot = into_raw(event);
         }
@@ -230,7 +218,7 @@ impl Lists<'_> {
             // SAFETY: V3 (arrays and text), which the caller promises.
             _ => unsafe { ffi_read::slice(args.argument_lists, count, "argument_lists") }?,
         };
-        let outputs = match executable.output_forms.len() {
+        let outputs = match executable.output_layouts.len() {
             0 => &[],
             // SAFETY: V3 (arrays and text), which the caller promises.
             _ => unsafe { ffi_read::slice(args.output_lists, count, "output_lists") }?,
@@ -247,14 +235,15 @@ impl Lists<'_> {
 /// Runs a program with all options that the framework passed, on any number of devices. Records the call if a profile
 /// is being recorded. `chosen` is the device that the framework chose, if any.
 ///
-/// Takes `args` and `options` by value. If usual calls passed their addresses here, they would have to keep both in memory.
+/// Takes `args` and `options` by value. If calls on the fast path passed their addresses here, they would have to keep
+/// both in memory.
 ///
 /// # Safety
 ///
 /// V1 (argument structs) to V4 (callbacks) hold for `args`.
 #[cold]
 #[inline(never)]
-unsafe fn run_general<P: crate::DevicePlugin>(
+unsafe fn execute_full<P: DevicePlugin>(
     mut args: PJRT_LoadedExecutable_Execute_Args,
     executable: &LoadedExecutable<P::Backend>,
     chosen: Option<usize>,
@@ -273,10 +262,10 @@ unsafe fn run_general<P: crate::DevicePlugin>(
         }
     };
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
-    let options = unsafe { read_all(args.options) }?;
+    let options = unsafe { read_full(args.options) }?;
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
     let callbacks = unsafe { read_callbacks(args.options) }?;
-    let mut request = Request { options, callbacks, profiled: None };
+    let mut request = FullRequest { options, callbacks, profiled: None };
     let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::NAME);
     let _scope = profiler::scope();
     if profiler::is_recording() {
@@ -291,7 +280,7 @@ unsafe fn run_general<P: crate::DevicePlugin>(
     }
     let call = Call::new(executable, &args, &lists, &donated, launch_id);
     // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
-    unsafe { call.run_all(devices, &placements, lists.events, request) }
+    unsafe { call.run_full(devices, &placements, lists.events, request) }
 }
 
 /// Returns, for each parameter, whether its argument is donated. `kept` contains the indices of the arguments that the
@@ -349,12 +338,12 @@ fn deleted_argument_error(index: usize) -> Error {
 #[inline]
 fn fits<B: Backend>(
     argument: &BufferHandle<B>,
-    form: &ArrayLayout,
+    layout: &ArrayLayout,
     device: usize,
     client: &Counted<Client<B>>,
 ) -> bool {
     argument.client.is(client)
-        && (argument.form == *form || argument.form.is_stored_as(form))
+        && (argument.layout == *layout || argument.layout.is_stored_as(layout))
         && argument.placement.device == device
 }
 
@@ -363,15 +352,15 @@ fn fits<B: Backend>(
 fn misfit<B: Backend>(
     index: usize,
     argument: &BufferHandle<B>,
-    form: &ArrayLayout,
+    layout: &ArrayLayout,
     device: usize,
     client: &Counted<Client<B>>,
 ) -> Error {
-    let given = &argument.form;
+    let given = &argument.layout;
     Error::argument(if !argument.client.is(client) {
         format!("argument {index} belongs to another client")
-    } else if !given.is_stored_as(form) {
-        format!("argument {index} is {given}, but the program expects {form}")
+    } else if !given.is_stored_as(layout) {
+        format!("argument {index} is {given}, but the program expects {layout}")
     } else {
         format!(
             "argument {index} is on device {}, but the program runs on device {}; copy it there first",
@@ -382,7 +371,7 @@ fn misfit<B: Backend>(
 }
 
 #[entry(hot, no_outputs, caller_context)]
-unsafe fn PJRT_LoadedExecutable_Execute<P: crate::DevicePlugin>(
+unsafe fn PJRT_LoadedExecutable_Execute<P: DevicePlugin>(
     args: &mut PJRT_LoadedExecutable_Execute_Args,
     executable: &LoadedExecutable<P::Backend>,
 ) -> Result<()> {
@@ -396,8 +385,8 @@ unsafe fn PJRT_LoadedExecutable_Execute<P: crate::DevicePlugin>(
         // but pass no arguments.
         return Ok(());
     }
-    if args.num_args != executable.parameter_forms.len() {
-        return Err(argument_count_error(args.num_args, executable.parameter_forms.len()));
+    if args.num_args != executable.parameter_layouts.len() {
+        return Err(argument_count_error(args.num_args, executable.parameter_layouts.len()));
     }
     let chosen = chosen_device(executable, args.execute_device)?;
     let num_devices = if chosen.is_some() { 1 } else { executable.devices.len() };
@@ -405,19 +394,19 @@ unsafe fn PJRT_LoadedExecutable_Execute<P: crate::DevicePlugin>(
         return Err(device_count_error(args.num_devices, num_devices));
     }
     let overrides_donation = !options.kept.is_empty() && !executable.donated.is_empty();
-    // The general path is slower. Use it only if the execution needs one of its features.
-    let is_general = options.has_more | overrides_donation | profiler::is_recording();
-    let place = if is_general { None } else { single_compiled_device(executable, chosen) };
+    // The full path is slower. Use it only if the execution needs one of its features.
+    let is_full = options.needs_full_path | overrides_donation | profiler::is_recording();
+    let place = if is_full { None } else { single_compiled_device(executable, chosen) };
     let Some((device, placements)) = place else {
-        // Pass copies of the structs, see `run_general`.
+        // Pass copies of the structs, see `execute_full`.
         // SAFETY: V1 (argument structs) to V4 (callbacks).
-        return unsafe { run_general::<P>(*args, executable, chosen, Options { ..options }) };
+        return unsafe { execute_full::<P>(*args, executable, chosen, Options { ..options }) };
     };
     // SAFETY: V3 (arrays and text).
     let lists = unsafe { Lists::read(args, executable, 1) }?;
     let call = Call::new(executable, args, &lists, &executable.donated, options.launch_id);
     // SAFETY: V2 (handles) and V3 (arrays and text).
-    unsafe { call.run(device, placements, lists.events) }
+    unsafe { call.run_fast(device, placements, lists.events) }
 }
 #[cold]
 #[inline(never)]

@@ -8,9 +8,9 @@ use pjrt_sys::{AbiStruct, PJRT_ExecuteOptions};
 use crate::abi::lend::host_channel::Callbacks;
 use crate::abi::lend::output_callbacks::OutputCallbacks;
 use crate::abi::table::ffi_read;
-use crate::execute_options::{MoreOptions, TaskIncarnation};
+use crate::execute_options::FullOptions;
 use crate::ffi::ExecuteContext;
-use crate::{Error, ExecuteOptions, Result};
+use crate::{Error, ExecuteOptions, Result, TaskIncarnation};
 
 /// Reads the field at the byte offset `offset` of the options. Copying the whole struct would take longer than a few
 /// loads.
@@ -30,8 +30,9 @@ pub(crate) struct Options<'a> {
     pub(crate) launch_id: i32,
     /// Indices of the arguments that the framework does not donate.
     pub(crate) kept: &'a [i64],
-    /// Whether further options or callbacks may be set. [`read_all`] and [`read_callbacks`] read them.
-    pub(crate) has_more: bool,
+    /// Whether options or callbacks may be set that only the full path supports. [`read_full`] and [`read_callbacks`]
+    /// read them.
+    pub(crate) needs_full_path: bool,
 }
 
 /// Reads the framework's send and receive callbacks. Returns `None` if the framework passed none.
@@ -83,8 +84,8 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     let kept = unsafe { ffi_read::slice(kept, num_kept, "options->non_donatable_input_indices") }?;
     let has_callbacks = sends | receives != 0;
     // SAFETY: V1 (argument structs) and V3 (arrays and text).
-    let has_more = has_callbacks || unsafe { has_more(options, size) };
-    Ok(Options { launch_id, kept, has_more })
+    let needs_full_path = has_callbacks || unsafe { has_full_options(options, size) };
+    Ok(Options { launch_id, kept, needs_full_path })
 }
 
 /// Returns the error for a null or misaligned pointer to the options.
@@ -96,9 +97,9 @@ fn options_pointer_error(options: *const PJRT_ExecuteOptions) -> Error {
 
 /// End of the options that [`read_options`] reads from every struct, as an offset.
 const READ_END: usize = offset_of!(PJRT_ExecuteOptions, num_non_donatable_input_indices) + size_of::<usize>();
-/// End of the options that [`has_usual_values`] reads, as an offset.
+/// End of the options that [`has_default_values`] reads, as an offset.
 const HLO_CALLBACKS_END: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
-/// End of the last option that [`has_more`] reads, as an offset.
+/// End of the last option that [`has_full_options`] reads, as an offset.
 const CUSTOM_OPTIONS_END: usize = offset_of!(PJRT_ExecuteOptions, num_custom_options) + size_of::<usize>();
 
 /// Returns whether the framework may have set an option after [`READ_END`]. A struct that ends there has no such option.
@@ -108,30 +109,30 @@ const CUSTOM_OPTIONS_END: usize = offset_of!(PJRT_ExecuteOptions, num_custom_opt
 ///
 /// V1 (argument structs) and V3 (arrays and text) hold for the options, and `size` is the size of their struct.
 #[inline]
-unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
+unsafe fn has_full_options(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     if size < CUSTOM_OPTIONS_END {
         // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-        return unsafe { has_more_in_short_struct(options, size) };
+        return unsafe { short_struct_has_full_options(options, size) };
     }
     // SAFETY: V1 (argument structs): the field is within the size.
     let num_custom_options: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, num_custom_options)) };
     // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-    !unsafe { has_usual_values(options, num_custom_options) }
+    !unsafe { has_default_values(options, num_custom_options) }
 }
 
-/// Does the work of [`has_more`] for a struct that ends before the last option.
+/// Does the work of [`has_full_options`] for a struct that ends before the last option.
 ///
 /// # Safety
 ///
-/// The requirements of [`has_more`] apply.
+/// The requirements of [`has_full_options`] apply.
 #[cold]
 #[inline(never)]
-unsafe fn has_more_in_short_struct(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
+unsafe fn short_struct_has_full_options(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
     if size < HLO_CALLBACKS_END {
         return size > READ_END;
     }
     // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-    !unsafe { has_usual_values(options, 0) }
+    !unsafe { has_default_values(options, 0) }
 }
 
 /// Returns whether all options between [`READ_END`] and [`HLO_CALLBACKS_END`] are unset, and `num_custom_options` is 0.
@@ -141,7 +142,7 @@ unsafe fn has_more_in_short_struct(options: *const PJRT_ExecuteOptions, size: us
 /// V1 (argument structs) and V3 (arrays and text) hold for the options, and their struct has at least the size
 /// [`HLO_CALLBACKS_END`].
 #[inline]
-unsafe fn has_usual_values(options: *const PJRT_ExecuteOptions, num_custom_options: usize) -> bool {
+unsafe fn has_default_values(options: *const PJRT_ExecuteOptions, num_custom_options: usize) -> bool {
     // SAFETY: V1 (argument structs): the field is within the size.
     let context: usize = unsafe { field(options, offset_of!(PJRT_ExecuteOptions, context)) };
     // SAFETY: V1 (argument structs): the field is within the size.
@@ -169,7 +170,7 @@ unsafe fn has_usual_values(options: *const PJRT_ExecuteOptions, num_custom_optio
 ///
 /// V1 (argument structs) to V4 (callbacks) hold for the options.
 #[cold]
-pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<ExecuteOptions> {
+pub(crate) unsafe fn read_full(options: *const PJRT_ExecuteOptions) -> Result<ExecuteOptions> {
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
     let options = unsafe { ffi_read::nested(options, "options") }?;
     if !options.multi_slice_config.is_null() {
@@ -193,7 +194,7 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
     let (custom, num_custom) = (options.custom_options, options.num_custom_options);
     // SAFETY: V3 (arrays and text).
     let custom_options = unsafe { ffi_read::named_values(custom, num_custom, "options->custom_options") }?;
-    let more = MoreOptions {
+    let full = FullOptions {
         // SAFETY: V3 (arrays and text).
         call_location: unsafe { text(options.call_location) },
         context,
@@ -203,7 +204,7 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
         custom_options,
     };
     let mut all = ExecuteOptions::new(options.launch_id);
-    all.set_more(Some(more).filter(|more| !more.is_usual()));
+    all.set_full(Some(full).filter(|full| !full.is_default()));
     Ok(all)
 }
 

@@ -1,12 +1,12 @@
 //! The arguments of an execution.
 
-use crate::abi::objects::client::client_buffers::BufferHandle;
+use crate::abi::objects::client::buffer::{Buffer, BufferOwner};
 use crate::abi::reclaim::hazard::Guard;
-use crate::{Backend, Error, Result};
+use crate::{Error, Result};
 
 /// The arguments of an execution, while a guard protects them.
-pub(crate) struct LaunchArguments<'a, B: Backend> {
-    handles: &'a [&'a BufferHandle<B>],
+pub(crate) struct LaunchArguments<'a, C: BufferOwner> {
+    handles: &'a [&'a Buffer<C>],
     /// Protects the arguments.
     guard: &'a Guard,
     /// For each argument, whether it is donated. Empty if no argument is donated. A donated buffer occurs only once
@@ -14,18 +14,18 @@ pub(crate) struct LaunchArguments<'a, B: Backend> {
     donated: &'a [bool],
 }
 
-impl<'a, B: Backend> LaunchArguments<'a, B> {
+impl<'a, C: BufferOwner> LaunchArguments<'a, C> {
     /// # Safety
     ///
     /// `guard` has published the bits of all handles. After that, the caller has checked that no handle is deleted. If
     /// any argument is donated, the handles have passed [`check_donated`].
     #[inline]
-    pub(crate) unsafe fn new(handles: &'a [&'a BufferHandle<B>], guard: &'a Guard, donated: &'a [bool]) -> Self {
+    pub(crate) unsafe fn new(handles: &'a [&'a Buffer<C>], guard: &'a Guard, donated: &'a [bool]) -> Self {
         Self { handles, guard, donated }
     }
 
     #[inline]
-    pub(crate) fn handles(&self) -> &'a [&'a BufferHandle<B>] {
+    pub(crate) fn handles(&self) -> &'a [&'a Buffer<C>] {
         self.handles
     }
 
@@ -36,14 +36,14 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
 
     /// Returns the value of an argument, or `None` if it was taken.
     #[inline]
-    pub(crate) fn get(&self, index: usize) -> Option<&B::Buffer> {
+    pub(crate) fn get(&self, index: usize) -> Option<&C::Value> {
         // SAFETY: the guard protects each of these handles.
         unsafe { self.handles.get(index)?.value() }.get()
     }
 
     /// Takes the value of a donated argument and deletes its buffer. Returns `None` if the argument is not donated or
     /// was taken.
-    pub(crate) fn take(&mut self, index: usize) -> Option<B::Buffer> {
+    pub(crate) fn take(&mut self, index: usize) -> Option<C::Value> {
         let handle = self.handles.get(index).filter(|_| self.is_donated(index))?;
         // SAFETY: a donated buffer occurs only once among the arguments, and `&mut self` proves that no reference to
         // its value exists.
@@ -70,7 +70,7 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
 }
 
 /// Returns an error if a donated buffer occurs more than once among the arguments.
-pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &[bool]) -> Result<()> {
+pub(crate) fn check_donated<C: BufferOwner>(handles: &[&Buffer<C>], donated: &[bool]) -> Result<()> {
     // A hash table with open addressing, in which at most half of the slots are used. For each buffer, it contains the
     // index of the first argument with this buffer, plus one.
     let size = (2 * handles.len()).next_power_of_two();

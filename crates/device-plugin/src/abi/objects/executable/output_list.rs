@@ -2,20 +2,19 @@
 
 use pjrt_sys::PJRT_Buffer;
 
-use crate::abi::objects::client::client_buffers::{BufferHandle, Client};
+use crate::abi::objects::client::buffer::{Buffer, BufferOwner};
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::hazard::Guard;
 use crate::abi::reclaim::refcount::Ref;
 use crate::array_layout::ArrayLayout;
 use crate::contain::contain;
-use crate::features::FeatureCalls;
-use crate::{Backend, Event, ExecutableInfo, Placement, Shape};
+use crate::{Event, ExecutableInfo, Placement, Shape};
 
 /// The outputs of a launch. The list stores their handles in the framework's array or, for a deferred launch, in an
 /// array of the SDK. If the list is dropped before [`OutputList::finish`] is called, it destroys the outputs and stores
 /// null pointers in the array.
-pub(crate) struct OutputList<'a, B: Backend> {
-    client: &'a Ref<Client<B>>,
+pub(crate) struct OutputList<'a, C: BufferOwner> {
+    client: &'a Ref<C>,
     info: &'a ExecutableInfo,
     layouts: &'a [ArrayLayout],
     /// The guard of the launch. It has already counted all outputs of this list.
@@ -29,13 +28,13 @@ pub(crate) struct OutputList<'a, B: Backend> {
 
 // SAFETY: V3 (arrays and text): the framework does not use the array during the call, and the buffers in it are not yet
 // shared.
-unsafe impl<B: Backend> Send for OutputList<'_, B> {}
+unsafe impl<C: BufferOwner> Send for OutputList<'_, C> {}
 
-impl<'a, B: Backend> OutputList<'a, B> {
+impl<'a, C: BufferOwner> OutputList<'a, C> {
     /// Creates an empty list for the outputs of a program with this description and these layouts of its outputs. The guard has already counted one output for each element of `list`.
     #[inline(always)]
     pub(crate) fn new(
-        client: &'a Ref<Client<B>>,
+        client: &'a Ref<C>,
         (info, layouts): (&'a ExecutableInfo, &'a [ArrayLayout]),
         guard: &'a Guard,
         placements: &'a [Placement],
@@ -64,18 +63,18 @@ impl<'a, B: Backend> OutputList<'a, B> {
 
     /// Adds the next output, whose value is `buffer`. Returns `false` if the list is full.
     #[inline]
-    pub(crate) fn push(&mut self, buffer: B::Buffer) -> bool {
+    pub(crate) fn push(&mut self, buffer: C::Value) -> bool {
         let at = self.produced;
-        let (Some(slot), Some(form), Some(placement)) =
+        let (Some(slot), Some(layout), Some(placement)) =
             (self.list.get_mut(at), self.layouts.get(at), self.placements.get(at))
         else {
             return false;
         };
-        let is_dynamic = self.client.backend.is_dynamic(&buffer);
+        let is_dynamic = self.client.is_dynamic(&buffer);
         // SAFETY: the guard counted one output for each element of the list, and `drop` subtracts the outputs that were
         // not created.
         let client = unsafe { self.client.output_ref() };
-        let handle = BufferHandle::new(client, Value::Now(buffer), form, *placement, Event::ready(), is_dynamic);
+        let handle = Buffer::new(client, Value::Now(buffer), layout, *placement, Event::ready(), is_dynamic);
         *slot = handle.as_ptr().cast();
         self.produced += 1;
         true
@@ -89,7 +88,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
             // unwinds.
             let _ = contain(|| {
                 // SAFETY: `push` created the buffer, and no other code has a reference to it.
-                unsafe { BufferHandle::<B>::take_back(handle) };
+                unsafe { Buffer::<C>::take_back(handle) };
                 Ok(())
             });
         }
@@ -102,7 +101,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
         if !event.is_born_ready() {
             for handle in self.list[..self.produced].iter().copied() {
                 // SAFETY: `push` created the buffer, and no other code has a reference to it yet.
-                let buffer = unsafe { &mut *handle.cast::<BufferHandle<B>>() };
+                let buffer = unsafe { &mut *handle.cast::<Buffer<C>>() };
                 buffer.ready = event.clone();
             }
         }
@@ -110,7 +109,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
     }
 }
 
-impl<B: Backend> Drop for OutputList<'_, B> {
+impl<C: BufferOwner> Drop for OutputList<'_, C> {
     #[inline]
     fn drop(&mut self) {
         if !self.finished {

@@ -3,20 +3,24 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use pjrt_sys::{AbiStruct, PJRT_Program};
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_buffers::Client;
-use crate::abi::objects::client::functions::read_program;
-use crate::abi::objects::executable::state::{Executable, Source};
+use crate::abi::objects::client::client_handle::Client;
+use crate::abi::objects::executable::executable_handles::{Executable, Source};
+use crate::abi::objects::executable::program::{read_program, write_program};
 use crate::abi::objects::owned_arrays::{Blob, NamedValues, delete_blob};
 use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;
+use crate::abi::table::handles::handles;
 use crate::artifact;
 use crate::features::FeatureCalls;
 use crate::serialized_format::{Reader, Writer};
-use crate::{Backend, Error, Program, Result};
+use crate::{Backend, DevicePlugin, Error, Program, Result};
+
+handles! {
+    PJRT_Executable => Executable<P::Backend>;
+}
 
 /// First bytes of a serialized executable. The digit is the version of the format.
 const MAGIC: &[u8] = b"device-plugin executable 2\n";
@@ -38,43 +42,8 @@ fn serialize<B: Backend>(executable: &Executable<B>) -> Result<Vec<u8>> {
     Ok(out.finish())
 }
 
-fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
-    // SAFETY: V1 (argument structs).
-    let given = unsafe { ffi_read::nested(to.cast_const(), "program") }?;
-    if given.struct_size < PJRT_Program::STRUCT_SIZE {
-        return Err(Error::argument(format!(
-            "program->struct_size is {}, which is too small; set it to PJRT_Program_STRUCT_SIZE",
-            given.struct_size
-        )));
-    }
-    if !given.code.is_null() {
-        if given.code_size < program.code().len() {
-            return Err(Error::argument(format!(
-                "program->code_size is {}, but the program has {} bytes; ask for the size with a null code first",
-                given.code_size,
-                program.code().len()
-            )));
-        }
-        // SAFETY: V3 (arrays and text).
-        let code = unsafe { ffi_read::slice_mut(given.code.cast::<u8>(), program.code().len(), "program->code") }?;
-        code.copy_from_slice(program.code());
-    }
-    let mut written = given;
-    written.code_size = program.code().len();
-    written.format = program.format().as_ptr().cast();
-    written.format_size = program.format().len();
-    // SAFETY: V1 (argument structs): the framework's struct is at least `STRUCT_SIZE` bytes long.
-    unsafe {
-        to.cast::<u8>().copy_from_nonoverlapping((&raw const written).cast(), PJRT_Program::STRUCT_SIZE);
-    }
-    Ok(())
-}
-
 #[entry(traced)]
-unsafe fn PJRT_Compile<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Compile_Args,
-    topology: &Topology,
-) -> Result<()> {
+unsafe fn PJRT_Compile<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Compile_Args, topology: &Topology) -> Result<()> {
     // SAFETY: V1 (argument structs) and V3 (arrays and text).
     let program = unsafe { read_program(args.program) }?;
     artifact::check(&program, P::stablehlo_versions())?;
@@ -94,9 +63,7 @@ unsafe fn PJRT_Compile<P: crate::DevicePlugin>(
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_Executable_Destroy<P: crate::DevicePlugin>(
-    args: &mut pjrt_sys::PJRT_Executable_Destroy_Args,
-) -> Result<()> {
+unsafe fn PJRT_Executable_Destroy<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Executable_Destroy_Args) -> Result<()> {
     if !args.executable.is_null() {
         let executable = args.executable.cast_const().cast::<Executable<P::Backend>>();
         // SAFETY: V2 (handles): the handle came from `Executable::into_raw`, and the framework no longer uses it.
@@ -106,7 +73,7 @@ unsafe fn PJRT_Executable_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_Name<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_Name<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_Name_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -116,7 +83,7 @@ unsafe fn PJRT_Executable_Name<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_NumReplicas<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_NumReplicas<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_NumReplicas_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -125,7 +92,7 @@ unsafe fn PJRT_Executable_NumReplicas<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_NumPartitions<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_NumPartitions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_NumPartitions_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -134,7 +101,7 @@ unsafe fn PJRT_Executable_NumPartitions<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_NumOutputs<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_NumOutputs<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_NumOutputs_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -143,7 +110,7 @@ unsafe fn PJRT_Executable_NumOutputs<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_SizeOfGeneratedCodeInBytes<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_SizeOfGeneratedCodeInBytes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_SizeOfGeneratedCodeInBytes_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -152,7 +119,7 @@ unsafe fn PJRT_Executable_SizeOfGeneratedCodeInBytes<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_Fingerprint<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_Fingerprint<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_Fingerprint_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -162,7 +129,7 @@ unsafe fn PJRT_Executable_Fingerprint<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_GetCostAnalysis<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_GetCostAnalysis<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_GetCostAnalysis_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -181,7 +148,7 @@ unsafe fn PJRT_Executable_GetCostAnalysis<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_OutputMemoryKinds<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_OutputMemoryKinds<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_OutputMemoryKinds_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -192,7 +159,7 @@ unsafe fn PJRT_Executable_OutputMemoryKinds<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_ParameterMemoryKinds<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_ParameterMemoryKinds<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_ParameterMemoryKinds_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -203,7 +170,7 @@ unsafe fn PJRT_Executable_ParameterMemoryKinds<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_OutputElementTypes<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_OutputElementTypes<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_OutputElementTypes_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -213,7 +180,7 @@ unsafe fn PJRT_Executable_OutputElementTypes<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_OutputDimensions<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_OutputDimensions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_OutputDimensions_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -224,7 +191,7 @@ unsafe fn PJRT_Executable_OutputDimensions<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_OptimizedProgram<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_OptimizedProgram<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_OptimizedProgram_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -232,7 +199,7 @@ unsafe fn PJRT_Executable_OptimizedProgram<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_GetCompiledMemoryStats<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_GetCompiledMemoryStats<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_GetCompiledMemoryStats_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -259,7 +226,7 @@ unsafe fn PJRT_Executable_GetCompiledMemoryStats<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_GetCompileOptions<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_GetCompileOptions<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_GetCompileOptions_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -272,7 +239,7 @@ unsafe fn PJRT_Executable_GetCompileOptions<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Executable_Serialize<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_Serialize<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_Serialize_Args,
     executable: &Executable<P::Backend>,
 ) -> Result<()> {
@@ -285,7 +252,7 @@ unsafe fn PJRT_Executable_Serialize<P: crate::DevicePlugin>(
 }
 
 #[entry(traced)]
-unsafe fn PJRT_Executable_DeserializeAndLoad<P: crate::DevicePlugin>(
+unsafe fn PJRT_Executable_DeserializeAndLoad<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Executable_DeserializeAndLoad_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {

@@ -6,12 +6,11 @@ use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::{PJRT_Buffer_Type, PJRT_Device, PJRT_Executable, PJRT_LoadedExecutable, PJRT_LogicalDeviceIds};
 
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::Client;
 use crate::abi::objects::memory_layout::LayoutList;
 use crate::abi::objects::owned_arrays::{NamedValues, Pointers, Texts};
 use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::refcount::{Counted, Ref};
-use crate::abi::table::ffi_read::handles;
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
 use crate::hlo;
@@ -46,10 +45,10 @@ pub(crate) struct Executable<B: Backend> {
     pub(crate) parameter_kinds: Texts,
     pub(crate) output_shardings: Option<Texts>,
     pub(crate) parameter_shardings: Option<Texts>,
-    pub(crate) output_layouts: LayoutList,
-    pub(crate) parameter_layouts: LayoutList,
-    parameter_forms: Vec<ArrayLayout>,
-    output_forms: Vec<ArrayLayout>,
+    pub(crate) output_layout_list: LayoutList,
+    pub(crate) parameter_layout_list: LayoutList,
+    parameter_layouts: Vec<ArrayLayout>,
+    output_layouts: Vec<ArrayLayout>,
     pub(crate) cost: OnceLock<Result<NamedValues>>,
     /// The program that frameworks read, with the module configuration that they expect. `None` inside the cell if the
     /// program needs no change.
@@ -70,18 +69,13 @@ pub(crate) struct LoadedExecutable<B: Backend> {
     pub(crate) devices: Vec<usize>,
     pub(crate) device_handles: Pointers<PJRT_Device>,
     pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
-    pub(crate) parameter_forms: Vec<ArrayLayout>,
-    pub(crate) output_forms: Vec<ArrayLayout>,
+    pub(crate) parameter_layouts: Vec<ArrayLayout>,
+    pub(crate) output_layouts: Vec<ArrayLayout>,
     /// For each parameter, whether an execution donates its argument. Empty if no argument is donated.
     pub(crate) donated: Vec<bool>,
     /// For each of `devices`, the placements of the outputs.
     pub(crate) placements: Vec<Vec<Placement>>,
     deleted: AtomicBool,
-}
-
-handles! {
-    PJRT_Executable => Executable<P::Backend>;
-    PJRT_LoadedExecutable => LoadedExecutable<P::Backend>;
 }
 
 /// A program and the options for compiling it.
@@ -155,8 +149,8 @@ impl<B: Backend> Executable<B> {
         let output_kinds = kinds(topology, device, &info.output_memory_kinds, info.outputs.len(), "output")?;
         let parameter_kinds =
             kinds(topology, device, &info.parameter_memory_kinds, info.parameters.len(), "parameter")?;
-        let output_forms = forms::<B>(topology, &info.outputs, &info.output_layouts, "output")?;
-        let parameter_forms = forms::<B>(topology, &info.parameters, &info.parameter_layouts, "parameter")?;
+        let output_layouts = array_layouts::<B>(topology, &info.outputs, &info.output_layouts, "output")?;
+        let parameter_layouts = array_layouts::<B>(topology, &info.parameters, &info.parameter_layouts, "parameter")?;
         let shardings = |given: &Option<Vec<Vec<u8>>>, expected: usize, what: &str| match given {
             // XLA also assigns a sharding to the empty tuple of a program without outputs, and XLA's clients expect
             // this sharding.
@@ -174,10 +168,10 @@ impl<B: Backend> Executable<B> {
             parameter_kinds: Texts::new(parameter_kinds),
             output_shardings: shardings(&info.output_shardings, info.outputs.len(), "output")?,
             parameter_shardings: shardings(&info.parameter_shardings, info.parameters.len(), "parameter")?,
-            output_layouts: LayoutList::new(&output_forms),
-            parameter_layouts: LayoutList::new(&parameter_forms),
-            output_forms,
-            parameter_forms,
+            output_layout_list: LayoutList::new(&output_layouts),
+            parameter_layout_list: LayoutList::new(&parameter_layouts),
+            output_layouts,
+            parameter_layouts,
             cost: OnceLock::new(),
             readable: OnceLock::new(),
             last_profile: LastProfile::default(),
@@ -261,8 +255,8 @@ impl<B: Backend> LoadedExecutable<B> {
             portable: executable.portable,
             devices,
             logical_ids,
-            parameter_forms: executable.parameter_forms.clone(),
-            output_forms: executable.output_forms.clone(),
+            parameter_layouts: executable.parameter_layouts.clone(),
+            output_layouts: executable.output_layouts.clone(),
             donated: if executable.donated.contains(&true) { executable.donated.clone() } else { Vec::new() },
             executable,
             deleted: AtomicBool::new(false),
@@ -366,7 +360,7 @@ fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, 
 
 /// Returns the device layout of each array in `shapes`. If `layouts` is empty, every array has the default layout of
 /// its shape.
-fn forms<B: Backend>(
+fn array_layouts<B: Backend>(
     topology: &Topology,
     shapes: &[Shape],
     layouts: &[Layout],
@@ -378,8 +372,8 @@ fn forms<B: Backend>(
     if layouts.len() != shapes.len() {
         return Err(broken(format!("it returned {} layouts for {} {what}s", layouts.len(), shapes.len())));
     }
-    let forms = shapes.iter().zip(layouts).map(|(shape, layout)| ArrayLayout::with_layout(shape, layout.clone()));
-    forms.collect::<Result<_>>().map_err(|error| broken(error.message().to_owned()))
+    let layouts = shapes.iter().zip(layouts).map(|(shape, layout)| ArrayLayout::with_layout(shape, layout.clone()));
+    layouts.collect::<Result<_>>().map_err(|error| broken(error.message().to_owned()))
 }
 
 /// Returns the placements of the outputs of a launch on `device`.

@@ -1,168 +1,47 @@
-//! The objects behind `PJRT_Client*` and `PJRT_Buffer*`. They refer to each other, because a buffer keeps its client
-//! alive, and a client has the list of the deleted buffers that executions may still use.
+//! The object behind a `PJRT_Buffer*`: a value that can be deleted while other threads use it.
 //!
-//! A buffer is a value that can be deleted while other threads use it.
+//! A buffer keeps its client alive, and a client has the list of the deleted buffers that executions may still use. A
+//! buffer knows its client only as a [`BufferOwner`], so that launches and the backend can refer to buffers without
+//! importing the client, which contains the backend.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pjrt_sys::{PJRT_Api, PJRT_Buffer, PJRT_Device, PJRT_Memory};
+use pjrt_sys::PJRT_Buffer;
 
-use crate::abi::objects::client::alias_sources::AliasSources;
-use crate::abi::objects::client::at_exit::Registration;
-use crate::abi::objects::client::device::Device;
 use crate::abi::objects::client::extents::KnownExtents;
-use crate::abi::objects::client::mappings::Mappings;
-use crate::abi::objects::client::memory::Memory;
 use crate::abi::objects::client::pending_value::PendingValue;
-use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
 use crate::abi::objects::client::value::Value;
-use crate::abi::objects::executable::deferred_launches::DeferredLaunches;
-use crate::abi::objects::executable::launch_order::Order;
-use crate::abi::objects::opaque_tokens::OpaqueTokens;
-use crate::abi::objects::owned_arrays::Pointers;
-use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::buffer_pool;
-use crate::abi::reclaim::hazard::{Guard, HazardDomain};
-use crate::abi::reclaim::refcount::{Counted, OwnerRef, Reclaimed, Ref};
-use crate::abi::table::ffi_read::handles;
+use crate::abi::reclaim::hazard::Guard;
+use crate::abi::reclaim::refcount::{Counted, OwnerRef, Reclaimed};
 use crate::array_layout::ArrayLayout;
 use crate::contain::drop_contained;
-use crate::features::FeatureCalls;
-use crate::{Backend, ClientOptions, DeviceInfo, Error, Event, Placement, Result, Shape, TopologyInfo};
+use crate::{Error, Event, Placement, Result, Shape};
 
-/// A client: the backend, and the objects that represent its devices and memories. Buffers and executables keep the
-/// client alive, so a framework may destroy the client before them.
-pub(crate) struct Client<B: Backend> {
-    /// The hook that runs if the process ends before the client is destroyed.
-    pub(crate) at_exit: Registration,
-    pub(crate) backend: B,
-    pub(crate) process_index: i32,
-    pub(crate) topology: Arc<Topology>,
-    pub(crate) devices: Vec<Device>,
-    pub(crate) device_handles: Pointers<PJRT_Device>,
-    pub(crate) addressable_handles: Pointers<PJRT_Device>,
-    pub(crate) memories: Vec<Memory>,
-    pub(crate) memory_handles: Pointers<PJRT_Memory>,
-    /// Publishes the buffers that executions use, and counts the outputs that executions create.
-    pub(crate) hazards: Arc<HazardDomain>,
-    /// Deleted buffers that executions may still use.
-    pub(crate) retired: RetiredBuffers<B>,
-    /// Launches that wait for their arguments.
-    pub(crate) deferred: DeferredLaunches,
-    /// Prevents deferred launches on several devices from overlapping with other launches on several devices.
-    pub(crate) order: Order,
-    pub(crate) mappings: Mappings,
-    /// Alias buffers, which wait for the framework to name the buffer whose data they take over.
-    pub(crate) aliases: OpaqueTokens<PlaceholderBuffer<B::Buffer>>,
-    /// The buffers whose data alias buffers wait for.
-    pub(crate) alias_sources: Arc<AliasSources>,
-    pub(crate) extents: KnownExtents,
+/// The client of a buffer, as the buffer sees it.
+pub(crate) trait BufferOwner: Reclaimed + Sized + 'static {
+    /// The backend's own buffer.
+    type Value: Clone + Send + Sync + 'static;
+
+    /// Whether the backend has the feature `DynamicShapes`.
+    const HAS_DYNAMIC_SHAPES: bool;
+
+    /// Returns whether the array of a value may have dynamic dimensions.
+    fn is_dynamic(&self, value: &Self::Value) -> bool;
+
+    /// Returns the known extents of the client's dynamic buffers.
+    fn extents(&self) -> &KnownExtents;
+
+    /// Returns the deleted buffers that executions may still use.
+    fn retired(&self) -> &RetiredBuffers<Self>;
 }
 
-handles! {
-    PJRT_Client => Counted<Client<P::Backend>>;
-}
-
-impl<B: Backend> Reclaimed for Client<B> {
-    #[inline]
-    fn domain(&self) -> &Arc<HazardDomain> {
-        &self.hazards
-    }
-}
-
-impl<B: Backend> Client<B> {
-    /// Creates a client. Its first word is the address of the plugin's function table, so that other code of the
-    /// process can call the plugin with only a client. XLA's clients have had this first word since May 2026.
-    /// `default_platform` is the name of the platform if the backend does not name it.
-    pub(crate) fn create(table: *const PJRT_Api, default_platform: &str, options: &ClientOptions) -> Result<Ref<Self>> {
-        let backend = B::create(options)?;
-        let info = TopologyInfo {
-            platform_name: backend.platform_name().unwrap_or_else(|| default_platform.to_owned()),
-            platform_version: backend.platform_version(),
-            devices: backend.devices(),
-            memories: backend.memories(),
-            attributes: backend.topology_attributes(),
-        };
-        let topology = Arc::new(Topology::new(info)?);
-        let ids: Vec<i32> = topology.info.devices.iter().map(|info| info.id).collect();
-        let addressable: Vec<bool> = topology.info.devices.iter().map(|info| info.addressable).collect();
-        let mut memories = Vec::new();
-        for (id, info) in topology.info.memories.iter().enumerate() {
-            let index = |device: &i32| ids.iter().position(|id| id == device);
-            memories.push(Memory::new(id, info.clone(), info.devices.iter().filter_map(index).collect()));
-        }
-        let memories_of = |device: usize| {
-            let with = memories.iter().enumerate().filter(move |(_, memory)| memory.device_indices.contains(&device));
-            with.map(|(i, _)| i).collect::<Vec<_>>()
-        };
-        let devices: Vec<Device> =
-            (0..ids.len()).map(|index| Device::new(Arc::clone(&topology), index, memories_of(index))).collect();
-        if let Some(device) = (0..ids.len()).find(|i| addressable[*i] && devices[*i].memory_indices.is_empty()) {
-            return Err(Error::internal(format!(
-                "the backend lists no memory for the addressable device {}",
-                ids[device]
-            )));
-        }
-
-        let device_handles = Pointers::of(&devices);
-        let memory_handles = Pointers::of(&memories);
-        let addressable_handles =
-            Pointers::of(devices.iter().zip(&addressable).filter(|(_, yes)| **yes).map(|(device, _)| device));
-        for device in &devices {
-            device.link_memories(memory_handles.as_slice());
-        }
-        for memory in &memories {
-            memory.link_devices(device_handles.as_slice());
-        }
-        let process_index = backend.process_index();
-        let elsewhere =
-            topology.info.devices.iter().find(|info| info.addressable && info.process_index != process_index);
-        if let Some(DeviceInfo { id, process_index: other, .. }) = elsewhere {
-            return Err(Error::internal(format!(
-                "device {id} is addressable and belongs to process {other}, but Distributed::process_index is \
-                 {process_index}"
-            )));
-        }
-        let client = Ref::new(
-            table.cast(),
-            Self {
-                at_exit: Registration::new(backend.at_exit()),
-                backend,
-                process_index,
-                topology,
-                devices,
-                device_handles,
-                addressable_handles,
-                memories,
-                memory_handles,
-                hazards: HazardDomain::new(),
-                retired: RetiredBuffers::new(),
-                deferred: DeferredLaunches::default(),
-                order: Order::default(),
-                mappings: Mappings::default(),
-                aliases: OpaqueTokens::new(),
-                alias_sources: Arc::default(),
-                extents: KnownExtents::default(),
-            },
-        );
-        for device in &client.devices {
-            device.link_client(std::ptr::from_ref(&*client).cast());
-        }
-        Ok(client)
-    }
-
-    /// Returns the client of a device. Returns an error if the device belongs to a topology.
-    pub(crate) fn of_device(device: &Device) -> Result<&Counted<Self>> {
-        let client = device.client_address().cast::<Counted<Self>>();
-        // SAFETY: V6 (lifetimes): the pointer is null or refers to the client that owns this device, and a plugin has
-        // only one backend type.
-        unsafe { client.as_ref() }.ok_or_else(|| {
-            Error::internal("the device belongs to a topology without a client; use a device of a client")
-        })
-    }
+/// Names the type of a backend's clients, so that a launch can refer to its buffers without importing the client.
+pub(crate) trait HasClient {
+    type Client: BufferOwner;
 }
 
 /// The object behind a `PJRT_Buffer*`.
@@ -170,18 +49,18 @@ impl<B: Backend> Client<B> {
 /// `state` holds flags and counts the uses of the value. The framework itself counts as one use until it deletes the
 /// buffer. The thread that ends the last use drops the value. Executions do not count as uses. Instead, they publish
 /// their arguments in the client's hazard domain. A thread checks this domain before it drops a value.
-pub(crate) struct BufferHandle<B: Backend> {
+pub(crate) struct Buffer<C: BufferOwner> {
     state: AtomicUsize,
-    value: UnsafeCell<Value<B::Buffer>>,
+    value: UnsafeCell<Value<C::Value>>,
     /// Number of external references, by which other libraries use the memory. Each external reference is also a use.
     external: AtomicU32,
     /// Whether the array may have dynamic dimensions. Always `false` for backends without the feature `DynamicShapes`.
     pub(crate) is_dynamic: bool,
     pub(crate) ready: Event,
     /// Declared after the value, so that the value is dropped first.
-    pub(crate) client: OwnerRef<Client<B>>,
+    pub(crate) client: OwnerRef<C>,
     pub(crate) placement: Placement,
-    pub(crate) form: ArrayLayout,
+    pub(crate) layout: ArrayLayout,
 }
 
 /// The framework deleted the buffer or donated it to an execution. New uses are rejected.
@@ -196,54 +75,50 @@ const USES: usize = RETIRED - 1;
 /// Returns whether the array of a value may have dynamic dimensions. For a value that does not exist yet, returns
 /// whether the backend has the feature `DynamicShapes`.
 #[inline]
-fn may_be_dynamic<B: Backend>(value: &Value<B::Buffer>, backend: &B) -> bool {
+fn may_be_dynamic<C: BufferOwner>(value: &Value<C::Value>, client: &C) -> bool {
     match value {
-        Value::Now(value) => backend.is_dynamic(value),
-        Value::Later(_) => const { B::FEATURES.dynamic_shapes.is_some() },
+        Value::Now(value) => client.is_dynamic(value),
+        Value::Later(_) => C::HAS_DYNAMIC_SHAPES,
         Value::Gone => false,
     }
 }
 
-handles! {
-    PJRT_Buffer => BufferHandle<P::Backend>;
-}
-
 // SAFETY: threads share the value while the count of uses is not zero, and only its sole user changes it.
-unsafe impl<B: Backend> Send for BufferHandle<B> {}
+unsafe impl<C: BufferOwner> Send for Buffer<C> {}
 // SAFETY: the reason for `Send` of this type also applies here.
-unsafe impl<B: Backend> Sync for BufferHandle<B> {}
+unsafe impl<C: BufferOwner> Sync for Buffer<C> {}
 
-impl<B: Backend> Drop for BufferHandle<B> {
+impl<C: BufferOwner> Drop for Buffer<C> {
     #[inline(always)]
     fn drop(&mut self) {
-        if const { B::FEATURES.dynamic_shapes.is_some() } && self.is_dynamic {
-            self.client.extents.forget(std::ptr::from_ref(self).addr());
+        if C::HAS_DYNAMIC_SHAPES && self.is_dynamic {
+            self.client.extents().forget(std::ptr::from_ref(self).addr());
         }
     }
 }
 
-impl<B: Backend> BufferHandle<B> {
+impl<C: BufferOwner> Buffer<C> {
     /// Creates a buffer that the framework owns and destroys.
     #[inline]
     pub(crate) fn give(
-        client: impl Into<OwnerRef<Client<B>>>,
-        value: Value<B::Buffer>,
-        form: &ArrayLayout,
+        client: impl Into<OwnerRef<C>>,
+        value: Value<C::Value>,
+        layout: &ArrayLayout,
         placement: Placement,
         ready: Event,
     ) -> *mut PJRT_Buffer {
         let client = client.into();
-        let is_dynamic = may_be_dynamic(&value, &client.backend);
-        Self::new(client, value, form, placement, ready, is_dynamic).as_ptr().cast()
+        let is_dynamic = may_be_dynamic(&value, &**client);
+        Self::new(client, value, layout, placement, ready, is_dynamic).as_ptr().cast()
     }
 
-    /// Creates a buffer with one use, which [`BufferHandle::destroy`] ends. `is_dynamic` specifies whether the array
+    /// Creates a buffer with one use, which [`Buffer::destroy`] ends. `is_dynamic` specifies whether the array
     /// may have dynamic dimensions.
     #[inline]
     pub(crate) fn new(
-        client: impl Into<OwnerRef<Client<B>>>,
-        value: Value<B::Buffer>,
-        form: &ArrayLayout,
+        client: impl Into<OwnerRef<C>>,
+        value: Value<C::Value>,
+        layout: &ArrayLayout,
         placement: Placement,
         ready: Event,
         is_dynamic: bool,
@@ -256,27 +131,27 @@ impl<B: Backend> BufferHandle<B> {
             ready,
             client: client.into(),
             placement,
-            form: form.clone(),
+            layout: layout.clone(),
         })
     }
 
     /// Creates a buffer for the framework, and the producer that sets the buffer's value. `is_dynamic` specifies
     /// whether the array may have dynamic dimensions.
     pub(crate) fn pending(
-        client: &Counted<Client<B>>,
-        form: &ArrayLayout,
+        client: &Counted<C>,
+        layout: &ArrayLayout,
         to: Placement,
         is_dynamic: bool,
-    ) -> (*mut PJRT_Buffer, PendingValue<B::Buffer>) {
+    ) -> (*mut PJRT_Buffer, PendingValue<C::Value>) {
         let (value, ready, producer) = PendingValue::new();
-        (Self::new(client.share(), value, form, to, ready, is_dynamic).as_ptr().cast(), producer)
+        (Self::new(client.share(), value, layout, to, ready, is_dynamic).as_ptr().cast(), producer)
     }
 
     /// Frees a buffer that the framework has not seen yet.
     ///
     /// # Safety
     ///
-    /// V7 (counting): the buffer came from [`BufferHandle::new`], no other code has a reference to it, and the caller
+    /// V7 (counting): the buffer came from [`Buffer::new`], no other code has a reference to it, and the caller
     /// does not use it again.
     #[inline]
     pub(crate) unsafe fn take_back(buffer: *mut PJRT_Buffer) {
@@ -291,8 +166,8 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// The requirements of [`BufferHandle::take_back`] apply.
-    pub(crate) unsafe fn into_value(buffer: *mut PJRT_Buffer) -> Option<B::Buffer> {
+    /// The requirements of [`Buffer::take_back`] apply.
+    pub(crate) unsafe fn into_value(buffer: *mut PJRT_Buffer) -> Option<C::Value> {
         let handle = NonNull::new(buffer.cast::<Self>())?;
         // SAFETY: the caller promises that the handle exists.
         let this = unsafe { handle.as_ref() };
@@ -305,7 +180,7 @@ impl<B: Backend> BufferHandle<B> {
 
     /// Returns the array's shape, with the dimensions in the order in which the device stores them.
     pub(crate) fn stored_shape(&self) -> Shape {
-        self.form.stored_shape()
+        self.layout.stored_shape()
     }
 
     pub(crate) fn is_deleted(&self) -> bool {
@@ -320,11 +195,11 @@ impl<B: Backend> BufferHandle<B> {
 
     /// Adds a use, which ends when the returned value is dropped. Returns an error if the buffer is deleted.
     #[inline]
-    pub(crate) fn hold(&self) -> Result<BufferUse<'_, B>> {
+    pub(crate) fn hold(&self) -> Result<BufferUse<'_, C>> {
         if self.acquire() { Ok(BufferUse { buffer: self }) } else { Err(deleted()) }
     }
 
-    /// Adds a use, which [`BufferHandle::release`] ends. Returns `false` if the buffer is deleted.
+    /// Adds a use, which [`Buffer::release`] ends. Returns `false` if the buffer is deleted.
     #[inline]
     fn acquire(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
@@ -341,7 +216,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// The caller owns a use that [`BufferHandle::acquire`] added, and no longer accesses the value through it. If the
+    /// The caller owns a use that [`Buffer::acquire`] added, and no longer accesses the value through it. If the
     /// framework has destroyed the buffer, this call may free `self`.
     #[inline]
     unsafe fn release(&self) {
@@ -368,14 +243,14 @@ impl<B: Backend> BufferHandle<B> {
     unsafe fn end(&self) {
         let this = NonNull::from(self);
         // No execution uses a buffer that the framework has destroyed.
-        if self.state.load(Ordering::SeqCst) & DESTROYED == 0 && self.client.hazards.is_protected(self.bit(), None) {
-            self.client.retired.add(this);
+        if self.state.load(Ordering::SeqCst) & DESTROYED == 0 && self.client.domain().is_protected(self.bit(), None) {
+            self.client.retired().add(this);
         } else {
             // SAFETY: V7 (counting), which the caller promises.
             drop_contained(unsafe { self.take_value() });
         }
         if self.state.fetch_sub(1, Ordering::AcqRel) & DESTROYED != 0 {
-            self.client.retired.remove(this);
+            self.client.retired().remove(this);
             // SAFETY: V7 (counting), which the caller promises. No other reference is left.
             drop_contained(unsafe { self.take_value() });
             // SAFETY: V7 (counting), which the caller promises.
@@ -402,9 +277,9 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// V7 (counting): the caller reduced the count of uses to zero and has no reference to the value.
     unsafe fn retire(&self, own: Option<&Guard>) {
-        if self.client.hazards.is_protected(self.bit(), own) {
-            self.client.retired.add(NonNull::from(self));
-            self.client.retired.drop_unused(&self.client);
+        if self.client.domain().is_protected(self.bit(), own) {
+            self.client.retired().add(NonNull::from(self));
+            self.client.retired().drop_unused(&**self.client);
         } else {
             // SAFETY: V7 (counting): the caller ended the last use, and `DELETED` prevents new uses.
             drop_contained(unsafe { self.take_value() });
@@ -415,10 +290,10 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// The reference must not outlive a use that [`BufferHandle::acquire`] added, or a guard that published the buffer
+    /// The reference must not outlive a use that [`Buffer::acquire`] added, or a guard that published the buffer
     /// before the buffer was deleted.
     #[inline]
-    pub(crate) unsafe fn value(&self) -> &Value<B::Buffer> {
+    pub(crate) unsafe fn value(&self) -> &Value<C::Value> {
         // SAFETY: the use or the guard prevents other threads from taking or dropping the value.
         unsafe { &*self.value.get() }
     }
@@ -430,11 +305,11 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// The buffer occurs exactly once among the arguments of the execution that holds `own`, and the caller has no
     /// reference to its value.
-    pub(crate) unsafe fn take(&self, own: &Guard) -> Option<B::Buffer> {
+    pub(crate) unsafe fn take(&self, own: &Guard) -> Option<C::Value> {
         // If the framework's use is the only one and no other execution uses the buffer, this execution is the last
         // user. `DELETED` prevents new uses.
         if self.state.compare_exchange(1, DELETED, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
-            if !self.client.hazards.is_protected(self.bit(), Some(own)) {
+            if !self.client.domain().is_protected(self.bit(), Some(own)) {
                 // SAFETY: V7 (counting): the framework's use was the only use, and it has ended.
                 return unsafe { self.take_value() }.into_buffer();
             }
@@ -482,7 +357,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// No other thread uses the value, neither now nor later.
     #[inline]
-    unsafe fn take_value(&self) -> Value<B::Buffer> {
+    unsafe fn take_value(&self) -> Value<C::Value> {
         // SAFETY: the caller promises that no other thread uses the value.
         let value = unsafe { &mut *self.value.get() };
         std::mem::replace(value, Value::Gone)
@@ -492,7 +367,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// V2 (handles): the handle came from [`BufferHandle::new`], and the caller does not use it again.
+    /// V2 (handles): the handle came from [`Buffer::new`], and the caller does not use it again.
     #[inline(always)]
     pub(crate) unsafe fn destroy(this: NonNull<Self>) {
         // SAFETY: V2 (handles): the handle is live until this function frees it.
@@ -500,7 +375,7 @@ impl<B: Backend> BufferHandle<B> {
         // In the usual cases, only the framework uses the buffer, or the buffer is deleted and unused. These cases need
         // no further atomic operation.
         if matches!(buffer.state.load(Ordering::Acquire), 1 | DELETED) {
-            // SAFETY: V2 (handles) and V7 (counting): `BufferHandle::new` allocated the handle, and no other use
+            // SAFETY: V2 (handles) and V7 (counting): `Buffer::new` allocated the handle, and no other use
             // exists.
             return unsafe { buffer_pool::free(this) };
         }
@@ -512,7 +387,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// # Safety
     ///
-    /// The requirements of [`BufferHandle::destroy`] apply.
+    /// The requirements of [`Buffer::destroy`] apply.
     #[cold]
     #[inline(never)]
     unsafe fn destroy_used(this: NonNull<Self>) {
@@ -520,7 +395,7 @@ impl<B: Backend> BufferHandle<B> {
         let buffer = unsafe { this.as_ref() };
         // The framework destroys a buffer only after all executions that use it (V2), so the buffer need not stay
         // retired.
-        buffer.client.retired.remove(this);
+        buffer.client.retired().remove(this);
         if buffer.mark_deleted() == Some(0) {
             // SAFETY: V7 (counting): the last use has ended, and `DELETED` prevents new uses.
             drop_contained(unsafe { buffer.take_value() });
@@ -557,51 +432,51 @@ pub(crate) fn deleted() -> Error {
 }
 
 /// A use of a buffer. While it exists, the buffer's value is not dropped.
-pub(crate) struct BufferUse<'a, B: Backend> {
-    buffer: &'a BufferHandle<B>,
+pub(crate) struct BufferUse<'a, C: BufferOwner> {
+    buffer: &'a Buffer<C>,
 }
 
-impl<B: Backend> BufferUse<'_, B> {
+impl<C: BufferOwner> BufferUse<'_, C> {
     /// Returns the value, which may still be pending.
-    pub(crate) fn value(&self) -> &Value<B::Buffer> {
+    pub(crate) fn value(&self) -> &Value<C::Value> {
         // SAFETY: this `BufferUse` owns a use of the buffer.
         unsafe { self.buffer.value() }
     }
 }
 
-impl<B: Backend> Drop for BufferUse<'_, B> {
+impl<C: BufferOwner> Drop for BufferUse<'_, C> {
     fn drop(&mut self) {
         // SAFETY: `hold` added the use that ends here.
         unsafe { self.buffer.release() };
     }
 }
 
-/// A guard whose destructor calls [`BufferHandle::retire`] for a deleted buffer.
-struct RetireOnDrop<'a, B: Backend>(&'a BufferHandle<B>);
+/// A guard whose destructor calls [`Buffer::retire`] for a deleted buffer.
+struct RetireOnDrop<'a, C: BufferOwner>(&'a Buffer<C>);
 
-impl<B: Backend> Drop for RetireOnDrop<'_, B> {
+impl<C: BufferOwner> Drop for RetireOnDrop<'_, C> {
     fn drop(&mut self) {
-        self.0.client.retired.add(NonNull::from(self.0));
+        self.0.client.retired().add(NonNull::from(self.0));
     }
 }
 
 /// Deleted buffers whose values executions may still use.
-pub(crate) struct RetiredBuffers<B: Backend> {
+pub(crate) struct RetiredBuffers<C: BufferOwner> {
     count: AtomicUsize,
-    buffers: Mutex<Vec<NonNull<BufferHandle<B>>>>,
+    buffers: Mutex<Vec<NonNull<Buffer<C>>>>,
 }
 
 // SAFETY: the list holds buffers, which any thread may use, and a buffer is removed from the list before it is freed.
-unsafe impl<B: Backend> Send for RetiredBuffers<B> {}
+unsafe impl<C: BufferOwner> Send for RetiredBuffers<C> {}
 // SAFETY: the reason for `Send` of this type also applies here.
-unsafe impl<B: Backend> Sync for RetiredBuffers<B> {}
+unsafe impl<C: BufferOwner> Sync for RetiredBuffers<C> {}
 
-impl<B: Backend> RetiredBuffers<B> {
+impl<C: BufferOwner> RetiredBuffers<C> {
     pub(crate) fn new() -> Self {
         Self { count: AtomicUsize::new(0), buffers: Mutex::new(Vec::new()) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<NonNull<BufferHandle<B>>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<NonNull<Buffer<C>>>> {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -611,7 +486,7 @@ impl<B: Backend> RetiredBuffers<B> {
     }
 
     #[cold]
-    fn add(&self, buffer: NonNull<BufferHandle<B>>) {
+    fn add(&self, buffer: NonNull<Buffer<C>>) {
         let mut buffers = self.lock();
         buffers.push(buffer);
         self.count.store(buffers.len(), Ordering::SeqCst);
@@ -620,7 +495,7 @@ impl<B: Backend> RetiredBuffers<B> {
     }
 
     /// Removes a buffer that is about to be freed together with its value.
-    fn remove(&self, buffer: NonNull<BufferHandle<B>>) {
+    fn remove(&self, buffer: NonNull<Buffer<C>>) {
         let mut buffers = self.lock();
         buffers.retain(|left| *left != buffer);
         self.count.store(buffers.len(), Ordering::SeqCst);
@@ -630,14 +505,14 @@ impl<B: Backend> RetiredBuffers<B> {
 
     /// Drops the values that executions no longer use. Catches panics of the values' destructors.
     #[cold]
-    pub(crate) fn drop_unused(&self, client: &Client<B>) {
-        let mut values: Vec<Value<B::Buffer>> = Vec::new();
+    pub(crate) fn drop_unused(&self, client: &C) {
+        let mut values: Vec<Value<C::Value>> = Vec::new();
         {
             let mut buffers = self.lock();
             buffers.retain(|buffer| {
                 // SAFETY: a buffer is removed from the list, under the lock, before it is freed.
                 let buffer = unsafe { buffer.as_ref() };
-                let used = client.hazards.is_protected(buffer.bit(), None);
+                let used = client.domain().is_protected(buffer.bit(), None);
                 if !used {
                     // SAFETY: V7 (counting): no use is counted, no execution uses the value, and `DELETED` prevents new
                     // uses.

@@ -4,12 +4,17 @@ use std::sync::Arc;
 
 use plugin_macros::entry;
 
-use crate::Result;
-use crate::abi::objects::executable::state::LoadedExecutable;
+use crate::abi::objects::executable::executable_handles::LoadedExecutable;
 use crate::abi::objects::owned_arrays::{Blob, delete_blob};
+use crate::abi::table::handles::handles;
+use crate::{DevicePlugin, Result};
+
+handles! {
+    PJRT_LoadedExecutable => LoadedExecutable<P::Backend>;
+}
 
 #[entry(destroys)]
-unsafe fn PJRT_LoadedExecutable_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_LoadedExecutable_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_LoadedExecutable_Destroy_Args,
 ) -> Result<()> {
     if !args.executable.is_null() {
@@ -20,7 +25,7 @@ unsafe fn PJRT_LoadedExecutable_Destroy<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_LoadedExecutable_GetExecutable<P: crate::DevicePlugin>(
+unsafe fn PJRT_LoadedExecutable_GetExecutable<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_LoadedExecutable_GetExecutable_Args,
     loaded_executable: &LoadedExecutable<P::Backend>,
 ) -> Result<()> {
@@ -29,7 +34,7 @@ unsafe fn PJRT_LoadedExecutable_GetExecutable<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_LoadedExecutable_AddressableDevices<P: crate::DevicePlugin>(
+unsafe fn PJRT_LoadedExecutable_AddressableDevices<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_LoadedExecutable_AddressableDevices_Args,
     executable: &LoadedExecutable<P::Backend>,
 ) -> Result<()> {
@@ -39,7 +44,7 @@ unsafe fn PJRT_LoadedExecutable_AddressableDevices<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_LoadedExecutable_AddressableDeviceLogicalIds<P: crate::DevicePlugin>(
+unsafe fn PJRT_LoadedExecutable_AddressableDeviceLogicalIds<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args,
     executable: &LoadedExecutable<P::Backend>,
 ) -> Result<()> {
@@ -49,7 +54,7 @@ unsafe fn PJRT_LoadedExecutable_AddressableDeviceLogicalIds<P: crate::DevicePlug
 }
 
 #[entry]
-unsafe fn PJRT_LoadedExecutable_GetDeviceAssignment<P: crate::DevicePlugin>(
+unsafe fn PJRT_LoadedExecutable_GetDeviceAssignment<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_LoadedExecutable_GetDeviceAssignment_Args,
     executable: &LoadedExecutable<P::Backend>,
 ) -> Result<()> {
@@ -62,7 +67,7 @@ unsafe fn PJRT_LoadedExecutable_GetDeviceAssignment<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_LoadedExecutable_Delete<P: crate::DevicePlugin>(
+unsafe fn PJRT_LoadedExecutable_Delete<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_LoadedExecutable_Delete_Args,
     executable: &LoadedExecutable<P::Backend>,
 ) -> Result<()> {
@@ -71,7 +76,7 @@ unsafe fn PJRT_LoadedExecutable_Delete<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_LoadedExecutable_IsDeleted<P: crate::DevicePlugin>(
+unsafe fn PJRT_LoadedExecutable_IsDeleted<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_LoadedExecutable_IsDeleted_Args,
     executable: &LoadedExecutable<P::Backend>,
 ) -> Result<()> {
@@ -80,7 +85,7 @@ unsafe fn PJRT_LoadedExecutable_IsDeleted<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_LoadedExecutable_Fingerprint<P: crate::DevicePlugin>(
+unsafe fn PJRT_LoadedExecutable_Fingerprint<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_LoadedExecutable_Fingerprint_Args,
     executable: &LoadedExecutable<P::Backend>,
 ) -> Result<()> {

@@ -4,37 +4,26 @@ use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState, PJRT_Program};
+use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState};
 use plugin_macros::entry;
 
-use crate::abi::api::shared_api;
 use crate::abi::lend::key_value_store::KeyValueStore;
-use crate::abi::objects::client::async_raw_copy;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::Client;
 use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
-use crate::abi::objects::executable::state::{Executable, default_assignment};
+use crate::abi::objects::executable::executable_handles::{Executable, default_assignment};
+use crate::abi::objects::executable::program::read_program;
 use crate::abi::objects::pending_callbacks;
 use crate::abi::reclaim::hazard;
 use crate::abi::reclaim::refcount::{Counted, Ref};
 use crate::abi::table::ffi_read;
+use crate::abi::table::handles::handles;
+use crate::abi::table::shared_api::SharedApi;
 use crate::artifact;
 use crate::features::FeatureCalls;
-use crate::{ClientOptions, Error, ProcessInfo, ProcessState, Program, Result};
+use crate::{ClientOptions, DevicePlugin, Error, ProcessInfo, ProcessState, Result};
 
-/// Copies the framework's program. All later uses of the program share this copy.
-///
-/// # Safety
-///
-/// V1 (argument structs) and V3 (arrays and text) hold for the program.
-pub(crate) unsafe fn read_program(program: *const PJRT_Program) -> Result<Program> {
-    // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-    let program = unsafe { ffi_read::nested(program, "program") }?;
-    // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-    let format = unsafe { ffi_read::text(program.format, program.format_size, "program->format") }?;
-    // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
-    let code = unsafe { ffi_read::slice(program.code.cast::<u8>().cast_const(), program.code_size, "program->code") }?;
-    Ok(Program::from_bytes(format, Bytes::copy_from_slice(code)))
+handles! {
+    PJRT_Client => Counted<Client<P::Backend>>;
 }
 
 /// Checks that a replica or partition count is positive.
@@ -85,7 +74,7 @@ unsafe fn process_infos(list: *const PJRT_ProcessInfo, len: usize) -> Result<Opt
 }
 
 #[entry(traced)]
-unsafe fn PJRT_Client_Create<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Client_Create_Args) -> Result<()> {
+unsafe fn PJRT_Client_Create<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Client_Create_Args) -> Result<()> {
     // SAFETY: V1 (argument structs) and V3 (arrays and text).
     let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
     let mut options = ClientOptions::new(values);
@@ -96,17 +85,17 @@ unsafe fn PJRT_Client_Create<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_C
         options = options.with_key_value(unsafe { KeyValueStore::new(args) });
     }
     hazard::free_unused();
-    args.client = Client::<P::Backend>::create(shared_api::<P>().as_raw(), P::NAME, &options)?.into_raw().cast();
+    args.client = Client::<P::Backend>::create(P::shared_api().as_raw(), P::NAME, &options)?.into_raw().cast();
     Ok(())
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_Client_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Client_Destroy_Args) -> Result<()> {
+unsafe fn PJRT_Client_Destroy<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Client_Destroy_Args) -> Result<()> {
     if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
         // SAFETY: V2 (handles): the handle came from `Ref::into_raw`, and the framework no longer uses it.
         let client = unsafe { Ref::from_raw(client) };
         // The framework can no longer complete pending operations of this client, so cancel them.
-        pending_callbacks::abandon(async_raw_copy::key(&client));
+        pending_callbacks::abandon(pending_callbacks::key(&client));
         client.aliases.take_all(|_| true).into_iter().for_each(PlaceholderBuffer::abandon);
         drop(client);
         hazard::free_unused();
@@ -115,7 +104,7 @@ unsafe fn PJRT_Client_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_
 }
 
 #[entry]
-unsafe fn PJRT_Client_PlatformName<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_PlatformName<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_PlatformName_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -125,7 +114,7 @@ unsafe fn PJRT_Client_PlatformName<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_PlatformVersion<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_PlatformVersion<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_PlatformVersion_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -135,7 +124,7 @@ unsafe fn PJRT_Client_PlatformVersion<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_ProcessIndex<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_ProcessIndex<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_ProcessIndex_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -144,7 +133,7 @@ unsafe fn PJRT_Client_ProcessIndex<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_TopologyDescription<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_TopologyDescription<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_TopologyDescription_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -153,7 +142,7 @@ unsafe fn PJRT_Client_TopologyDescription<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_Devices<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_Devices<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_Devices_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -163,7 +152,7 @@ unsafe fn PJRT_Client_Devices<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_AddressableDevices<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_AddressableDevices<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_AddressableDevices_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -173,7 +162,7 @@ unsafe fn PJRT_Client_AddressableDevices<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_AddressableMemories<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_AddressableMemories<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_AddressableMemories_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -183,7 +172,7 @@ unsafe fn PJRT_Client_AddressableMemories<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_LookupDevice<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_LookupDevice<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_LookupDevice_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -193,7 +182,7 @@ unsafe fn PJRT_Client_LookupDevice<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_LookupAddressableDevice<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_LookupAddressableDevice<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_LookupAddressableDevice_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -210,7 +199,7 @@ unsafe fn PJRT_Client_LookupAddressableDevice<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_UpdateGlobalProcessInfo<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_UpdateGlobalProcessInfo<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_UpdateGlobalProcessInfo_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -222,7 +211,7 @@ unsafe fn PJRT_Client_UpdateGlobalProcessInfo<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Client_DefaultDeviceAssignment<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_DefaultDeviceAssignment<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_DefaultDeviceAssignment_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -246,7 +235,7 @@ unsafe fn PJRT_Client_DefaultDeviceAssignment<P: crate::DevicePlugin>(
 }
 
 #[entry(traced, caller_context)]
-unsafe fn PJRT_Client_Compile<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_Compile<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_Compile_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
@@ -261,7 +250,7 @@ unsafe fn PJRT_Client_Compile<P: crate::DevicePlugin>(
 }
 
 #[entry(traced)]
-unsafe fn PJRT_Client_Load<P: crate::DevicePlugin>(
+unsafe fn PJRT_Client_Load<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Client_Load_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {

@@ -1,26 +1,36 @@
 //! Starts the launches of one call of `PJRT_LoadedExecutable_Execute`: prepares the arguments for the backend, and
 //! passes the outputs to the framework.
+//!
+//! A call on one device with default options takes the fast path: [`prepare`], the backend, [`finish`]. All other calls
+//! take the full path, [`FullLaunch::start`].
 
 use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::lend::host_channel;
 use crate::abi::lend::output_callbacks;
-use crate::abi::objects::client::client_buffers::BufferHandle;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::{BufferHandle, Client};
+use crate::abi::objects::executable::executable_handles::LoadedExecutable;
 use crate::abi::objects::executable::launch_arguments::LaunchArguments;
 use crate::abi::objects::executable::output_list::OutputList;
 use crate::abi::objects::executable::pending_arguments;
-use crate::abi::objects::executable::state::LoadedExecutable;
 use crate::abi::reclaim::hazard::Guard;
 use crate::features::FeatureCalls;
 use crate::{
     Backend, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result, profiler,
 };
 
-/// The options and the enabled callbacks of a call. Most calls have default options and no callbacks, and do not create
-/// this struct. It borrows nothing from the framework's arguments, because a deferred launch uses it after the
-/// framework's call has returned.
-pub(crate) struct LaunchExtras {
+/// The options of a call on the full path, as the framework passed them.
+pub(crate) struct FullRequest {
+    pub(crate) options: ExecuteOptions,
+    /// The send and receive callbacks of the framework.
+    pub(crate) callbacks: Option<host_channel::Callbacks>,
+    /// The plugin's name if a profile is being recorded.
+    pub(crate) profiled: Option<&'static str>,
+}
+
+/// The options and the enabled callbacks of a call on the full path. They borrow nothing from the framework's
+/// arguments, because a deferred launch uses them after the framework's call has returned.
+pub(crate) struct FullLaunchOptions {
     pub(crate) options: ExecuteOptions,
     /// The channels of each launch. Empty if the framework passed no send or receive callbacks.
     channels: Vec<host_channel::Opened>,
@@ -29,19 +39,15 @@ pub(crate) struct LaunchExtras {
     profiled: Option<&'static str>,
 }
 
-impl LaunchExtras {
+impl FullRequest {
     /// Enables the callbacks of a call that runs on `count` devices.
     ///
     /// # Safety
     ///
     /// V3 (arrays and text) holds for the lists of the callbacks, and V4 (callbacks) for the callbacks until the events
     /// of the call are ready.
-    pub(crate) unsafe fn open(
-        options: ExecuteOptions,
-        callbacks: Option<host_channel::Callbacks>,
-        profiled: Option<&'static str>,
-        count: usize,
-    ) -> Result<Self> {
+    pub(crate) unsafe fn open(self, count: usize) -> Result<FullLaunchOptions> {
+        let Self { options, callbacks, profiled } = self;
         let channels = match callbacks {
             None => Vec::new(),
             Some(callbacks) => {
@@ -51,12 +57,12 @@ impl LaunchExtras {
             }
         };
         let outputs = options.output_callbacks().open();
-        Ok(Self { options, channels, outputs, profiled })
+        Ok(FullLaunchOptions { options, channels, outputs, profiled })
     }
 }
 
-/// The launches of one call, without their arguments.
-pub(crate) struct Launches<'a, B: Backend> {
+/// The launches of one call on the full path, without their arguments.
+pub(crate) struct FullLaunch<'a, B: Backend> {
     pub(crate) executable: &'a LoadedExecutable<B>,
     pub(crate) devices: &'a [usize],
     /// For each device, the placements of its outputs.
@@ -67,7 +73,7 @@ pub(crate) struct Launches<'a, B: Backend> {
     pub(crate) is_deferred: bool,
 }
 
-impl<B: Backend> Launches<'_, B> {
+impl<B: Backend> FullLaunch<'_, B> {
     /// Passes the launches to the backend and stores the outputs in `lists`. Returns one event for each launch. The
     /// outputs of a launch become ready together with its event. Unless the launch fails, this event waits for
     /// `arguments`, the event of the arguments that are still pending.
@@ -84,18 +90,18 @@ impl<B: Backend> Launches<'_, B> {
         guard: &Guard,
         handles: &[&[&BufferHandle<B>]],
         lists: Vec<&mut [*mut PJRT_Buffer]>,
-        special: LaunchExtras,
+        options: FullLaunchOptions,
         arguments: &Event,
     ) -> Result<Vec<Event>> {
-        let LaunchExtras { options, channels: opened, outputs, profiled } = special;
+        let FullLaunchOptions { options, channels: opened, outputs, profiled } = options;
         let (executable, client) = (self.executable, &self.executable.client);
         let mut launches = Vec::with_capacity(self.devices.len());
         for (at, list) in lists.into_iter().enumerate() {
             let channels = opened.get(at).map_or_else(HostChannels::default, |opened| opened.channels.clone());
             let (device, placements) = (self.devices[at], self.placements[at]);
-            let (arguments, special) = ((handles[at], self.donated), (options.clone(), channels));
+            let (arguments, options) = ((handles[at], self.donated), (options.clone(), channels));
             // SAFETY: the arguments passed the checks of the call, which the caller promises.
-            launches.push(unsafe { prepare(executable, guard, (device, placements), arguments, list, special) });
+            launches.push(unsafe { prepare(executable, guard, (device, placements), arguments, list, options) });
         }
         let begun = profiled.and_then(|plugin| Some((plugin, profiler::begun()?)));
         let done = match launches.as_mut_slice() {
@@ -155,7 +161,7 @@ pub(crate) unsafe fn prepare<'a, B: Backend>(
     // SAFETY: the caller promises that the checks found no deleted argument and no donated buffer that occurs twice.
     let uses = unsafe { LaunchArguments::new(handles, guard, donated) };
     guard.add_outputs(placements.len());
-    let program = (&executable.executable.info, executable.output_forms.as_slice());
+    let program = (&executable.executable.info, executable.output_layouts.as_slice());
     let outputs = Outputs::new(OutputList::new(&executable.client, program, guard, placements, list));
     Launch { inputs: Inputs::new(uses), outputs, device, options, channels }
 }

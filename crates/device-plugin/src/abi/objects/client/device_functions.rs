@@ -1,20 +1,88 @@
-//! The functions of `PJRT_Device` that read and reset memory statistics, poison executions and create tracking events.
+//! The functions of `PJRT_Device`, and of the tracking events that a device creates.
 
 use pjrt_sys::Bool;
 use plugin_macros::entry;
 
-use crate::Result;
-use crate::abi::objects::client::client_buffers::Client;
+use crate::abi::objects::client::client_handle::Client;
 use crate::abi::objects::client::device::Device;
 use crate::abi::table::ffi_read;
+use crate::abi::table::handles::handles;
 use crate::contain::drop_contained;
 use crate::features::FeatureCalls;
+use crate::{DevicePlugin, Error, Result};
+
+handles! {
+    PJRT_Device => Device;
+}
 
 /// The object behind a `PJRT_AsyncTrackingEvent*`: the value that the backend returned.
 type Tracked = Box<dyn Send + Sync>;
 
 #[entry]
-unsafe fn PJRT_Device_MemoryStats<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_GetDescription<P: DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_GetDescription_Args,
+    device: &Device,
+) -> Result<()> {
+    args.device_description = std::ptr::from_ref(device.description()).cast_mut().cast();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Device_IsAddressable<P: DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_IsAddressable_Args,
+    device: &Device,
+) -> Result<()> {
+    args.is_addressable = device.description().info.addressable.into();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Device_LocalHardwareId<P: DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_LocalHardwareId_Args,
+    device: &Device,
+) -> Result<()> {
+    args.local_hardware_id = device.description().info.local_hardware_id;
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Device_AddressableMemories<P: DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_AddressableMemories_Args,
+    device: &Device,
+) -> Result<()> {
+    args.memories = device.memories().as_ptr();
+    args.num_memories = device.memories().len();
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Device_DefaultMemory<P: DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_DefaultMemory_Args,
+    device: &Device,
+) -> Result<()> {
+    let memory = device.memories().first();
+    args.memory =
+        *memory.ok_or_else(|| Error::invalid_argument("the device is not addressable by this process").unnamed())?;
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Device_GetAttributes<P: DevicePlugin>(
+    args: &mut pjrt_sys::PJRT_Device_GetAttributes_Args,
+    device: &Device,
+) -> Result<()> {
+    // The topology owns the attributes, so the deleter does nothing.
+    unsafe extern "C" fn keep(_: *mut pjrt_sys::PJRT_Device_Attributes) {}
+    let attributes = device.description().attributes.raw();
+    args.attributes = attributes.as_ptr();
+    args.num_attributes = attributes.len();
+    args.device_attributes = std::ptr::from_ref(device.description()).cast_mut().cast();
+    args.attributes_deleter = Some(keep);
+    Ok(())
+}
+
+#[entry]
+unsafe fn PJRT_Device_MemoryStats<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_MemoryStats_Args,
     device: &Device,
 ) -> Result<()> {
@@ -41,7 +109,7 @@ unsafe fn PJRT_Device_MemoryStats<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_ClearMemoryStats<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_ClearMemoryStats<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_ClearMemoryStats_Args,
     device: &Device,
 ) -> Result<()> {
@@ -49,7 +117,7 @@ unsafe fn PJRT_Device_ClearMemoryStats<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_PoisonExecution<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_PoisonExecution<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_PoisonExecution_Args,
     device: &Device,
 ) -> Result<()> {
@@ -71,7 +139,7 @@ unsafe fn PJRT_Device_PoisonExecution<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Device_CreateAsyncTrackingEvent<P: crate::DevicePlugin>(
+unsafe fn PJRT_Device_CreateAsyncTrackingEvent<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Device_CreateAsyncTrackingEvent_Args,
     device: &Device,
 ) -> Result<()> {
@@ -83,7 +151,7 @@ unsafe fn PJRT_Device_CreateAsyncTrackingEvent<P: crate::DevicePlugin>(
 }
 
 #[entry(destroys)]
-unsafe fn PJRT_AsyncTrackingEvent_Destroy<P: crate::DevicePlugin>(
+unsafe fn PJRT_AsyncTrackingEvent_Destroy<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_AsyncTrackingEvent_Destroy_Args,
 ) -> Result<()> {
     if !args.event.is_null() {

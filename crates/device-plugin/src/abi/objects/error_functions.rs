@@ -5,17 +5,22 @@ use plugin_macros::entry;
 
 use crate::abi::table::error_handle::ErrorHandle;
 use crate::abi::table::error_handle::{destroy, for_each_payload};
-use crate::{Error, Result};
+use crate::abi::table::handles::handles;
+use crate::{DevicePlugin, Error, Result};
+
+handles! {
+    PJRT_Error => ErrorHandle;
+}
 
 #[entry(destroys)]
-unsafe fn PJRT_Error_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Error_Destroy_Args) -> Result<()> {
+unsafe fn PJRT_Error_Destroy<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Error_Destroy_Args) -> Result<()> {
     // SAFETY: V2 (handles).
     unsafe { destroy(args.error) };
     Ok(())
 }
 
 #[entry]
-unsafe fn PJRT_Error_Message<P: crate::DevicePlugin>(
+unsafe fn PJRT_Error_Message<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Error_Message_Args,
     error: &ErrorHandle,
 ) -> Result<()> {
@@ -25,7 +30,7 @@ unsafe fn PJRT_Error_Message<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Error_GetCode<P: crate::DevicePlugin>(
+unsafe fn PJRT_Error_GetCode<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Error_GetCode_Args,
     error: &ErrorHandle,
 ) -> Result<()> {
@@ -34,7 +39,7 @@ unsafe fn PJRT_Error_GetCode<P: crate::DevicePlugin>(
 }
 
 #[entry]
-unsafe fn PJRT_Error_ForEachPayload<P: crate::DevicePlugin>(
+unsafe fn PJRT_Error_ForEachPayload<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_Error_ForEachPayload_Args,
     error: &ErrorHandle,
 ) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::abi::table::error_handle::into_raw as error_into_raw;
 use crate::abi::table::event_handle::{EventHandle, EventRef, READY, get};
 use crate::abi::table::ffi_read::status;
 use crate::event::Waiting;
-use crate::{Error, Event, Result};
+use crate::{DevicePlugin, Error, Event, Result};
 
 /// A framework's callback and its argument.
 struct Callback {
@@ -51,7 +51,7 @@ fn free(event: Box<EventHandle>) {
 }
 
 #[entry(hot, destroys)]
-unsafe fn PJRT_Event_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Destroy_Args) -> Result<()> {
+unsafe fn PJRT_Event_Destroy<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Destroy_Args) -> Result<()> {
     // Pending callbacks belong to the shared state and not to the handle. The framework may therefore destroy an
     // event that is pending, even in a callback of the same event.
     if !args.event.is_null() && args.event.cast_const().cast() != &raw const READY {
@@ -63,7 +63,7 @@ unsafe fn PJRT_Event_Destroy<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_E
 }
 
 #[entry(hot)]
-unsafe fn PJRT_Event_IsReady<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_IsReady_Args) -> Result<()> {
+unsafe fn PJRT_Event_IsReady<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_IsReady_Args) -> Result<()> {
     // SAFETY: V2 (handles).
     let ready = match unsafe { get(args.event) }? {
         EventRef::Ready => true,
@@ -74,7 +74,7 @@ unsafe fn PJRT_Event_IsReady<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_E
 }
 
 #[entry]
-unsafe fn PJRT_Event_Error<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Error_Args) -> Result<()> {
+unsafe fn PJRT_Event_Error<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Error_Args) -> Result<()> {
     // SAFETY: V2 (handles).
     match unsafe { get(args.event) }? {
         EventRef::Ready => Ok(()),
@@ -89,7 +89,7 @@ unsafe fn PJRT_Event_Error<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Eve
 }
 
 #[entry(hot, no_outputs)]
-unsafe fn PJRT_Event_Await<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Await_Args) -> Result<()> {
+unsafe fn PJRT_Event_Await<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Await_Args) -> Result<()> {
     // SAFETY: V2 (handles).
     match unsafe { get(args.event) }? {
         EventRef::Ready => Ok(()),
@@ -98,7 +98,7 @@ unsafe fn PJRT_Event_Await<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Eve
 }
 
 #[entry(hot)]
-unsafe fn PJRT_Event_OnReady<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_OnReady_Args) -> Result<()> {
+unsafe fn PJRT_Event_OnReady<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_OnReady_Args) -> Result<()> {
     let callback = Callback::new(args.callback, args.user_arg)?;
     // SAFETY: V2 (handles).
     match unsafe { get(args.event) }? {
@@ -106,21 +106,21 @@ unsafe fn PJRT_Event_OnReady<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_E
         EventRef::State(event) => {
             // Keep the state alive, because the callback may destroy the handle.
             let state = Arc::clone(&event.state);
-            state.when_ready(Waiting::Away(Box::new(move |result| callback.call(result))));
+            state.when_ready(Waiting::OffThread(Box::new(move |result| callback.call(result))));
         }
     }
     Ok(())
 }
 
 #[entry]
-unsafe fn PJRT_Event_Create<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Create_Args) -> Result<()> {
+unsafe fn PJRT_Event_Create<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Create_Args) -> Result<()> {
     let state = Event::settable().into_state().ok_or_else(|| Error::internal("an event without a state"))?;
     args.event = Box::into_raw(Box::new(EventHandle { state, settable: true })).cast();
     Ok(())
 }
 
 #[entry]
-unsafe fn PJRT_Event_Set<P: crate::DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Set_Args) -> Result<()> {
+unsafe fn PJRT_Event_Set<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Event_Set_Args) -> Result<()> {
     // SAFETY: V2 (handles).
     let event = unsafe { get(args.event) }?;
     let state = match event {
