@@ -3,7 +3,6 @@
 mod circles;
 mod crate_diagram;
 mod links;
-mod recorded;
 mod rooms;
 
 use std::fs;
@@ -96,11 +95,6 @@ fn run() -> Result<(), Error> {
         check_file(name, text, &mut faults);
     }
     circles::check(&sources, &mut faults);
-    let mut texts = Vec::new();
-    for folder in sh::PACKAGES {
-        collect(&root.join(folder), &["txt"], &mut texts)?;
-    }
-    recorded::check(&read(&root, &texts)?, &sources, &mut faults);
     let pages = markdown(&root)?;
     for (name, text) in read(&root, &pages)? {
         links::check(&root, &name, &text, &mut faults);

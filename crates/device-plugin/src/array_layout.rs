@@ -212,7 +212,7 @@ impl fmt::Display for ArrayLayout {
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::*;
 
@@ -234,10 +234,19 @@ mod tests {
 
     #[test]
     fn rejects_invalid_order() {
+        let mut messages = String::new();
         for order in ["{0,0}", "{0}", "{2,0}", "{-1,0}", "{}"] {
             let error = ArrayLayout::with_layout(&Shape::new(ElementType::F32, [2, 3]), order.parse().unwrap()).err();
-            assert_message!("array_layout::orders", order, error.unwrap().message());
+            messages += &format!("{order}: {}\n", error.unwrap().message());
         }
+        expect![[r#"
+            {0,0}: the layout {0,0} does not list each dimension of f32[2,3] once
+            {0}: the layout {0} does not list each dimension of f32[2,3] once
+            {2,0}: the layout {2,0} does not list each dimension of f32[2,3] once
+            {-1,0}: the layout {-1,0} does not list each dimension of f32[2,3] once
+            {}: the layout {} does not list each dimension of f32[2,3] once
+        "#]]
+        .assert_eq(&messages);
     }
 
     #[test]

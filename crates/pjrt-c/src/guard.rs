@@ -402,7 +402,8 @@ mod tests {
         // SAFETY: K4: the strings below are constants.
         let text = |pointer: *const c_char| outcome(move || unsafe { some_text(pointer, "name") }.map(|_| 0)).1;
         assert_eq!(text(std::ptr::null()), "dp_test: `name` is NULL; it must point to text");
-        recorded_messages::assert_message!("guard::text", "not UTF-8", text(c"caf\xe9".as_ptr()));
+        expect_test::expect!["dp_test: `name` is not UTF-8 text: incomplete utf-8 byte sequence from index 3"]
+            .assert_eq(&text(c"caf\xe9".as_ptr()));
         assert_eq!(text(c"".as_ptr()), "dp_test: `name` is empty");
         let array = |pointer: *const i64, len| {
             // SAFETY: K4: the arrays below are rejected before they are read.

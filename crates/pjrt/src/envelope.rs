@@ -195,7 +195,7 @@ fn read_identity(mut bytes: &[u8]) -> Option<Identity> {
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::*;
     use crate::ErrorKind;
@@ -231,22 +231,26 @@ mod tests {
         let longer = [&bytes[..], b"x"].concat();
         let error = Sealed::open(Kind::Executable, longer).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_message!("envelope::altered_bytes", "one more byte", error);
+        expect!["the data has 107 bytes, but its header declares 106, so the bytes are not a usable serialized executable; compile the program again"]
+            .assert_eq(&error.to_string());
     }
 
     #[test]
     fn another_kind_is_refused() {
         let error = Sealed::open(Kind::Topology, sealed().into_bytes()).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_message!("envelope::another_kind", "an executable as a topology", error);
+        expect!["the envelope holds contents of kind 1, not 2, so the bytes are not a usable serialized topology; serialize the topology again"]
+            .assert_eq(&error.to_string());
     }
 
     #[test]
     fn differences_are_named() {
         let error = sealed().check(&identity("2"), &[]).unwrap_err();
-        assert_message!("envelope::differences", "another version", error);
+        expect![[r#"a serialized executable can be loaded only by the plugin that made it: version was "1", but is "2" in this plugin; compile the program again with this plugin"#]]
+            .assert_eq(&error.to_string());
         let error = sealed().check(&identity("1")[..1], &[]).unwrap_err();
-        assert_message!("envelope::differences", "no version", error);
+        expect![[r#"a serialized executable can be loaded only by the plugin that made it: version was "1", but is absent in this plugin; compile the program again with this plugin"#]]
+            .assert_eq(&error.to_string());
         assert!(sealed().check(&identity("1")[..1], &["version"]).is_ok());
         assert!(sealed().check(&identity("2"), &["version"]).is_err());
     }

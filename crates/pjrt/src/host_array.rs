@@ -97,8 +97,8 @@ impl HostArray {
 
 #[cfg(test)]
 mod tests {
+    use expect_test::expect;
     use pjrt_types::ElementType;
-    use recorded_messages::assert_message;
 
     use super::*;
     use crate::ErrorKind;
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(array.to_vec::<i32>().unwrap(), [1, -2]);
         let error = array.to_vec::<f32>().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_message!("host_array::types", "integers as f32", error);
+        expect!["the array is s32[2], not of element type f32"].assert_eq(&error.to_string());
         assert!(array.scalar::<i32>().is_err());
         assert_eq!(HostArray::from_elements(&[7u8], &[]).unwrap().scalar::<u8>().unwrap(), 7);
         let odd = HostArray::new(Shape::new(ElementType::Pred, [1]), vec![3]).unwrap();

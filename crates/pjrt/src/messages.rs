@@ -1,5 +1,5 @@
 //! Compares the messages of all error kinds of this crate with `tests/messages/errors.txt`. Other tests compare error
-//! kinds, codes and function names, and record messages in `tests/messages/cases.txt`.
+//! kinds, codes and function names, and each message beside its cause.
 //!
 //! To update `errors.txt`, run `UPDATE_EXPECT=1 cargo test -p pjrt-rs --lib messages`.
 

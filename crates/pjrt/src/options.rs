@@ -255,17 +255,17 @@ pub(crate) fn check_client(options: &[NamedValue]) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use expect_test::{Expect, expect};
     use pjrt_types::DeviceAssignment;
-    use recorded_messages::assert_message;
 
     use super::*;
     use crate::ErrorKind;
 
     #[track_caller]
-    fn refused(section: &str, case: &str, options: &CompileOptions) {
+    fn refused(options: &CompileOptions, expected: Expect) {
         let error = encode(options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-        assert_message!(section, case, error);
+        expected.assert_eq(&error.to_string());
     }
 
     #[test]
@@ -276,10 +276,10 @@ mod tests {
         for (replicas, partitions) in [(1, 1), (1 << 10, 1 << 10), (1 << 20, 1)] {
             assert!(encode(&with(replicas, partitions)).is_ok());
         }
-        refused("options::counts", "no replicas", &with(0, 1));
-        refused("options::counts", "-1 partitions", &with(1, -1));
-        refused("options::counts", "2147483647 replicas", &with(2_147_483_647, 1));
-        refused("options::counts", "2048 replicas of 1024 partitions", &with(1 << 11, 1 << 10));
+        refused(&with(0, 1), expect!["num_replicas is 0; it must be from 1 to 1048576"]);
+        refused(&with(1, -1), expect!["num_partitions is -1; it must be from 1 to 1048576"]);
+        refused(&with(2_147_483_647, 1), expect!["num_replicas is 2147483647; it must be from 1 to 1048576"]);
+        refused(&with(1 << 11, 1 << 10), expect!["2048 replicas of 1024 partitions are more than 1048576 devices"]);
         assert!(encode(&with(i64::MAX, i64::MAX)).is_err());
     }
 
@@ -289,7 +289,7 @@ mod tests {
         for ordinal in [-1, 0, i64::from(i32::MAX)] {
             assert!(encode(&with(ordinal)).is_ok());
         }
-        refused("options::device_ordinal", "-5", &with(-5));
+        refused(&with(-5), expect!["device_ordinal is -5; it must be from -1 to 2147483647"]);
         assert!(encode(&with(i64::MAX)).is_err());
     }
 
@@ -300,15 +300,21 @@ mod tests {
             CompileOptions::default().with_num_replicas(num_replicas).with_device_assignment(assignment)
         };
         assert!(encode(&with(2, &[0, 7])).is_ok());
-        refused("options::device_assignment", "device -1", &with(2, &[0, -1]));
+        refused(&with(2, &[0, -1]), expect!["an id of device_assignment is -1; it must be from 0 to 2147483647"]);
         assert!(encode(&with(1, &[i64::MAX])).is_err());
-        refused("options::device_assignment", "two devices for one replica", &with(1, &[0, 1]));
+        refused(
+            &with(1, &[0, 1]),
+            expect![
+                "device_assignment is for 2 replicas of 1 partitions, but the options are for 1 of 1; use the same counts in both"
+            ],
+        );
     }
 
     #[test]
     fn raw_options() {
         assert!(encode_raw(&CompileOptions::default().encode()).is_ok());
-        assert_message!("options::raw", "no bytes", encode_raw(&[]).unwrap_err());
+        expect!["the compile options are empty; for the defaults, pass `CompileOptions::default().encode()`"]
+            .assert_eq(&encode_raw(&[]).unwrap_err().to_string());
         assert!(encode_raw(&[0xff; 9]).is_err());
         let broken = CompileOptions::default().with_device_ordinal(-5);
         assert!(encode_raw(&broken.encode()).is_err());
@@ -348,6 +354,7 @@ mod tests {
             ),
             ("xla_reduce_window_rewrite_base_length", [0xa8, 0x12], [0, 7, i64::MAX], vec![-1, i64::MIN]),
         ];
+        let mut messages = String::new();
         for (name, key, good, bad) in options {
             let with = |value: OptionOverride| encode(&CompileOptions::default().with_option_override(name, value));
             for number in good {
@@ -358,7 +365,7 @@ mod tests {
             for number in bad {
                 let error = with(number.into()).unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-                assert_message!("options::debug_options", format!("{name}={number}"), error);
+                messages += &format!("{name}={number}: {error}\n");
                 assert_eq!(with(format!(" {number}").as_str().into()).unwrap_err().to_string(), error.to_string());
                 let raw = encode_raw(&debug_option(key, number)).unwrap_err();
                 assert_eq!(raw.to_string(), error.to_string());
@@ -366,8 +373,16 @@ mod tests {
             // XLA rejects values that are not integers.
             with("many".into()).unwrap();
         }
+        expect![[r#"
+            xla_cpu_parallel_codegen_split_count=-1: xla_cpu_parallel_codegen_split_count is -1; it must be from 0 to 65536
+            xla_cpu_parallel_codegen_split_count=65537: xla_cpu_parallel_codegen_split_count is 65537; it must be from 0 to 65536
+            xla_cpu_parallel_codegen_split_count=4294967295: xla_cpu_parallel_codegen_split_count is 4294967295; it must be from 0 to 65536
+            xla_reduce_window_rewrite_base_length=-1: xla_reduce_window_rewrite_base_length is -1; it must be from 0 to 9223372036854775807
+            xla_reduce_window_rewrite_base_length=-9223372036854775808: xla_reduce_window_rewrite_base_length is -9223372036854775808; it must be from 0 to 9223372036854775807
+        "#]].assert_eq(&messages);
         let group = [0x1a, 4, 0x1a, 2, 0x0b, 0x0c];
-        assert_message!("options::debug_options", "a group", encode_raw(&group).unwrap_err());
+        expect!["debug_options are not fields of a protobuf message that can be checked"]
+            .assert_eq(&encode_raw(&group).unwrap_err().to_string());
     }
 
     #[test]
@@ -377,7 +392,8 @@ mod tests {
         for value in [Value::from(-1), 0.into(), 100_000.into(), "4".into(), true.into(), 4.0.into(), [4].into()] {
             assert!(check(value.clone()).is_err(), "{value}");
         }
-        assert_message!("options::cpu_device_count", "-1", check((-1).into()).unwrap_err());
+        expect!["option cpu_device_count is -1 (int64); it must be an int64 from 1 to 4096"]
+            .assert_eq(&check((-1).into()).unwrap_err().to_string());
         assert!(check_client(&[NamedValue::new("other", -1)]).is_ok());
     }
 }

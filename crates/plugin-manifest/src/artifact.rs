@@ -39,7 +39,7 @@ pub fn check(program: &Program, versions: Option<StablehloVersions>) -> Result<(
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::*;
     use crate::ErrorCode;
@@ -56,11 +56,16 @@ mod tests {
         assert_eq!(check_of("StableHLO_v1.9.7"), Ok(()));
         assert_eq!(check_of("StableHLO_v0.9.0"), Ok(()));
         assert_eq!(check_of("MLIR"), Ok(()));
+        let mut messages = String::new();
         for producer in ["StableHLO_v1.17.0", "StableHLO_v0.8.0"] {
             let error = check_of(producer).unwrap_err();
             assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
-            assert_message!("artifact::versions", producer, error.message());
+            messages += &format!("{producer}: {}\n", error.message());
         }
+        expect![[r#"
+            StableHLO_v1.17.0: the program is an artifact of StableHLO 1.17.0, but this plugin reads 0.9.0 to 1.9.0: serialize it for 1.9.0 (the plugin's attribute stablehlo_current_version, which JAX follows by itself), or use a newer version of the plugin
+            StableHLO_v0.8.0: the program is an artifact of StableHLO 0.8.0, but this plugin reads 0.9.0 to 1.9.0: export it again with a newer framework, or use an older version of the plugin
+        "#]].assert_eq(&messages);
         assert_eq!(check(&artifact("StableHLO_v9.0.0"), None), Ok(()));
     }
 }

@@ -373,7 +373,7 @@ mod json_value {
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::*;
 
@@ -427,9 +427,18 @@ mod tests {
         let faults = schema().resolve(&given).unwrap_err();
         let fields: Vec<&str> = faults.all().iter().map(|fault| fault.field.as_str()).collect();
         assert_eq!(fields, ["preallocat", "bogus", "memory_fraction", "visible_devices", "node_id"]);
+        let mut messages = String::new();
         for fault in faults.all() {
-            assert_message!("options::values", fault.field, fault.message);
+            messages += &format!("{}: {}\n", fault.field, fault.message);
         }
+        expect![[r#"
+            preallocat: unknown option; did you mean "preallocate"?
+            bogus: unknown option; the plugin takes memory_fraction, preallocate, node_id, visible_devices
+            memory_fraction: this option has the type float, but its value "much" has the type string
+            visible_devices: this option has the type int64_list, but its value 0.5 has the type float
+            node_id: this option is required; set it to a value of type int64
+        "#]]
+        .assert_eq(&messages);
     }
 
     #[test]
@@ -491,8 +500,18 @@ mod tests {
         ]);
         let faults = broken.faults();
         assert_eq!(faults.len(), 6, "{faults:?}");
-        for (number, fault) in faults.iter().enumerate() {
-            assert_message!("options::schemas", number, fault);
+        let mut messages = String::new();
+        for fault in faults {
+            messages += &format!("{fault}\n");
         }
+        expect![[r#"
+            options[0]: the option's name is empty; write one
+            options[1]: the default of "a" is "maybe", which is not of type bool; change the default or the type
+            options[2]: option "a" is listed twice; remove one of the two
+            options[2]: option "a" is required and has a default; remove one of the two
+            options[3]: the default of "b" is inf, which JSON cannot express; write a finite 32-bit float
+            options[4]: the default of "c" is NaN, which JSON cannot express; write a finite 32-bit float
+        "#]]
+        .assert_eq(&messages);
     }
 }

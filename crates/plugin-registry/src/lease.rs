@@ -322,7 +322,7 @@ fn program() -> String {
 mod tests {
     use super::*;
     #[cfg(unix)]
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     /// Creates an empty folder for one test.
     fn folder(test: &str) -> PathBuf {
@@ -362,13 +362,22 @@ mod tests {
         assert!(pipe.success());
         fs::create_dir(folder.join("folder.lock")).unwrap();
         let locks = LockFolder::at(&folder);
+        let mut messages = String::new();
         for plugin in ["linked", "dangling", "hard", "pipe", "folder"] {
             let refused = Lease::acquire(plugin, Ownership::Exclusive, "x", &locks);
             let Err(LeaseError::Lock { path, error }) = refused else { panic!("{plugin}") };
             assert_eq!(path, folder.join(format!("{plugin}.lock")));
-            assert_message!("lease::traps", plugin, error);
+            messages += &format!("{plugin}: {error}\n");
             assert_eq!(locks.holder(plugin), None);
         }
+        expect![[r#"
+            linked: it is a link; delete the file
+            dangling: it is a link; delete the file
+            hard: it has another name, through which it may be changed; delete the file
+            pipe: it is not a regular file; delete the file
+            folder: it is not a regular file; delete the file
+        "#]]
+        .assert_eq(&messages);
         assert_eq!(fs::read_to_string(&treasure).unwrap(), "precious");
         assert!(!folder.join("absent").exists());
         fs::remove_dir_all(&folder).unwrap();
@@ -407,7 +416,8 @@ mod tests {
         let error = locks.open().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         let error = error.to_string().replace(&*folder.to_string_lossy(), "FOLDER");
-        assert_message!("lease::folder", "writable by others", error);
+        expect!["other users can write to FOLDER (mode 777), so its files may be theirs; use another folder, or delete this one. PJRT_REGISTRY_LOCK_DIR can name the folder"]
+            .assert_eq(&error);
         fs::remove_dir_all(&folder).unwrap();
     }
 

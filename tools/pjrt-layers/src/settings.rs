@@ -179,7 +179,7 @@ fn layer(name: &str, variables: Variables<'_>, own: &mut Vec<Box<dyn Layer>>) ->
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::{Expect, expect};
 
     use super::*;
 
@@ -204,16 +204,26 @@ mod tests {
             with(&[(LAYERS, "compat"), (COMPAT_MINOR, "x")]).unwrap_err(),
             "PJRT_LAYERS_COMPAT_MINOR has `x`, which is not a valid number"
         );
-        let record = |case: &str, settings: &[(&str, &str)]| {
-            assert_message!("settings::fault", case, with(settings).unwrap_err());
-        };
-        record("no rules", &[(LAYERS, "fault")]);
-        record("rule without effect", &[(LAYERS, "fault"), (FAULT, "memory oom; compile")]);
-        record("invalid seed", &[(LAYERS, "fault"), (FAULT, "memory oom"), (FAULT_SEED, "-1")]);
+        let refused = |settings: &[(&str, &str)], expected: Expect| expected.assert_eq(&with(settings).unwrap_err());
+        refused(
+            &[(LAYERS, "fault")],
+            expect!["PJRT_LAYERS_FAULT: there is no rule: write one, such as `memory call=3 oom`"],
+        );
+        refused(
+            &[(LAYERS, "fault"), (FAULT, "memory oom; compile")],
+            expect![
+                "PJRT_LAYERS_FAULT: rule 2 `compile`: it has no effect: add `oom`, `error=CODE`, `delay=TIME`, `lost` or `late`"
+            ],
+        );
+        refused(
+            &[(LAYERS, "fault"), (FAULT, "memory oom"), (FAULT_SEED, "-1")],
+            expect!["PJRT_LAYERS_FAULT_SEED has `-1`, which is not a valid number"],
+        );
     }
 
     #[test]
     fn overrides_are_checked() {
+        let mut messages = String::new();
         for (name, value) in [
             (LAYERS, "override"),
             (OVERRIDE_SYNCHRONOUS, "yes"),
@@ -223,8 +233,16 @@ mod tests {
             (OVERRIDE_DEVICES, "x"),
         ] {
             let message = with(&[(LAYERS, "override"), (name, value)]).unwrap_err();
-            assert_message!("settings::override", format!("{name}={value}"), message);
+            messages += &format!("{name}={value}: {message}\n");
         }
+        expect![[r#"
+            PJRT_LAYERS=override: the layer `override` has nothing to do: set PJRT_LAYERS_OUTPUT to save programs, or one of its variables, such as PJRT_LAYERS_OVERRIDE_SYNCHRONOUS=1
+            PJRT_LAYERS_OVERRIDE_SYNCHRONOUS=yes: PJRT_LAYERS_OVERRIDE_SYNCHRONOUS has `yes`; write `1` to make calls synchronous, or `0`
+            PJRT_LAYERS_OVERRIDE_API_VERSION=90: PJRT_LAYERS_OVERRIDE_API_VERSION has `90`; write the major and the minor version, such as `0.90`
+            PJRT_LAYERS_OVERRIDE_PROGRAMS=/nonexistent: PJRT_LAYERS_OVERRIDE_PROGRAMS has `/nonexistent`, which is not a folder
+            PJRT_LAYERS_OVERRIDE_MEMORY=bytes=1: PJRT_LAYERS_OVERRIDE_MEMORY: `bytes=1` is not a value; write NAME=NUMBER with one of bytes_in_use, peak_bytes_in_use, num_allocs, largest_alloc_size, bytes_limit, bytes_reserved, peak_bytes_reserved, bytes_reservable_limit, largest_free_block_bytes, pool_bytes, peak_pool_bytes, peak_allocated_bytes
+            PJRT_LAYERS_OVERRIDE_DEVICES=x: PJRT_LAYERS_OVERRIDE_DEVICES: `x` does not select devices; write the number of devices as `first 2`, or the positions of devices as `0,3`
+        "#]].assert_eq(&messages);
         assert_eq!(with(&[(LAYERS, "override"), (OVERRIDE_PLATFORM_NAME, "acme")]), Ok(vec!["override"]));
     }
 }

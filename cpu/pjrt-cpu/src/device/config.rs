@@ -330,7 +330,7 @@ pub(crate) fn readable(bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use device_plugin::NamedValue;
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::*;
 
@@ -408,7 +408,8 @@ mod tests {
         let message = |options: &[(&str, Value)], variables: &[(&str, &str)]| {
             config(options, variables).map(drop).unwrap_err().message().to_owned()
         };
-        let record = |case: &str, message: String| assert_message!("config::invalid", case, message);
+        let mut messages = String::new();
+        let mut record = |case: &str, message: String| messages += &format!("{case}: {message}\n");
         record("device_count=0", message(&[("device_count", 0.into())], &[]));
         record("PJRT_CPU_DEVICES=many", message(&[], &[("PJRT_CPU_DEVICES", "many")]));
         let both = message(&[("device_count", 2.into()), ("cpu_device_count", 4.into())], &[]);
@@ -424,17 +425,42 @@ mod tests {
             record(&format!("{option}={value}"), message(&[(option, value.into())], &[]));
         }
         record("an unknown option", message(&[("devices", 3.into())], &[]));
+        expect![[r#"
+            device_count=0: option device_count is 0: it must be an integer from 1 to 1024
+            PJRT_CPU_DEVICES=many: PJRT_CPU_DEVICES is many: it must be an integer from 1 to 1024
+            both names of one option: option cpu_device_count is 4, and option device_count is 2: give one of them
+            memory_limit=: option memory_limit is : it must be a number of bytes above 0, such as 1073741824, 512MiB or 1.5GiB
+            memory_limit=-1: option memory_limit is -1: it must be a number of bytes above 0, such as 1073741824, 512MiB or 1.5GiB
+            memory_limit=0: option memory_limit is 0: it must be a number of bytes above 0, such as 1073741824, 512MiB or 1.5GiB
+            memory_limit=3 MB: option memory_limit is 3 MB: it must be a number of bytes above 0, such as 1073741824, 512MiB or 1.5GiB
+            memory_limit=1e9: option memory_limit is 1e9: it must be a number of bytes above 0, such as 1073741824, 512MiB or 1.5GiB
+            memory_limit=99999999999999TiB: option memory_limit is 99999999999999TiB: it must be a number of bytes above 0, such as 1073741824, 512MiB or 1.5GiB
+            max_inflight_computations_per_device=0: option max_inflight_computations_per_device is 0: it must be an integer of at least 1
+            max_inflight_computations_per_device=-1: option max_inflight_computations_per_device is -1: it must be an integer of at least 1
+            max_inflight_computations_per_device=many: option max_inflight_computations_per_device is many: it must be an integer of at least 1
+            deterministic=3: option deterministic is 3: it must be true or false
+            rendezvous_timeout_ms=0: option rendezvous_timeout_ms is 0: it must be a number of milliseconds above 0
+            collective_timeout_ms=long: option collective_timeout_ms is long: it must be a number of milliseconds above 0
+            listen_address=localhost: option listen_address is localhost: it must be an IP address, such as 10.0.0.1
+            an unknown option: unknown option "devices"; known are device_count, cpu_device_count, memory_limit, max_inflight_computations_per_device, deterministic, plain_platform_name, node_id, num_nodes, rendezvous_timeout_ms, collective_timeout_ms, listen_address, transport
+        "#]].assert_eq(&messages);
     }
 
     #[cfg(unix)]
     #[test]
     fn rejects_non_utf8_variable() {
         use std::os::unix::ffi::OsStringExt;
+        let mut messages = String::new();
         for wrong in [DEVICES_VARIABLE, LIMIT_VARIABLE, IN_FLIGHT_VARIABLE] {
             let variable = |name: &str| (name == wrong).then(|| OsString::from_vec(b"4\xff".to_vec()));
             let error = Config::new(&ClientOptions::new(Vec::new()), variable).unwrap_err();
-            assert_message!("config::variables", wrong, error.message());
+            messages += &format!("{wrong}: {}\n", error.message());
         }
+        expect![[r#"
+            PJRT_CPU_DEVICES: PJRT_CPU_DEVICES is "4\xFF": it must be UTF-8 text
+            PJRT_CPU_MEMORY_LIMIT: PJRT_CPU_MEMORY_LIMIT is "4\xFF": it must be UTF-8 text
+            PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE: PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE is "4\xFF": it must be UTF-8 text
+        "#]].assert_eq(&messages);
         // The option takes precedence, and the variable is not read.
         let options = ClientOptions::new(vec![NamedValue::new(DEVICES, 2)]);
         let variable = |name: &str| (name == DEVICES_VARIABLE).then(|| OsString::from_vec(vec![0xff]));

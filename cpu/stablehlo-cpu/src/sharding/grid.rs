@@ -359,11 +359,20 @@ mod tests {
             ("@beyond", "#sdy.mesh<[\"x\"=2], device_ids=[1, 6]>"),
             ("@few", "#sdy.mesh<[\"x\"=2], device_ids=[1, 2, 3]>"),
         ];
+        let mut messages = String::new();
         for (name, axis) in
             [("@large", "x"), ("@twice", "x"), ("@beyond", "x"), ("@few", "x"), ("@d", "x"), ("@a", "z")]
         {
             let error = grid(6, &meshes, &[of(name, axis)]).unwrap_err();
-            recorded_messages::assert_message!("grid::invalid_meshes", format!("{name}, axis {axis}"), error);
+            messages += &format!("{name}, axis {axis}: {error}\n");
         }
+        expect_test::expect![[r#"
+            @large, axis x: unsupported: mesh @large of 8 devices in a program for 6 partitions; compile it for 8
+            @twice, axis x: invalid program: a mesh over devices [1, 1] in a program for 6 partitions; name devices 0 to 5 at most once
+            @beyond, axis x: invalid program: a mesh over devices [1, 6] in a program for 6 partitions; name devices 0 to 5 at most once
+            @few, axis x: invalid program: mesh @few has axes for 2 devices, but lists 3
+            @d, axis x: invalid program: there is no mesh @d
+            @a, axis z: invalid program: mesh @a has no axis "z"
+        "#]].assert_eq(&messages);
     }
 }

@@ -173,7 +173,7 @@ impl CompileOptionSchema {
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::*;
 
@@ -229,6 +229,7 @@ mod tests {
     fn values_of_another_type_are_refused() {
         let xla = CompileOptionSchema::xla();
         let text = |text: &str| OptionOverride::String(text.to_owned());
+        let mut messages = String::new();
         for (name, value) in [
             ("xla_embed_ir_in_executable", text("invalid_value")),
             ("xla_embed_ir_in_executable", OptionOverride::Int64(1)),
@@ -238,7 +239,15 @@ mod tests {
             ("exec_time_optimization_effort", text("much")),
         ] {
             let case = format!("{name} {value:?}");
-            assert_message!("compile_options::values", case, check(&xla, name, value).unwrap_err());
+            messages += &format!("{case}: {}\n", check(&xla, name, value).unwrap_err());
         }
+        expect![[r#"
+            xla_embed_ir_in_executable String("invalid_value"): While setting option xla_embed_ir_in_executable, 'invalid_value' is not a valid bool value; write true or false
+            xla_embed_ir_in_executable Int64(1): While setting option xla_embed_ir_in_executable, '1' is not a valid bool value; write true or false
+            xla_dump_max_hlo_modules Double(1.5): While setting option xla_dump_max_hlo_modules, '1.5' is not a valid int64 value; write an integer
+            xla_dump_max_hlo_modules String("many"): While setting option xla_dump_max_hlo_modules, 'many' is not a valid int64 value; write an integer
+            xla_dump_to Bool(true): While setting option xla_dump_to, 'true' is not a valid string value; write text
+            exec_time_optimization_effort String("much"): While setting option exec_time_optimization_effort, 'much' is not a valid double value; write a number
+        "#]].assert_eq(&messages);
     }
 }

@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use recorded_messages::assert_message;
+use expect_test::expect;
 
 use crate::OptionType;
 use crate::c_view::capabilities::dp_string;
@@ -153,17 +153,26 @@ fn faulty_descriptions_say_why() {
             unsafe { Library::beside("a\0b") }
         }
     }
+    let mut messages = String::new();
     for (raw, name) in
         [(c_descriptor::<Neither>(), "neither"), (c_descriptor::<Panics>(), "panics"), (c_descriptor::<Nul>(), "nul")]
     {
         let fields = unsafe { *raw };
         assert_eq!(text(fields.name), name);
-        assert_message!("descriptor::faulty", name, text(fields.error));
+        messages += &format!("{name}: {}\n", text(fields.error));
         assert!(fields.manifest.data.is_null() && fields.capabilities.is_null() && fields.get_pjrt_api.is_none());
         let error = read(raw).unwrap_err();
         assert!(error.ends_with(text(fields.error)), "{error}");
-        assert_message!("descriptor::read_faulty", name, error);
+        messages += &format!("{name}, read: {error}\n");
     }
+    expect![[r#"
+        neither: library: the plugin has neither a backend nor a library; write `type Backend = …;`, or `fn library() -> Library { unsafe { Library::beside("libexample.so") } }`
+        neither, read: descriptor: the plugin "neither" reports: library: the plugin has neither a backend nor a library; write `type Backend = …;`, or `fn library() -> Library { unsafe { Library::beside("libexample.so") } }`
+        panics: the plugin panicked: no capabilities
+        panics, read: descriptor: the plugin "panics" reports: the plugin panicked: no capabilities
+        nul: library: "a\0b" is not a file name; write the name or path of the library
+        nul, read: descriptor: the plugin "nul" reports: library: "a\0b" is not a file name; write the name or path of the library
+    "#]].assert_eq(&messages);
     // The plugin checks its manifest only if debug assertions are enabled. The reader checks it in every build.
     let raw = c_descriptor::<Faulty>();
     let fields = unsafe { *raw };

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use recorded_messages::assert_message;
+use expect_test::expect;
 
 use super::*;
 
@@ -62,7 +62,8 @@ fn completer_dropped_by_panic_reports_panic() {
     assert!(worker.join().is_err());
     let error = event.wait().unwrap_err();
     assert_eq!(error.code(), ErrorCode::CANCELLED);
-    assert_message!("event::lost_completer", "a panic of its thread", error.message());
+    expect!["the plugin panicked on the thread of an asynchronous operation; run the work in Completer::run to report the panic's message"]
+        .assert_eq(error.message());
 }
 
 #[test]

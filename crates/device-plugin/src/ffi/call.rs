@@ -211,7 +211,7 @@ mod tests {
     use super::super::Handler;
     use super::*;
     use crate::ErrorCode;
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     #[test]
     fn handler_reads_and_writes_elements() {
@@ -232,7 +232,7 @@ mod tests {
         let mut call = Call::new("triple", &attributes, &operands, &mut results, &context).unwrap();
         double.call(&mut call).unwrap();
         let error = call.operands[0].elements::<f32>().unwrap_err();
-        assert_message!("ffi::element_types", "integers as f32", error.message());
+        expect!["the elements are read as f32, but the array is s32[2]"].assert_eq(error.message());
         assert!(call.results[0].write(&[1i32]).is_err());
         assert_eq!(output[..4], 15i32.to_le_bytes());
         assert_eq!(output[4..], (-21i32).to_le_bytes());
@@ -245,6 +245,6 @@ mod tests {
         let (attributes, context) = (Attributes::default(), ExecuteContext::default());
         let error = Call::new("f", &attributes, &operands, &mut [], &context).unwrap_err();
         assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
-        assert_message!("ffi::operand_sizes", "7 bytes of 8", error.message());
+        expect![[r#"custom call "f": operand 0 is s32[2], but has 7 bytes"#]].assert_eq(error.message());
     }
 }

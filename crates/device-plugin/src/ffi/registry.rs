@@ -201,7 +201,7 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::*;
 
@@ -230,13 +230,15 @@ mod tests {
         assert_eq!(registry.register_type("b", None), Ok(8));
         assert_eq!(registry.register_type("b", None), Ok(8));
         assert_eq!(registry.register_type("b", Some(8)), Ok(8));
+        let mut messages = String::new();
         for name in ["b", "c"] {
-            assert_message!(
-                "ffi::type_ids",
-                format_args!("{name}=7"),
-                registry.register_type(name, Some(7)).unwrap_err()
-            );
+            messages += &format!("{name}=7: {}\n", registry.register_type(name, Some(7)).unwrap_err());
         }
+        expect![[r#"
+            b=7: INVALID_ARGUMENT: type "b" already has the id 8; it cannot get the id 7
+            c=7: INVALID_ARGUMENT: the id 7 already belongs to type "a"
+        "#]]
+        .assert_eq(&messages);
         assert!(registry.register_type("", None).is_err());
         assert!(registry.register_type("zero", Some(0)).is_err());
         assert_eq!((registry.type_id("a"), registry.type_id("c")), (Some(7), None));

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use device_plugin::{ErrorCode, NamedValue};
+use expect_test::expect;
 use pjrt_sys::*;
-use recorded_messages::assert_message;
 
 use crate::framework::{garbage, raw_values, read_values, slice, text, toy};
 
@@ -237,7 +237,8 @@ fn topologies_survive_serialization() {
     assert_eq!(create("cube").unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     let fault = create("panic").unwrap_err();
     assert_eq!(fault.code, ErrorCode::INTERNAL);
-    assert_message!("clients::topologies", "a panic", fault.message);
+    expect!["PJRT_TopologyDescription_Create: the plugin panicked: asked to panic in topology"]
+        .assert_eq(&fault.message);
     let describe = |topology: *mut PJRT_TopologyDescription| unsafe {
         let list =
             toy().ask::<slot::PJRT_TopologyDescription_GetDeviceDescriptions>(|args| args.topology = topology).unwrap();

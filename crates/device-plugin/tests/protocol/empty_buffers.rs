@@ -4,8 +4,8 @@
 use std::ptr::null_mut;
 
 use device_plugin::{ElementType, ErrorCode, NamedValue, Shape};
+use expect_test::expect;
 use pjrt_sys::*;
-use recorded_messages::assert_message;
 
 use crate::framework::{Answer, Buffer, Client, raw_values, toy};
 use crate::toy::open_gate;
@@ -100,7 +100,7 @@ fn error_buffers_fail_what_uses_them() {
     let echo = toy().compile(client, "op=echo\nin=s32[1]").unwrap();
     let next = toy().execute(echo, &[buffer], 1).unwrap_err();
     assert_eq!(next.code, ErrorCode::RESOURCE_EXHAUSTED);
-    assert_message!("empty_buffers::errors", "an execution", next.message);
+    expect!["argument 0 failed: bad news"].assert_eq(&next.message);
     // The error of the buffer's ready event has the payloads of the error buffer.
     unsafe extern "C" fn visit(
         key: *const std::ffi::c_char,
@@ -170,6 +170,7 @@ fn alias_takes_over_buffers_data() {
     let good = toy().ints(client, &[8, 9]);
     let (long, foreign) = (toy().ints(client, &[1, 2, 3]), toy().ints(other, &[1, 2]));
     let far = toy().put(client, &shape, &[0; 8], 1).unwrap();
+    let mut messages = String::new();
     for (with, case) in [
         (null_mut(), "null"),
         (long, "another shape"),
@@ -179,8 +180,16 @@ fn alias_takes_over_buffers_data() {
     ] {
         let fault = fulfill(client, token, Ok(with)).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-        assert_message!("empty_buffers::aliases", case, fault.message);
+        messages += &format!("{case}: {}\n", fault.message);
     }
+    expect![[r#"
+        null: PJRT_Client_FulfillAliasBuffer: buffer is null
+        another shape: PJRT_Client_FulfillAliasBuffer: buffer is s32[3], but its alias is s32[2]
+        another client: PJRT_Client_FulfillAliasBuffer: buffer belongs to another client
+        another memory: PJRT_Client_FulfillAliasBuffer: buffer is in another memory than its alias
+        the alias: PJRT_Client_FulfillAliasBuffer: buffer is the alias itself, or waits for it
+    "#]]
+    .assert_eq(&messages);
     assert!(fulfill(other, token, Ok(good)).is_err());
     fulfill(client, token, Ok(good)).unwrap();
     toy().destroy(&[good]);
@@ -241,11 +250,17 @@ fn bitcast_keeps_bytes() {
     assert_eq!(toy().read(bytes).unwrap(), [1, 0, 0, 0, 255, 255, 255, 255]);
     let ty = toy().ask::<slot::PJRT_Buffer_ElementType>(|args| args.buffer = bytes).unwrap().type_;
     assert_eq!(ty.0, ElementType::U8.as_raw());
+    let mut messages = String::new();
     for shape in [Shape::new(ElementType::U8, [7]), Shape::new(ElementType::S4, [8])] {
         let fault = cast(buffer, &shape).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-        assert_message!("empty_buffers::bitcasts", format_args!("s32[2] to {shape}"), fault.message);
+        messages += &format!("s32[2] to {shape}: {}\n", fault.message);
     }
+    expect![[r#"
+        s32[2] to u8[7]: PJRT_Buffer_Bitcast: u8[7] and s32[2] differ in size or in the width of their elements
+        s32[2] to s4[8]: PJRT_Buffer_Bitcast: s4[8] and s32[2] differ in size or in the width of their elements
+    "#]]
+    .assert_eq(&messages);
     // Bitcast a buffer that is not ready yet.
     let later = toy().compile(client, "op=later\nin=s32[2]\ngate=bitcast").unwrap();
     let (outputs, event) = toy().execute(later, &[buffer], 1).unwrap();

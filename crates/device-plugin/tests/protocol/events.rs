@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 use device_plugin::ErrorCode;
+use expect_test::expect;
 use pjrt_sys::*;
-use recorded_messages::assert_message;
 
 use crate::framework::{Answer, Event, toy};
 use crate::toy::{abandon_gate, open_gate};
@@ -124,7 +124,7 @@ fn frameworks_make_and_set_events_once() {
     set(event, 5, "gone").unwrap();
     let fault = set(event, 0, "").unwrap_err();
     assert_eq!(fault.code, ErrorCode::FAILED_PRECONDITION);
-    assert_message!("events::set", "twice", fault.message);
+    expect!["PJRT_Event_Set: the event is already set"].assert_eq(&fault.message);
     for _ in 0..2 {
         let fault = toy().ask::<slot::PJRT_Event_Await>(|args| args.event = event).map(drop).unwrap_err();
         assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::NOT_FOUND, "gone"));

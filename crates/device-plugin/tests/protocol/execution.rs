@@ -3,8 +3,8 @@
 use std::ptr::null_mut;
 
 use device_plugin::{CompileOptions, DeviceAssignment, ElementType, ErrorCode, Shape};
+use expect_test::{Expect, expect};
 use pjrt_sys::*;
-use recorded_messages::assert_message;
 
 use crate::framework::{Buffer, Event, execute_options, toy};
 use crate::toy::open_gate;
@@ -57,7 +57,7 @@ fn asynchronous_error_fails_outputs() {
     assert_eq!(toy().read(copy), Err(fault.clone()));
     let next = toy().execute(echo, &[outputs[0]], 1).unwrap_err();
     assert_eq!(next.code, ErrorCode::DATA_LOSS);
-    assert_message!("execution::failed_arguments", "argument 0", next.message);
+    expect!["argument 0 failed: lost on the way"].assert_eq(&next.message);
     toy().destroy(&outputs);
     toy().destroy(&[copy, buffer]);
     toy().destroy_loaded(later);
@@ -98,18 +98,35 @@ fn rejects_mismatched_arguments() {
     let foreign = toy().ints(other, &[1, 2]);
     let deleted = toy().ints(client, &[1, 2]);
     toy().delete(deleted);
-    let refused = |arguments: &[Buffer], case: &str| {
+    let refused = |arguments: &[Buffer], expected: Expect| {
         let fault = toy().execute(executable, arguments, 2).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-        assert_message!("execution::arguments", case, fault.message);
+        expected.assert_eq(&fault.message);
     };
-    refused(&[good], "one of two");
-    refused(&[good, long], "another shape");
-    refused(&[floats, good], "another element type");
-    refused(&[good, far], "another device");
-    refused(&[foreign, good], "a buffer of another client");
-    refused(&[good, deleted], "a deleted buffer");
-    refused(&[null_mut(), good], "null");
+    refused(
+        &[good],
+        expect!["PJRT_LoadedExecutable_Execute: 1 arguments were passed, but the program has 2 parameters"],
+    );
+    refused(
+        &[good, long],
+        expect!["PJRT_LoadedExecutable_Execute: argument 1 is s32[3], but the program expects s32[2]"],
+    );
+    refused(
+        &[floats, good],
+        expect!["PJRT_LoadedExecutable_Execute: argument 0 is f32[2], but the program expects s32[2]"],
+    );
+    refused(
+        &[good, far],
+        expect![
+            "PJRT_LoadedExecutable_Execute: argument 1 is on device 11, but the program runs on device 10; copy it there first"
+        ],
+    );
+    refused(&[foreign, good], expect!["PJRT_LoadedExecutable_Execute: argument 0 belongs to another client"]);
+    refused(
+        &[good, deleted],
+        expect!["PJRT_LoadedExecutable_Execute: argument 1: the buffer was deleted or donated to an execution"],
+    );
+    refused(&[null_mut(), good], expect!["PJRT_LoadedExecutable_Execute: argument 0 is null"]);
     // The failed calls did not consume any arguments.
     let (outputs, event) = toy().execute(executable, &[good, good], 2).unwrap();
     toy().wait(event).unwrap();
@@ -122,7 +139,7 @@ fn rejects_mismatched_arguments() {
             .is_deleted
             .get()
     );
-    refused(&[good, good], "a deleted executable");
+    refused(&[good, good], expect!["PJRT_LoadedExecutable_Execute: the executable was deleted"]);
     toy().destroy(&[good, long, floats, far, foreign, deleted]);
     toy().destroy_loaded(executable);
     toy().destroy_client(client);
@@ -133,6 +150,7 @@ fn rejects_mismatched_arguments() {
 fn wrong_number_of_outputs_is_internal() {
     let client = toy().client(&[]).unwrap();
     let buffer = toy().ints(client, &[1]);
+    let mut messages = String::new();
     for (op, code) in [
         ("few", ErrorCode::INTERNAL),
         ("many", ErrorCode::INTERNAL),
@@ -142,9 +160,16 @@ fn wrong_number_of_outputs_is_internal() {
         let executable = toy().compile(client, &format!("op={op}\nin=s32[1];s32[1]")).unwrap();
         let fault = toy().execute(executable, &[buffer, buffer], 2).unwrap_err();
         assert_eq!(fault.code, code, "{op}");
-        assert_message!("execution::backend_errors", op, fault.message);
+        messages += &format!("{op}: {}\n", fault.message);
         toy().destroy_loaded(executable);
     }
+    expect![[r#"
+        few: the backend returned 1 outputs for a program with 2
+        many: the program has 2 outputs, but the backend returned more
+        fail: the toy is tired
+        unheard: op unheard
+    "#]]
+    .assert_eq(&messages);
     let fault = toy().compile(client, "op=echo\nin=s32[1]\ndonate=4").unwrap_err();
     assert_eq!(fault.code, ErrorCode::INTERNAL, "{fault:?}");
     let fault = toy().compile(client, "op=echo\nin=s32[1]\nkind=moon").unwrap_err();
@@ -204,19 +229,25 @@ fn launches_several_devices_in_one_call() {
 #[test]
 fn rejects_options_for_other_devices() {
     let client = toy().client(&[]).unwrap();
-    let refused = |options: CompileOptions, case: &str| {
+    let refused = |options: CompileOptions, expected: Expect| {
         let fault = toy().compile_with(client, "op=echo\nin=u8[1]", &options.encode()).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
-        assert_message!("execution::compile_options", case, fault.message);
+        expected.assert_eq(&fault.message);
     };
     let default = CompileOptions::default;
-    refused(default().with_num_replicas(3), "3 replicas");
-    refused(default().with_num_replicas(2).with_num_partitions(2), "2 x 2 devices");
-    refused(default().with_device_ordinal(4), "device_ordinal 4");
-    refused(default().with_device_assignment(DeviceAssignment::new(1, 1, vec![9]).unwrap()), "device 9");
+    refused(default().with_num_replicas(3), expect!["the program needs 3 replicas, but there are 2 devices"]);
+    refused(
+        default().with_num_replicas(2).with_num_partitions(2),
+        expect!["2 replicas of 2 partitions need 4 devices, but only 2 are addressable"],
+    );
+    refused(default().with_device_ordinal(4), expect!["unknown device id 4; known are 10, 11"]);
+    refused(
+        default().with_device_assignment(DeviceAssignment::new(1, 1, vec![9]).unwrap()),
+        expect!["unknown device id 9; known are 10, 11"],
+    );
     refused(
         default().with_device_assignment(DeviceAssignment::new(2, 1, vec![10, 11]).unwrap()),
-        "two devices for one replica",
+        expect!["the device assignment has 2 replicas of 1 partitions, but the compile options have 1 of 1"],
     );
     let fault = toy().compile_with(client, "op=echo", &[0xff; 9]).unwrap_err();
     assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");

@@ -5,8 +5,8 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 
 use device_plugin::ErrorCode;
+use expect_test::expect;
 use pjrt_sys::*;
-use recorded_messages::assert_message;
 
 use crate::framework::{Answer, Client, Event, execute_options, garbage, toy};
 use crate::toy::{CHANNELS, open_gate};
@@ -149,9 +149,16 @@ fn rejects_and_deletes_misfit_chunks() {
     let answers = host.answers.lock().unwrap().clone();
     let [three, first, twelve, second, four] = &answers[..] else { panic!("{answers:?}") };
     assert!(first.is_ok() && second.is_ok(), "{answers:?}");
+    let mut messages = String::new();
     for (case, answer) in [("3 bytes", three), ("12 bytes", twelve), ("4 bytes after the end", four)] {
-        assert_message!("host_channels::chunks", case, answer.as_ref().unwrap_err().message);
+        messages += &format!("{case}: {}\n", answer.as_ref().unwrap_err().message);
     }
+    expect![[r#"
+        3 bytes: the chunk has 3 bytes; send a multiple of 4
+        12 bytes: the chunk has 12 bytes, but the stream takes only 4 more
+        4 bytes after the end: the chunk has 4 bytes, but the stream takes only 0 more
+    "#]]
+    .assert_eq(&messages);
     taken(&host);
     toy().destroy_client(client);
 }

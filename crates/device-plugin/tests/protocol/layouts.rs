@@ -8,8 +8,8 @@ use device_plugin::{
     Backend, CompileOptions, Compiled, DeviceInfo, DevicePlugin, ElementType, ErrorCode, ExecutableInfo, HostArray,
     Layout, Placement, Program, Result, Shape, TopologyInfo, device_plugin,
 };
+use expect_test::expect;
 use pjrt_sys::*;
-use recorded_messages::assert_message;
 
 use crate::framework::{Answer, Buffer, Client, Framework, garbage, slice, text, toy};
 use crate::transfers::{strided, tiled};
@@ -170,11 +170,16 @@ fn rejects_layout_of_other_array() {
         let fault = put(toy(), client, Some(&tiled(order)), &[]).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
     }
+    let mut messages = String::new();
     for strides in [[16i64, 4], [4, 8]] {
         let fault = put(toy(), client, Some(&strided(&strides)), &[]).unwrap_err();
         assert_eq!(fault.code, ErrorCode::UNIMPLEMENTED, "{fault:?}");
-        assert_message!("layouts::strides", format_args!("{strides:?}"), fault.message);
+        messages += &format!("{strides:?}: {}\n", fault.message);
     }
+    expect![[r#"
+        [16, 4]: PJRT_Client_BufferFromHostBuffer: device layouts given as strides must be row-major; give minor_to_major instead
+        [4, 8]: PJRT_Client_BufferFromHostBuffer: device layouts given as strides must be row-major; give minor_to_major instead
+    "#]].assert_eq(&messages);
     let dense = [12i64, 4];
     toy().destroy(&[put(toy(), client, Some(&strided(&dense)), &[]).unwrap()]);
     let (order, extents, ranks) = ([1i64, 0], [8i64, 128], [2usize]);
@@ -195,7 +200,8 @@ fn arguments_need_compiled_layouts() {
     let columns = put(toy(), client, Some(&tiled(&order)), &[]).unwrap();
     let fault = toy().execute(program, &[columns], 1).unwrap_err();
     assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-    assert_message!("layouts::arguments", "columns instead of rows", fault.message);
+    expect!["PJRT_LoadedExecutable_Execute: argument 0 is s32[2,3]{0,1}, but the program expects s32[2,3]"]
+        .assert_eq(&fault.message);
     toy().destroy_loaded(program);
     toy().destroy(&[columns]);
     // The position of a dimension of extent 1 does not matter.
@@ -257,11 +263,16 @@ fn uses_device_layouts() {
     assert_eq!(layout_text(unsafe { slice(outputs_of.layouts, 1) }[0]), "{1,0}");
     assert_eq!(layout_text(unsafe { slice(parameters.layouts, 1) }[0]), "{1,0:T(2)}");
     tiles().ask::<slot::PJRT_Executable_Destroy>(|args| args.executable = held.executable).unwrap();
+    let mut messages = String::new();
     for code in ["{1,0};{1,0} {1,0}", "{1,0} {0}"] {
         let fault = tiles().compile(client, code).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INTERNAL, "{fault:?}");
-        assert_message!("layouts::compiled", code, fault.message);
+        messages += &format!("{code}: {}\n", fault.message);
     }
+    expect![[r#"
+        {1,0};{1,0} {1,0}: the backend returned contradictory values: it returned 2 layouts for 1 parameters
+        {1,0} {0}: the backend returned contradictory values: the layout {0} does not list each dimension of s32[2,3] once
+    "#]].assert_eq(&messages);
     tiles().destroy_loaded(plain);
     tiles().destroy_loaded(other);
     tiles().destroy(&[buffer, as_rows, outputs[0], rows[0]]);

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use device_plugin::{ErrorCode, profiler};
 use device_plugin_testing::Exclusive;
+use expect_test::expect;
 use pjrt_sys::*;
 use prost::Message;
-use recorded_messages::assert_message;
 
 use crate::extensions::{extension, put, rich};
 use crate::framework::{Answer, Client, Fault, Framework, Loaded, execute_options, slice, text, toy};
@@ -201,7 +201,10 @@ fn profile_contains_programs_that_ran() {
     };
     for space in [profile(), profile()] {
         let [warning] = &*space.warnings else { panic!("{:?}", space.warnings) };
-        assert_message!("profiler::programs", "a format of the device's own", warning);
+        expect![[
+            r#"rich: the profile lacks the program "unknown": programs of format "toy" are not converted to HLO"#
+        ]]
+        .assert_eq(warning);
         let mut programs = space.programs();
         let hlo = |name: &str| message(1, &message(1, name.as_bytes()));
         assert_eq!(programs.remove("\n\u{6}module(1)"), Some(hlo("module")), "{:?}", programs.keys());
@@ -309,7 +312,7 @@ fn profile_phases_in_order() {
     start(one).unwrap();
     let fault = start(one).unwrap_err();
     assert_eq!(fault.code, ErrorCode::FAILED_PRECONDITION);
-    assert_message!("profiler::phases", "a second start", fault.message);
+    expect!["a profile is already running; stop it first"].assert_eq(&fault.message);
     assert_eq!(start(two).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     assert_eq!(collect(one).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     stop(one).unwrap();
@@ -320,17 +323,23 @@ fn profile_phases_in_order() {
     start(one).unwrap();
     stop(one).unwrap();
     destroy(one);
+    let mut messages = String::new();
     for options in ["refuse", "panic"] {
         let shy = create(options.as_bytes());
-        assert_message!("profiler::faulty", options, start(shy).unwrap_err().message);
+        messages += &format!("{options}: {}\n", start(shy).unwrap_err().message);
         assert!(!profiler::is_recording());
         destroy(shy);
     }
+    expect![[r#"
+        refuse: this device is shy
+        panic: the plugin panicked: asked to panic
+    "#]]
+    .assert_eq(&messages);
     let mut args = garbage::<PLUGIN_Profiler_Start_Args>();
     args.profiler = null_mut();
     let fault = check(unsafe { table().start.unwrap()(&mut args) }).unwrap_err();
     assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-    assert_message!("profiler::start", "null", fault.message);
+    expect!["PLUGIN_Profiler_Start: profiler is null"].assert_eq(&fault.message);
 }
 
 #[test]

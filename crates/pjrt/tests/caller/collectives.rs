@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use recorded_messages::assert_message;
+use expect_test::{Expect, expect};
 
 use crate::plain::Plain;
 use crate::table_extensions::assert_missing;
@@ -380,23 +380,44 @@ fn devices_exchange_elements() {
 fn wrong_arguments_are_rejected() {
     let _test = TEST.lock().unwrap();
     let plugin = changed(|_, _| {});
-    let refused = |error: pjrt::Error, case: &str| {
+    let refused = |error: pjrt::Error, expected: Expect| {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-        assert_message!("collectives", case, error);
+        expected.assert_eq(&error.to_string());
     };
     let wrong = Processes { slice_indexes: &[0], ..PROCESSES };
-    refused(connect(&plugin).collectives(&wrong, None).unwrap_err(), "numbers of slices");
+    refused(
+        connect(&plugin).collectives(&wrong, None).unwrap_err(),
+        expect!["the length of `slice_indexes` is 1, but there are 2 processes"],
+    );
     let wrong = Processes { per_slice_indexes: &[0, 1, 2], ..PROCESSES };
-    refused(connect(&plugin).collectives(&wrong, None).unwrap_err(), "numbers in slices");
+    refused(
+        connect(&plugin).collectives(&wrong, None).unwrap_err(),
+        expect!["the length of `per_slice_indexes` is 3, but there are 2 processes"],
+    );
     let collectives = collectives(&plugin);
-    refused(collectives.communicators(&DEVICES, None, &[3]).unwrap_err(), "own rank");
+    refused(
+        collectives.communicators(&DEVICES, None, &[3]).unwrap_err(),
+        expect!["rank 3 is not the position of one of 3 devices"],
+    );
     let mut communicator = collectives.communicators(&DEVICES, None, &[1]).unwrap().remove(0);
     let run = run(20, Duration::ZERO);
     let sum = CollectiveReduction::Sum;
-    refused(communicator.reduce_scatter(vec![1, 2], sum, &run).unwrap_err(), "reduce_scatter");
-    refused(communicator.all_to_all(vec![1, 2, 3, 4], &run).unwrap_err(), "all_to_all");
-    refused(communicator.collective_permute(vec![1], Some(3), &[], &run).unwrap_err(), "source");
-    refused(communicator.collective_permute(vec![1], None, &[0, 9], &run).unwrap_err(), "target");
+    refused(
+        communicator.reduce_scatter(vec![1, 2], sum, &run).unwrap_err(),
+        expect!["2 elements cannot be divided among 3 devices"],
+    );
+    refused(
+        communicator.all_to_all(vec![1, 2, 3, 4], &run).unwrap_err(),
+        expect!["4 elements cannot be divided among 3 devices"],
+    );
+    refused(
+        communicator.collective_permute(vec![1], Some(3), &[], &run).unwrap_err(),
+        expect!["rank 3 is not the position of one of 3 devices"],
+    );
+    refused(
+        communicator.collective_permute(vec![1], None, &[0, 9], &run).unwrap_err(),
+        expect!["rank 9 is not the position of one of 3 devices"],
+    );
     drop((communicator, collectives));
     assert_eq!(LIVE.load(SeqCst), 0);
 }
@@ -413,17 +434,32 @@ fn failures_free_all_objects() {
 
     // The plugin returns fewer communicators than ranks.
     let error = collectives(&plugin).communicators(&DEVICES, Some(&[b"clique"]), &[0, 1]).unwrap_err();
-    assert_message!("collectives", "missing communicator", error);
+    expect!["PJRT_Collectives_CreateCommunicators: it returned 1 of 2 communicators"].assert_eq(&error.to_string());
 
     // The extension lacks a function. If a destroy function is missing, `pjrt` does not create the object.
     let plugin = changed(|functions, _| functions.collectives_destroy = None);
-    assert_missing(connect(&plugin).collectives(&PROCESSES, None), "PJRT_Collectives_Extension");
+    assert_missing(
+        connect(&plugin).collectives(&PROCESSES, None),
+        expect![
+            "PJRT_Collectives_Destroy: UNIMPLEMENTED: the plugin has API 0.117 and lacks this function in its PJRT_Collectives_Extension"
+        ],
+    );
     let plugin = changed(|functions, _| functions.communicator_destroy = None);
-    assert_missing(collectives(&plugin).communicators(&DEVICES, None, &[0]), "PJRT_Collectives_Extension");
+    assert_missing(
+        collectives(&plugin).communicators(&DEVICES, None, &[0]),
+        expect![
+            "PJRT_Collectives_Communicator_Destroy: UNIMPLEMENTED: the plugin has API 0.117 and lacks this function in its PJRT_Collectives_Extension"
+        ],
+    );
     let plugin = changed(|functions, _| functions.communicator_all_to_all = None);
     let mut communicator = collectives(&plugin).communicators(&DEVICES, None, &[0]).unwrap().remove(0);
     let missing = communicator.all_to_all(vec![1, 2, 3], &run(31, Duration::ZERO));
-    assert_missing(missing, "PJRT_Collectives_Extension");
+    assert_missing(
+        missing,
+        expect![
+            "PJRT_Collectives_Communicator_AllToAll: UNIMPLEMENTED: the plugin has API 0.117 and lacks this function in its PJRT_Collectives_Extension"
+        ],
+    );
     drop(communicator);
 
     // If the plugin lacks a function that is needed to wait for the event, the operation is not started.

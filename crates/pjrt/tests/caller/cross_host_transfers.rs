@@ -11,6 +11,7 @@ use std::sync::Mutex;
 use crate::plain::Plain;
 use crate::real::refused;
 use device_plugin_testing::Exclusive;
+use expect_test::expect;
 use pjrt::extensions::{CrossHostTransfers, Receive, Send, TaskIncarnation};
 use pjrt::{Client, ClientOptions, ElementType, ErrorCode, ErrorKind, Plugin, Shape};
 use pjrt_sys::*;
@@ -158,21 +159,16 @@ fn buffers_arrive_by_their_keys() {
 
     refused(
         transfers.send(&there, &[Send { buffer: &y, to: 0, key: 1 }], &[]),
-        "cross_host_transfers",
-        "a buffer of another client",
+        expect!["a buffer to send belongs to another client"],
     );
     y.delete().unwrap();
-    refused(
-        transfers.send(&here, &[Send { buffer: &y, to: 1, key: 1 }], &[]),
-        "cross_host_transfers",
-        "a deleted buffer",
-    );
+    refused(transfers.send(&here, &[Send { buffer: &y, to: 1, key: 1 }], &[]), expect!["the buffer has been deleted"]);
     let negative = Receive { shape: Shape::new(ElementType::F32, [-1]), from: 0, key: 1 };
-    refused(transfers.receive(&device, &[negative], &[]), "cross_host_transfers", "a negative extent");
+    refused(transfers.receive(&device, &[negative], &[]), expect!["the shape f32[-1] has a negative extent"]);
     let other = client(&self::plugin());
-    refused(transfers.send(&other, &[], &[]), "cross_host_transfers", "a client of another plugin");
+    refused(transfers.send(&other, &[], &[]), expect!["the extension and the object belong to different plugins"]);
     let device = other.default_device().unwrap();
-    refused(transfers.receive(&device, &[], &[]), "cross_host_transfers", "a device of another plugin");
+    refused(transfers.receive(&device, &[], &[]), expect!["the extension and the object belong to different plugins"]);
     assert!(MAILBOX.lock().unwrap().is_empty(), "refused transfers never reach the plugin");
 }
 

@@ -1,6 +1,6 @@
 //! Tests events that fail, become ready late, become ready on other threads, or are dropped early.
 
-use recorded_messages::assert_message;
+use expect_test::expect;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn errors_keep_unknown_codes_and_payloads() {
     assert_eq!(error.code(), ErrorCode::from_raw(99));
     assert_eq!(error.kind(), ErrorKind::Plugin);
     assert_eq!(error.function(), Some("PJRT_Client_LookupDevice"));
-    assert_message!("unknown_codes", "code 99", error);
+    expect!["PJRT_Client_LookupDevice: error code 99: fake error 99"].assert_eq(&error.to_string());
     assert_eq!(error.payloads(), [("type".to_owned(), b"test".to_vec()), ("bytes".to_owned(), vec![0, 255])]);
     let clone = error.clone();
     drop(error);

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, process};
 
-use recorded_messages::assert_message;
+use expect_test::{Expect, expect};
 
 use crate::real::embedded;
 use pjrt::{Client, CompileOptions, ErrorKind, ExecutableCache, Program};
@@ -93,11 +93,11 @@ impl Setup {
         assert_eq!((later.statistics().directory_hits, later.statistics().compilations), (1, 0));
     }
 
-    fn refusal(&self, case: &str) {
+    fn refusal(&self, expected: Expect) {
         let error = ExecutableCache::in_directory(self.cache()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let text = error.to_string().replace(&*fs::canonicalize(&self.folder).unwrap().to_string_lossy(), "FOLDER");
-        assert_message!("executable_cache_attacks", case, text.replace(&*self.folder.to_string_lossy(), "FOLDER"));
+        expected.assert_eq(&text.replace(&*self.folder.to_string_lossy(), "FOLDER"));
     }
 }
 
@@ -138,7 +138,9 @@ fn parent_of_other_user() {
     if !give_away(&setup.folder, "parent_of_other_user") {
         return;
     }
-    setup.refusal("parent of another user");
+    setup.refusal(
+        expect!["the cache directory FOLDER/cache is not safe to load code from: FOLDER belongs to user 65534, who could replace it; use a path on which everything belongs to root"],
+    );
 }
 
 #[test]
@@ -161,7 +163,9 @@ fn prepared_directory() {
     fs::set_permissions(setup.cache(), Permissions::from_mode(0o777)).unwrap();
     let planted = setup.plant(&setup.cache(), 0o644);
     let given = give_away(&planted, "prepared_directory (part)");
-    setup.refusal("directory writable by others");
+    setup.refusal(
+        expect!["the cache directory FOLDER/cache is not safe to load code from: other users can write to FOLDER/cache (mode 777), so its files may be theirs; use another folder, or delete this one"],
+    );
     fs::set_permissions(setup.cache(), Permissions::from_mode(0o755)).unwrap();
     setup.rejects_planted_file();
     if given {
@@ -169,7 +173,9 @@ fn prepared_directory() {
         chown(setup.plant(&setup.cache(), 0o600), Some(0), Some(0)).unwrap();
         setup.rejects_planted_file();
         give_away(&setup.cache(), "");
-        setup.refusal("directory of another user");
+        setup.refusal(
+            expect!["the cache directory FOLDER/cache is not safe to load code from: FOLDER/cache belongs to user 65534, who could replace it; use a path on which everything belongs to root"],
+        );
     }
 }
 
@@ -240,11 +246,8 @@ fn key_in_home_folder() {
     command.env("HOME", setup.folder.join("file")).env_remove("XDG_STATE_HOME");
     let text = child(&mut command, &setup.cache());
     let text = text.replace(&*fs::canonicalize(&setup.folder).unwrap().to_string_lossy(), "FOLDER");
-    assert_message!(
-        "executable_cache_attacks::key",
-        "no home",
-        text.replace(&*setup.folder.to_string_lossy(), "FOLDER")
-    );
+    expect!["the cache directory FOLDER/cache cannot be used without the key that signs its files: FOLDER/file: not a directory; set XDG_STATE_HOME to a folder of yours that lasts as long as the cache"]
+        .assert_eq(&text.replace(&*setup.folder.to_string_lossy(), "FOLDER"));
 }
 
 #[test]
@@ -257,5 +260,6 @@ fn elevated_privileges() {
         _ => return println!("SKIPPED executable_cache_attacks::elevated_privileges: needs root and setpriv"),
     }
     let text = child(&mut command, &setup.cache()).replace(&*setup.folder.to_string_lossy(), "FOLDER");
-    assert_message!("executable_cache_attacks::elevated", "ids differ", text);
+    expect!["the cache directory FOLDER/cache is not safe to load code from: this process has elevated privileges, and the user who started it may control the directory or the key of its files; use `ExecutableCache::in_memory`"]
+        .assert_eq(&text);
 }

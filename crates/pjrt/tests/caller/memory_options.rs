@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::drops::{Drops, Reporter, reporter};
 use crate::real::{compile, everywhere, refused, supported};
+use expect_test::expect;
 use pjrt::{
     CompileOptions, ElementType, ErrorCode, ErrorKind, ExecuteOptions, HostBufferSemantics, Input, Layout, LoadOptions,
     NamedValue, ProcessInfo, ProcessState, Shape, Upload,
@@ -60,12 +61,17 @@ fn deferred_copy_starts_with_its_destination() {
         let Some(copy) = supported(client, "deferred_download", x.download().raw(1, 2).defer()) else { return };
         assert_eq!(copy.len(), 2);
         assert_eq!(copy.start(vec![0; 2]).unwrap().wait().unwrap(), [2, 3]);
-        refused(x.download().raw(3, 2).defer(), "deferred_download", "bytes after the end");
-        refused(x.download().raw(0, 4).defer().unwrap().start(vec![0; 3]), "deferred_download", "a short destination");
+        refused(
+            x.download().raw(3, 2).defer(),
+            expect!["2 bytes at offset 3 are not within the 4 bytes of the buffer"],
+        );
+        refused(
+            x.download().raw(0, 4).defer().unwrap().start(vec![0; 3]),
+            expect!["the copy has 4 bytes, but its destination 3"],
+        );
         refused(
             x.download().raw(0, 4).defer().unwrap().fail(ErrorCode::OK, ""),
-            "deferred_download",
-            "an error with the code OK",
+            expect!["a copy cannot end with an error whose code is OK"],
         );
         x.download().raw(0, 4).defer().unwrap().fail(ErrorCode::ABORTED, "no memory").unwrap();
         drop(x.download().raw(0, 4).defer().unwrap());
@@ -102,19 +108,17 @@ fn view_uses_the_memory_of_another_owner() {
         dropped.wait();
 
         let (wrong, dropped) = view(&f32s(&[-1]), None);
-        refused(wrong, "create_view_of_device_buffer", "negative extents");
+        refused(wrong, expect!["f32[-1] has negative extents or exceeds the address space"]);
         assert_eq!(dropped.count(), 1);
         refused(
             view(&f32s(&[8, 8]), Some(&Layout::new(vec![0, 0]))).0,
-            "create_view_of_device_buffer",
-            "a dimension twice in the layout",
+            expect!["{0,0} is not a layout of f32[8,8]: name each dimension once"],
         );
         let (keep, dropped) = Counted::new();
         // SAFETY: the call is rejected, so the address is not used.
         refused(
             unsafe { memory.buffer(&shape).view(std::ptr::null_mut(), None, keep) },
-            "create_view_of_device_buffer",
-            "a null address",
+            expect!["the address of a buffer of f32[64] is null"],
         );
         assert_eq!(dropped.count(), 1);
     });
@@ -143,14 +147,12 @@ fn upload_with_semantics_drops_the_data_once() {
         let (data, dropped) = Counted::new();
         refused(
             client.upload(Upload::owned(data).dims(&[64]).semantics(HostBufferSemantics::MutableZeroCopy)),
-            "upload_semantics",
-            "mutable memory",
+            expect!["a program may write data of MutableZeroCopy; use Upload::owned_mut"],
         );
         assert_eq!(dropped.count(), 1);
         refused(
             client.upload(Upload::of(&[1.0f32]).semantics(HostBufferSemantics::ImmutableZeroCopy)),
-            "upload_semantics",
-            "borrowed data after the call",
+            expect!["the plugin may use data of ImmutableZeroCopy after the call; give up the data with Upload::owned"],
         );
         let (data, dropped) = Counted::new();
         drop(Upload::owned(data));
@@ -158,8 +160,7 @@ fn upload_with_semantics_drops_the_data_once() {
         let (data, dropped) = Counted::new();
         refused(
             client.upload(Upload::owned(data).dims(&[3]).to(&device)),
-            "upload_semantics",
-            "fewer elements than the data",
+            expect!["f32[3] has 3 elements, but the data has 64"],
         );
         assert_eq!(dropped.count(), 1);
     });
@@ -180,8 +181,7 @@ fn program_writes_donated_host_memory() {
         let (data, dropped) = Counted::new();
         refused(
             client.upload(Upload::owned_mut(data).dims(&[65]).to(&device)),
-            "upload_mut",
-            "more elements than the data",
+            expect!["f32[65] has 65 elements, but the data has 64"],
         );
         assert_eq!(dropped.count(), 1);
     });
@@ -198,10 +198,12 @@ fn uploads_and_downloads_have_layouts() {
         assert_eq!(x.download().layout(&Layout::row_major(2)).elements::<f32>().unwrap(), data);
         refused(
             x.download().layout(&Layout::new(vec![0])).elements::<f32>(),
-            "download_layout",
-            "a layout of another rank",
+            expect!["{0} is not a layout of f32[2,3]: name each dimension once"],
         );
-        refused(x.download().layout(&columns).elements::<i32>(), "download_layout", "integers");
+        refused(
+            x.download().layout(&columns).elements::<i32>(),
+            expect!["the buffer is f32[2,3], not of element type s32"],
+        );
         let in_columns = [1.0f32, 4.0, 2.0, 5.0, 3.0, 6.0];
         let bytes: &[u8] = bytemuck::cast_slice(&in_columns);
         assert_eq!(x.download().layout(&columns).start::<f32>().unwrap().wait().unwrap(), in_columns);
@@ -210,15 +212,17 @@ fn uploads_and_downloads_have_layouts() {
         let mut place = [0.0f32; 6];
         x.download().layout(&columns).copy_to(&mut place).unwrap();
         assert_eq!(place, in_columns);
-        refused(x.download().layout(&columns).array(), "download_layout", "an array that is not row-major");
+        refused(
+            x.download().layout(&columns).array(),
+            expect!["a HostArray is row-major, but the download has the layout {0,1}; download bytes instead"],
+        );
         let tiled = columns.clone().with_tiles(vec![vec![2]]);
         assert_eq!(x.download().layout(&tiled).elements::<f32>().unwrap_err().kind(), ErrorKind::Unsupported);
 
         let wrong = Layout::new(vec![0, 0]);
         refused(
             client.upload(Upload::of(&data).dims(&[2, 3]).layout(&wrong).to(&device)),
-            "upload_layout",
-            "a dimension twice in the layout",
+            expect!["{0,0} is not a layout of f32[2,3]: name each dimension once"],
         );
         let y = client.upload(Upload::of(&data).dims(&[2, 3]).layout(&columns).to(&device));
         let Some(y) = supported(client, "upload_layout", y) else { return };
@@ -231,8 +235,7 @@ fn uploads_and_downloads_have_layouts() {
         assert_eq!(y.memory_layout().unwrap().unwrap().minor_to_major, [0, 1]);
         refused(
             client.upload(Upload::of(&bytes[1..]).shape(&f32s(&[2, 3])).layout(&columns).to(&device)),
-            "upload_layout",
-            "too few bytes",
+            expect!["f32[2,3] has 24 bytes on the host, but the data has 23"],
         );
         let z = client.upload(Upload::owned(data.to_vec()).dims(&[2, 3]).layout(&columns).to(&device)).unwrap();
         assert_eq!(z.to_host::<f32>().unwrap(), data);
@@ -255,13 +258,11 @@ fn canonical_shapes_of_each_memory() {
         let wrong = Layout::new(vec![1]);
         refused(
             topology.canonical_shape_for_memory(default, &shape, Some(&wrong)),
-            "canonical_shape_for_memory",
-            "a layout of another rank",
+            expect!["{1} is not a layout of f32[2,3]: name each dimension once"],
         );
         refused(
             topology.canonical_shape_for_memory(default, &f32s(&[-2]), None),
-            "canonical_shape_for_memory",
-            "negative extents",
+            expect!["f32[-2] has negative extents or exceeds the address space"],
         );
     });
 }
@@ -291,17 +292,29 @@ fn bitcast_keeps_the_bytes() {
         let Some(bits) = supported(client, "bitcast", x.bitcast(&shape, None)) else { return };
         assert_eq!(bits.shape().unwrap(), &shape);
         assert_eq!(bits.to_host::<u32>().unwrap(), [1.0f32.to_bits(), (-2.0f32).to_bits()]);
-        refused(x.bitcast(&f32s(&[3]), None), "bitcast", "a larger shape");
-        refused(x.bitcast(&f32s(&[-2]), None), "bitcast", "negative extents");
-        refused(x.bitcast(&f32s(&[2]), Some(&Layout::new(vec![1]))), "bitcast", "a wrong dimension in the layout");
+        refused(
+            x.bitcast(&f32s(&[3]), None),
+            expect!["a buffer of f32[2] cannot be a buffer of f32[3]: their sizes differ"],
+        );
+        refused(
+            x.bitcast(&f32s(&[-2]), None),
+            expect!["a buffer of f32[2] cannot be a buffer of f32[-2]: their sizes differ"],
+        );
+        refused(
+            x.bitcast(&f32s(&[2]), Some(&Layout::new(vec![1]))),
+            expect!["{1} is not a layout of f32[2]: name each dimension once"],
+        );
         drop(x);
         assert_eq!(bits.to_host::<u32>().unwrap()[0], 1.0f32.to_bits());
         // A run that donates the new buffer could write to the viewed memory.
         let Some(view) = supported(client, "host_view", bits.host_view::<u32>()) else { return };
-        refused(bits.bitcast(&f32s(&[2]), None), "bitcast", "a viewed buffer");
+        refused(
+            bits.bitcast(&f32s(&[2]), None),
+            expect!["the buffer's memory has external references; drop them first"],
+        );
         drop(view);
         bits.delete().unwrap();
-        refused(bits.bitcast(&f32s(&[2]), None), "bitcast", "a deleted buffer");
+        refused(bits.bitcast(&f32s(&[2]), None), expect!["the buffer has been deleted"]);
     });
 }
 
@@ -315,7 +328,7 @@ fn errors_carry_payloads_and_layouts() {
         let create = |layout: &Layout| {
             memory.buffer(&shape).layout(layout).error_with_payload(ErrorCode::DATA_LOSS, "torn", &payload)
         };
-        refused(create(&Layout::new(vec![0])), "create_error_buffer_with", "a layout of another rank");
+        refused(create(&Layout::new(vec![0])), expect!["{0} is not a layout of f32[2,3]: name each dimension once"]);
         let Some(buffer) = supported(client, "create_error_buffer_with", create(&columns)) else { return };
         let error = buffer.wait().unwrap_err();
         assert_eq!(error.code(), ErrorCode::DATA_LOSS, "{error}");
@@ -335,11 +348,10 @@ fn process_states_are_checked() {
         let process = |process_index, state| ProcessInfo { process_index, incarnation: 7, state };
         let failed = |code| ProcessState::Failed { code, message: "lost".to_owned() };
         let twice = [process(0, ProcessState::Connected), process(0, ProcessState::Connected)];
-        refused(client.update_global_process_info(&twice), "update_global_process_info", "a process twice");
+        refused(client.update_global_process_info(&twice), expect!["process 0 is listed twice"]);
         refused(
             client.update_global_process_info(&[process(0, failed(ErrorCode::OK))]),
-            "update_global_process_info",
-            "a failure with the code OK",
+            expect!["process 0 failed with OK"],
         );
         let processes = [process(0, ProcessState::Connected), process(1, failed(ErrorCode::UNAVAILABLE))];
         match client.update_global_process_info(&processes) {

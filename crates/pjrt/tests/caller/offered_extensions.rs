@@ -1,7 +1,7 @@
 //! Tests the extension types of `pjrt` with a device that is written with the crate `device-plugin`. The device
 //! provides an extension by listing it in `FEATURES`.
 
-use recorded_messages::assert_message;
+use expect_test::expect;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -271,7 +271,8 @@ mod host_memory {
         assert!(error.message().contains("no node 7"), "{error}");
         let error = allocator.allocate(&client, 8, Some(6)).unwrap_err();
         assert_eq!(error.code(), ErrorCode::INTERNAL, "{error}");
-        assert_message!("host_allocator", "7 bytes instead of 8", error.message());
+        expect!["PJRT_HostMemoryAllocator_Allocate: the backend allocated 7 bytes instead of 8"]
+            .assert_eq(error.message());
         assert_eq!(allocator.allocate(&client, 8, Some(u32::MAX)).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(allocator.allocate(&client, usize::MAX, None).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(allocator.allocate(&stranger(), 8, None).unwrap_err().kind(), ErrorKind::InvalidArgument);

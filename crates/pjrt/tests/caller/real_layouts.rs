@@ -1,8 +1,8 @@
 //! Tests layouts other than row-major on real plugins.
 
 use crate::real::{compile, each_client};
+use expect_test::expect;
 use pjrt::{Client, ErrorKind, LoadedExecutable};
-use recorded_messages::assert_message;
 
 const X: [f32; 6] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
 
@@ -33,10 +33,12 @@ fn rejects_arguments_of_other_layout() {
         assert_eq!(columns.memory_layout().unwrap().unwrap().to_string(), "{0,1}");
         let error = usual.execute(&[&columns]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_message!("arguments_of_other_layout", "columns instead of rows", error.message());
+        expect!["argument 0 has the layout {0,1}, but the program expects {1,0}; compile the program for {0,1}, or produce the argument with {1,0}"]
+            .assert_eq(error.message());
         let error = takes.execute(&[&x]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert_message!("arguments_of_other_layout", "rows instead of columns", error.message());
+        expect!["argument 0 has the layout {1,0}, but the program expects {0,1}; compile the program for {1,0}, or produce the argument with {0,1}"]
+            .assert_eq(error.message());
         let four = takes.execute(&[&columns]).unwrap();
         assert_eq!(four[0].to_host::<f32>().unwrap(), X.map(|x| x * 4.0));
         let two = usual.execute(&[&x]).unwrap();

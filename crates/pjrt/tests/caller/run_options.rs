@@ -4,7 +4,7 @@
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
 
-use recorded_messages::assert_message;
+use expect_test::expect;
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -192,11 +192,19 @@ fn options_newer_than_the_plugin_are_errors() {
         ("major-to-minor callbacks", ExecuteOptions::new().with_major_to_minor_callbacks(true)),
         ("output callback", ExecuteOptions::new().with_output_callback(1, 1, |_| ())),
     ];
+    let mut messages = String::new();
     for (case, options) in cases {
         let error = run(&client, &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        assert_message!("options_newer_than_the_plugin", case, error.message());
+        messages += &format!("{case}: {}\n", error.message());
     }
+    expect![[r#"
+        incarnation: the run has incarnations, which require API 0.78; the plugin has API 0.76
+        custom option: the run has custom options, which require API 0.116; the plugin has API 0.76
+        major-to-minor callbacks: the run has row-major callbacks, which require API 0.108; the plugin has API 0.76
+        output callback: the run has output callbacks, which require API 0.112; the plugin has API 0.76
+    "#]]
+    .assert_eq(&messages);
     assert_eq!(seen(), [""; 0], "the plugin was called");
 }
 
@@ -232,11 +240,17 @@ fn recv_callback_sends_chunks() {
         assert_eq!((device, stream.total_bytes().unwrap(), stream.granule_size().unwrap()), (0, 8, 4));
         stream.add_chunk(vec![1u8, 2, 3, 4]).unwrap().wait().unwrap();
         assert_eq!(stream.current_bytes().unwrap(), 4);
+        let mut messages = String::new();
         for length in [8, 2] {
             let error = stream.add_chunk(vec![0; length]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-            assert_message!("recv_callback", format_args!("{length} bytes after 4 of 8"), error.message());
+            messages += &format!("{length} bytes after 4 of 8: {}\n", error.message());
         }
+        expect![[r#"
+            8 bytes after 4 of 8: a chunk of 8 bytes follows 4 of the value's 8 bytes
+            2 bytes after 4 of 8: a chunk of 2 bytes is not a multiple of 4 bytes
+        "#]]
+        .assert_eq(&messages);
         stream.add_chunk([5u8, 6, 7, 8]).unwrap().wait().unwrap();
     });
     run(&client(Fake::new(), 117), &options).unwrap().done.wait().unwrap();
@@ -392,7 +406,7 @@ fn slices_live_until_the_run_ends() {
     let options = ExecuteOptions::new().with_multi_slice_config(foreign);
     let error = program.execute_with([Input::Borrow(&x)], &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-    assert_message!("multi_slice_config", "another plugin", error.message());
+    expect!["the configuration of slices belongs to another plugin than the program"].assert_eq(error.message());
     drop(options);
     assert_eq!(*SLICES.lock().unwrap(), (0, vec![4]));
 }

@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use recorded_messages::assert_message;
+use expect_test::Expect;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -64,10 +64,10 @@ pub(crate) fn supported<T>(client: &Client, what: &str, result: Result<T, Error>
     }
 }
 
-/// Checks that a call returned an error of kind `InvalidArgument`, with the message that is recorded for this case.
+/// Checks that a call returned an error of kind `InvalidArgument`, with the expected message.
 #[track_caller]
-pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>, section: &str, case: &str) {
-    let error = result.expect_err(case);
+pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>, expected: Expect) {
+    let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-    assert_message!(section, case, error.message());
+    expected.assert_eq(error.message());
 }

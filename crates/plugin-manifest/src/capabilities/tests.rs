@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
-use recorded_messages::assert_message;
+use expect_test::expect;
 
 use super::*;
 use crate::ElementType;
@@ -71,7 +71,7 @@ fn default_is_empty_and_valid() {
     assert_eq!(serde_json::to_string(&default).unwrap(), "{}");
     assert_eq!(default.validate(), Ok(()));
     assert_eq!(default.differences(), []);
-    assert_message!("capabilities::default", "table", default);
+    expect!["as of a device that frameworks do not know"].assert_eq(&default.to_string());
     assert_eq!(Capabilities::from_json("{}").unwrap(), default);
 }
 
@@ -95,6 +95,7 @@ fn json_round_trip_of_every_field() {
 
 #[test]
 fn names_unknown_fields_and_values() {
+    let mut messages = String::new();
     for (json, field) in [
         (r#"{"dense_gather": 1}"#, "dense_gather"),
         (r#"{"autocast": {"kind": "xla", "dtypes": ["bf17"], "default_dtype": "bf16"}}"#, "autocast.dtypes[0]"),
@@ -111,8 +112,22 @@ fn names_unknown_fields_and_values() {
     ] {
         let faults = Capabilities::from_json(json).unwrap_err();
         assert_eq!(fields(&faults), [field], "{json}");
-        assert_message!("capabilities::json", json, faults);
+        messages += &format!("{json}: {faults}\n");
     }
+    expect![[r#"
+        {"dense_gather": 1}: dense_gather: unknown field; the known fields are dense_gather_factor, dense_scatter_factor, rng_bit_generator, autocast, supported_dtypes, remapped_dtypes, int64, bf16, layout, spmd, donation, persistent_cache, cache_key_strip_device_assignment, host_callbacks, tuple_args_threshold, program_formats, optimized_program, stablehlo, dynamic_shapes, dlpack_device, dlpack_host_device, zero_copy_import, zero_copy_export, memory_kinds, memory_stats, dot_algorithms, mixed_dot, features
+        {"autocast": {"kind": "xla", "dtypes": ["bf17"], "default_dtype": "bf16"}}: autocast.dtypes[0]: "bf17" is not an element type; known are pred, s8, s16, s32, s64, u8, u16, u32, u64, f16, f32, f64, bf16, c64, c128, f8e5m2, f8e4m3fn, f8e4m3b11fnuz, f8e5m2fnuz, f8e4m3fnuz, s4, u4, token, s2, u2, f8e4m3, f8e3m4, f8e8m0fnu, f4e2m1fn, s1, u1, f6e2m3fn, f6e3m2fn
+        {"autocast": {"kind": "tpu", "dtypes": [], "default_dtype": "bf16"}}: autocast.kind: "tpu" is not a kind of autocast; known are xla, cuda
+        {"autocast": {"kind": "xla", "dtype": []}}: autocast: missing field `dtypes`
+        {"layout": {"tiled": {"tile": [0, 128], "max_padding": 1}}}: layout.tiled.tile[0]: invalid value: integer `0`, expected a nonzero u32
+        {"program_formats": []}: program_formats: the list of program formats is empty; name at least one, such as mlir
+        {"stablehlo": {"minimum": "1.0", "current": "1.1.1"}}: stablehlo.minimum: "1.0" is not a version of StableHLO; write it as "1.13.7"
+        {"dense_gather_factor": -1}: dense_gather_factor: invalid value: integer `-1`, expected a nonzero u32
+        {"donation": "yes"}: donation: invalid type: string "yes", expected a boolean
+        {"host_callbacks": {"partitoned": true}}: host_callbacks.partitoned: unknown field; remove it, or correct its spelling
+        []: capabilities: [] is not a JSON object; write an object with fields, such as {"donation": true}
+        {: capabilities: this is not valid JSON: EOF while parsing an object at line 1 column 1
+    "#]].assert_eq(&messages);
 }
 
 #[test]
@@ -160,19 +175,42 @@ fn lists_all_faults() {
     ];
     let faults = bad.validate().unwrap_err();
     assert_eq!(fields(&faults), expected);
-    for (number, fault) in faults.all().iter().enumerate() {
-        assert_message!("capabilities::all_faults", format_args!("{number:02} {}", fault.field), fault);
+    let mut messages = String::new();
+    for fault in faults.all() {
+        messages += &format!("{fault}\n");
     }
+    expect![[r#"
+        dense_gather_factor: 4294967295 overflows the arithmetic of frameworks; write at most 214748364
+        remapped_dtypes.s16: s16 replaces the type with itself; remove the entry
+        remapped_dtypes.s64: s16 is replaced in turn; write the type that the device stores
+        remapped_dtypes.s64: s16 contradicts int64, by which the device stores 64-bit integers; set int64 to remapped
+        remapped_dtypes.f64: s32 cannot replace f64, which is a different kind of type; choose another float
+        autocast.dtypes[0]: s32 is not a float type; write bf16, f16 or another float type
+        autocast.dtypes[1]: s32 is not a float type; write bf16, f16 or another float type
+        layout.tiled.max_padding: NaN is not a valid padding factor; write a number of at least 1
+        cache_key_strip_device_assignment: true has no effect without persistent_cache; set persistent_cache to true, or remove this field
+        stablehlo.minimum: 1.0.0 is newer than stablehlo.current = 0.9.0; swap the two
+        program_formats: [hlo] lacks mlir, although the field stablehlo is set; add mlir, or remove stablehlo
+        dlpack_host_device: cuda is not a host device; write cpu, cuda_host, rocm_host or tpu_host
+        memory_kinds.names[1]: device is listed twice; remove one of the two
+        memory_kinds.default: hbm is missing from memory_kinds.names; add it there
+        memory_kinds.host_offload: true needs a host memory; add pinned_host or unpinned_host to memory_kinds.names
+        dot_algorithms: [] excludes every dot product; list the supported algorithms, or remove the field to allow all of them
+        features.Big: inf cannot be stored under this name; begin the name with a lower-case letter, and use only lower-case letters, digits, _ and .
+        features.Big: inf cannot be written in JSON; write a finite number
+        features.donation: true belongs in the field of the same name; move it there
+    "#]].assert_eq(&messages);
 }
 
 #[test]
 fn supported_types_limit_other_fields() {
+    let mut messages = String::new();
     // Returns the field of the first fault that is found if only `f32` is supported.
-    let first = |capabilities: Capabilities| {
+    let mut first = |capabilities: Capabilities| {
         let supported_dtypes = Some(BTreeSet::from([ElementType::F32]));
         let faults = Capabilities { supported_dtypes, ..capabilities }.validate().unwrap_err();
         let fault = &faults.all()[0];
-        assert_message!("capabilities::supported_dtypes", fault.field, fault);
+        messages += &format!("{fault}\n");
         fault.field.clone()
     };
     let default = Capabilities::default;
@@ -194,11 +232,22 @@ fn supported_types_limit_other_fields() {
     };
     let faults = none.validate().unwrap_err();
     assert_eq!(fields(&faults), ["supported_dtypes", "zero_copy_export"]);
-    assert_message!("capabilities::supported_dtypes", "no types", faults);
+    expect!["supported_dtypes: [] excludes every program; list the supported types, or remove the field if they are unknown; zero_copy_export: [cpu] has no effect without a DLPack device type; set dlpack_device, or remove the field"]
+        .assert_eq(&faults.to_string());
     let mut autocast = Autocast::cuda([]);
     assert_eq!(first(with_autocast(autocast.clone())), "autocast.dtypes");
     autocast.dtypes = vec![ElementType::F32];
     assert_eq!(first(with_autocast(autocast)), "autocast.default_dtype");
+    expect![[r#"
+        autocast.dtypes[0]: bf16 is missing from supported_dtypes; add it there
+        bf16: replace stores bf16, which supported_dtypes does not list; add it there
+        int64: remapped stores s32 and u32, which supported_dtypes does not list; add them there
+        remapped_dtypes.f64: f16 is missing from supported_dtypes; add it there, or choose another type
+        remapped_dtypes.f32: f64 is missing from supported_dtypes; add it there, or choose another type
+        autocast.dtypes: [] excludes every type; list float types, or remove autocast
+        autocast.default_dtype: bf16 is missing from autocast.dtypes; add it there
+    "#]]
+    .assert_eq(&messages);
 }
 
 #[test]
@@ -219,6 +268,7 @@ fn user_overrides() {
     assert_eq!(base.patched("{}").unwrap(), base);
     assert_eq!(Capabilities::override_variable("tt_2"), "PJRT_REGISTRY_CAPABILITIES_TT_2");
 
+    let mut messages = String::new();
     for (patch, expected) in [
         (r#"{"autocast": {"dtypes": []}}"#, &["autocast.dtypes"][..]),
         (r#"{"donations": true, "layout": {"tiles": 1}}"#, &["layout"]),
@@ -228,8 +278,15 @@ fn user_overrides() {
     ] {
         let faults = base.patched(patch).unwrap_err();
         assert_eq!(fields(&faults), expected, "{patch}");
-        assert_message!("capabilities::overrides", patch, faults);
+        messages += &format!("{patch}: {faults}\n");
     }
+    expect![[r#"
+        {"autocast": {"dtypes": []}}: autocast.dtypes: [] excludes every type; list float types, or remove autocast
+        {"donations": true, "layout": {"tiles": 1}}: layout: unknown variant `tiles`, expected `descending` or `tiled`
+        {"b": true, "a": 1}: a: unknown field; the known fields are dense_gather_factor, dense_scatter_factor, rng_bit_generator, autocast, supported_dtypes, remapped_dtypes, int64, bf16, layout, spmd, donation, persistent_cache, cache_key_strip_device_assignment, host_callbacks, tuple_args_threshold, program_formats, optimized_program, stablehlo, dynamic_shapes, dlpack_device, dlpack_host_device, zero_copy_import, zero_copy_export, memory_kinds, memory_stats, dot_algorithms, mixed_dot, features; b: unknown field; the known fields are dense_gather_factor, dense_scatter_factor, rng_bit_generator, autocast, supported_dtypes, remapped_dtypes, int64, bf16, layout, spmd, donation, persistent_cache, cache_key_strip_device_assignment, host_callbacks, tuple_args_threshold, program_formats, optimized_program, stablehlo, dynamic_shapes, dlpack_device, dlpack_host_device, zero_copy_import, zero_copy_export, memory_kinds, memory_stats, dot_algorithms, mixed_dot, features
+        true: capabilities: true is not a JSON object; write an object with fields, such as {"donation": true}
+        {: capabilities: this is not valid JSON: EOF while parsing an object at line 1 column 1
+    "#]].assert_eq(&messages);
 }
 
 #[test]
@@ -284,7 +341,8 @@ fn stablehlo_versions_from_attributes() {
     assert_eq!((range.minimum.to_string(), range.current.to_string()), ("0.9.0".to_owned(), "1.13.7".to_owned()));
     let negative = crate::StablehloVersions::new([1, -1, 0], [0, 9, 0]);
     let error = StablehloRange::try_from(negative).unwrap_err();
-    assert_message!("capabilities::stablehlo_versions", "a negative version", error.message());
+    expect!["the current StableHLO version [1, -1, 0] has a number below 0 or above 4294967295; write three numbers such as [1, 13, 7]"]
+        .assert_eq(error.message());
     for bad in ["", "1", "1.2", "1.2.3.4", "1.2.x", "1.2.3.", "-1.2.3"] {
         assert!(bad.parse::<StablehloVersion>().is_err(), "{bad}");
     }

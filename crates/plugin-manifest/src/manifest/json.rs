@@ -154,7 +154,7 @@ impl<'de> Deserializer<'de> for Names<'_> {
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::*;
 
@@ -166,6 +166,7 @@ mod tests {
 
     #[test]
     fn misspelt_field_suggests_nearest() {
+        let mut messages = String::new();
         for field in [
             "capabilites",
             "capabilities.donaton",
@@ -180,7 +181,112 @@ mod tests {
             "hardware.gpu",
             "capabilities.autocast.colour",
         ] {
-            assert_message!("manifest::unknown_fields", field, unknown_field(field).message);
+            messages += &format!("{field}: {}\n", unknown_field(field).message);
         }
+        expect![[r#"
+            capabilites: unknown field; did you mean "capabilities"?
+            capabilities.donaton: unknown field; did you mean "donation"?
+            create_options.opn: unknown field; did you mean "open"?
+            create_options.options[2].defalt: unknown field; did you mean "default"?
+            library[0].sha265: unknown field; did you mean "sha256"?
+            library.sha265: unknown field; did you mean "sha256"?
+            library[0].requires.cpus: unknown field; did you mean "cpu"?
+            library.requires.nvidia_driver.max: unknown field; did you mean "min"?
+            process.option: unknown field; did you mean "options"?
+            process.environment[0].varable: unknown field; did you mean "variable"?
+            hardware.gpu: unknown field; the known fields are device_nodes, pci
+            capabilities.autocast.colour: unknown field; remove it, or correct its spelling
+        "#]]
+        .assert_eq(&messages);
+    }
+
+    #[test]
+    fn invalid_text_has_position() {
+        let mut messages = String::new();
+        for (text, field) in [
+            ("", "manifest"),
+            ("[]", "manifest"),
+            ("{", "manifest"),
+            (r#"{"format_version": "1.0", "name": "x"} x"#, "manifest"),
+            (r#"{"name": "x"}"#, "manifest"),
+            (r#"{"format_version": "1.0", "name": "x", "libary": {}}"#, "libary"),
+            (r#"{"format_version": "1.0", "name": "x", "library": {"pth": ""}}"#, "library"),
+            (r#"{"format_version": "1.0", "name": "x", "library": "x.so"}"#, "library"),
+            (
+                r#"{"format_version": "1.0", "name": "x", "library": [{"path": "x.so", "sha265": "0"}]}"#,
+                "library[0].sha265",
+            ),
+            (r#"{"format_version": "1.0", "name": "x", "library": {"path": "x.so", "sha265": "0"}}"#, "library.sha265"),
+            (r#"{"format_version": "1.0", "name": "x", "capabilities": {"donation": "yes"}}"#, "capabilities.donation"),
+            (
+                r#"{"format_version": "1.0", "name": "x", "process": {"chips": [{"from": "variabel"}]}}"#,
+                "process.chips[0].from",
+            ),
+            (r#"{"format_version": "1.0", "name": "x", "ownership": "mine"}"#, "ownership"),
+            (r#"{"format_version": 1, "name": "x"}"#, "format_version"),
+            (
+                r#"{"format_version": "1.0", "name": "x", "capabilities": {"dense_gather_factor": -3}}"#,
+                "capabilities.dense_gather_factor",
+            ),
+            (r#"{"format_version": "1.0", "name": "x", "hardware": {"pic": []}}"#, "hardware.pic"),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": {"path": "x.so", "requires": {"cpu": "x86-64-v5"}}}"#,
+                "library.requires.cpu",
+            ),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": [{"path": "x.so", "requires": {"gpu": "9.0"}}]}"#,
+                "library[0].requires.gpu",
+            ),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": [{"path": "x.so", "requires": {"nvidia_driver": {"min": "R550"}}}]}"#,
+                "library[0].requires.nvidia_driver.min",
+            ),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": [{"path": "x.so", "requires": {"nvidia_driver": {}}}]}"#,
+                "library[0].requires.nvidia_driver",
+            ),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": [{"path": "x.so", "requires": {"cuda_compute_capability": {"min": "9.0", "below": "9.0"}}}]}"#,
+                "library[0].requires.cuda_compute_capability",
+            ),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": [{"path": "x.so", "arch": "aarch64", "requires": {"cpu": "x86-64-v3"}}]}"#,
+                "library[0].requires.cpu",
+            ),
+            (
+                r#"{"format_version": "1.0", "name": "x", "library": [{"path": "x.so", "requires": {"cpu": "x86-64-v3"}}]}"#,
+                "library[0].requires",
+            ),
+        ] {
+            let faults = Manifest::from_json(text).unwrap_err();
+            let fields: Vec<&str> = faults.all().iter().map(|fault| fault.field.as_str()).collect();
+            assert_eq!(fields, [field], "{text}: {faults}");
+            messages += &format!("{text:?}: {faults}\n");
+        }
+        expect![[r#"
+            "": manifest: a manifest must be a JSON object: `{"format_version": …, …}`
+            "[]": manifest: a manifest must be a JSON object: `{"format_version": …, …}`
+            "{": manifest: EOF while parsing an object at line 1 column 1
+            "{\"format_version\": \"1.0\", \"name\": \"x\"} x": manifest: trailing characters at line 1 column 40
+            "{\"name\": \"x\"}": manifest: missing field `format_version` at line 1 column 13; write "format_version": "1.1"
+            "{\"format_version\": \"1.0\", \"name\": \"x\", \"libary\": {}}": libary: unknown field; did you mean "library"?
+            "{\"format_version\": \"1.0\", \"name\": \"x\", \"library\": {\"pth\": \"\"}}": library: missing field `path` at line 1 column 61
+            "{\"format_version\": \"1.0\", \"name\": \"x\", \"library\": \"x.so\"}": library: invalid type: string "x.so", expected `{"path": …}`, or a list of these at line 1 column 56
+            "{\"format_version\": \"1.0\", \"name\": \"x\", \"library\": [{\"path\": \"x.so\", \"sha265\": \"0\"}]}": library[0].sha265: unknown field; did you mean "sha256"?
+            "{\"format_version\": \"1.0\", \"name\": \"x\", \"library\": {\"path\": \"x.so\", \"sha265\": \"0\"}}": library.sha265: unknown field; did you mean "sha256"?
+            "{\"format_version\": \"1.0\", \"name\": \"x\", \"capabilities\": {\"donation\": \"yes\"}}": capabilities.donation: invalid type: string "yes", expected a boolean at line 1 column 73
+            "{\"format_version\": \"1.0\", \"name\": \"x\", \"process\": {\"chips\": [{\"from\": \"variabel\"}]}}": process.chips[0].from: unknown variant `variabel`, expected one of `constant`, `variable`, `device_nodes` at line 1 column 80
+            "{\"format_version\": \"1.0\", \"name\": \"x\", \"ownership\": \"mine\"}": ownership: unknown variant `mine`, expected one of `shared`, `per_process`, `exclusive` at line 1 column 58
+            "{\"format_version\": 1, \"name\": \"x\"}": format_version: invalid type: integer `1`, expected a string at line 1 column 20
+            "{\"format_version\": \"1.0\", \"name\": \"x\", \"capabilities\": {\"dense_gather_factor\": -3}}": capabilities.dense_gather_factor: invalid value: integer `-3`, expected a nonzero u32 at line 1 column 81
+            "{\"format_version\": \"1.0\", \"name\": \"x\", \"hardware\": {\"pic\": []}}": hardware.pic: unknown field; did you mean "pci"?
+            "{\"format_version\": \"1.1\", \"name\": \"x\", \"library\": {\"path\": \"x.so\", \"requires\": {\"cpu\": \"x86-64-v5\"}}}": library.requires.cpu: unknown variant `x86-64-v5`, expected one of `x86-64`, `x86-64-v2`, `x86-64-v3`, `x86-64-v4`, `armv8-a`, `armv8.2-a`, `armv9-a` at line 1 column 98
+            "{\"format_version\": \"1.1\", \"name\": \"x\", \"library\": [{\"path\": \"x.so\", \"requires\": {\"gpu\": \"9.0\"}}]}": library[0].requires.gpu: unknown field; did you mean "cpu"?
+            "{\"format_version\": \"1.1\", \"name\": \"x\", \"library\": [{\"path\": \"x.so\", \"requires\": {\"nvidia_driver\": {\"min\": \"R550\"}}}]}": library[0].requires.nvidia_driver.min: "R550" is not a version; write one to four numbers with dots between them, such as "550.54" at line 1 column 113
+            "{\"format_version\": \"1.1\", \"name\": \"x\", \"library\": [{\"path\": \"x.so\", \"requires\": {\"nvidia_driver\": {}}}]}": library[0].requires.nvidia_driver: the range has no limit; write "min" or "below", or remove it
+            "{\"format_version\": \"1.1\", \"name\": \"x\", \"library\": [{\"path\": \"x.so\", \"requires\": {\"cuda_compute_capability\": {\"min\": \"9.0\", \"below\": \"9.0\"}}}]}": library[0].requires.cuda_compute_capability: no version is at least 9.0 and below 9.0; correct one of the limits
+            "{\"format_version\": \"1.1\", \"name\": \"x\", \"library\": [{\"path\": \"x.so\", \"arch\": \"aarch64\", \"requires\": {\"cpu\": \"x86-64-v3\"}}]}": library[0].requires.cpu: x86-64-v3 is a level of x86_64, but the library is for aarch64; its levels are: armv8-a, armv8.2-a, armv9-a
+            "{\"format_version\": \"1.0\", \"name\": \"x\", \"library\": [{\"path\": \"x.so\", \"requires\": {\"cpu\": \"x86-64-v3\"}}]}": library[0].requires: version 1.0 of the format lacks this field; write "format_version": "1.1"
+        "#]].assert_eq(&messages);
     }
 }

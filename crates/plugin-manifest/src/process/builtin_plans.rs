@@ -130,7 +130,7 @@ mod tests {
     use super::super::rank::Position;
     use super::super::topology::{DeviceShare, ProcessTopology};
     use super::*;
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     fn at(index: u32, count: u32) -> Position {
         Position::new(index, count).unwrap()
@@ -189,7 +189,7 @@ mod tests {
             "a variable of the user stays"
         );
         let faults = tpu().resolve(&topology, &Environment::new()).unwrap_err();
-        assert_message!("builtin_plans::tpu", "no TPU_HOST_BOUNDS", faults);
+        expect!["environment[3] TPU_PROCESS_BOUNDS: TPU_HOST_BOUNDS is not set"].assert_eq(&faults.to_string());
     }
 
     #[test]
@@ -212,7 +212,8 @@ mod tests {
         assert!(plan.steps().iter().all(|step| step.variable != "NEURON_PJRT_WORLD_SIZE"));
         let short = Environment::from([("NEURON_RT_VISIBLE_CORES", "4")]);
         let faults = neuron().resolve(&topology, &short).unwrap_err();
-        assert_message!("builtin_plans::neuron", "too few cores", faults);
+        expect![[r#"environment[0] NEURON_RT_VISIBLE_CORES: NEURON_RT_VISIBLE_CORES="4": the list has 1 items and lacks item 1, counted from 0; list one item for each process"#]]
+            .assert_eq(&faults.to_string());
     }
 
     #[test]

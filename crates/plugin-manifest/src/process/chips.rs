@@ -74,7 +74,7 @@ fn number(environment: &Environment, name: &str) -> Result<Option<u32>, Faults> 
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::*;
 
@@ -116,7 +116,8 @@ mod tests {
         assert_eq!(count(&[variable(), nodes("/dev/nvidia[0-9]*")], &empty).unwrap(), Some(3));
         let faults = count(&[variable()], &Environment::from([("N", "five")])).unwrap_err();
         assert_eq!(faults.all()[0].field, "N");
-        assert_message!("chips::variable", "N=five", faults);
+        expect![[r#"N: "five" is not a whole number; set it to a number of at least 0, or unset it"#]]
+            .assert_eq(&faults.to_string());
         for glob in ["dev/x", "/d*v/x", "/dev/[", "x"] {
             assert!(count(&[nodes(glob)], &empty).is_err(), "{glob}");
         }

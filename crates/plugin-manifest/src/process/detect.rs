@@ -243,7 +243,7 @@ impl ProcessTopology {
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::{Expect, expect};
 
     use super::super::provenance::Item;
     use super::*;
@@ -294,14 +294,13 @@ mod tests {
         detected
     }
 
-    /// Checks that detection reports exactly one fault, for the field `field`. Its message must equal the message that
-    /// is recorded for `case` in `section`.
+    /// Checks that detection reports exactly one fault, with the expected message, for the field `field`.
     #[track_caller]
-    fn refused(variables: &[(&str, &str)], field: &str, section: &str, case: &str) {
+    fn refused(variables: &[(&str, &str)], field: &str, expected: Expect) {
         let faults = detect(variables).unwrap_err();
         let fields: Vec<&str> = faults.all().iter().map(|fault| fault.field.as_str()).collect();
         assert_eq!(fields, [field], "{faults}");
-        assert_message!(section, case, faults);
+        expected.assert_eq(&faults.to_string());
     }
 
     const TORCHRUN: &[(&str, &str)] = &[
@@ -357,29 +356,60 @@ mod tests {
         found(&[("RANK", "2"), ("WORLD_SIZE", "3"), ("MASTER_ADDR", "a")], "2/3 0/1 2/3 a");
         found(&[("LOCAL_RANK", "1"), ("LOCAL_WORLD_SIZE", "2")], "1/2 1/2 0/1 -");
         assert_eq!(detect(&[("WORLD_SIZE", "3")]).unwrap().topology, ProcessTopology::single());
-        refused(&without(TORCHRUN, "WORLD_SIZE"), "WORLD_SIZE", "detect::torchrun", "no WORLD_SIZE");
-        refused(&and(TORCHRUN, &[("RANK", "three")]), "RANK", "detect::torchrun", "RANK=three");
-        refused(&and(TORCHRUN, &[("RANK", "-1")]), "RANK", "detect::torchrun", "RANK=-1");
-        refused(&and(TORCHRUN, &[("RANK", "4")]), "RANK", "detect::torchrun", "RANK=4 WORLD_SIZE=4");
-        refused(&and(TORCHRUN, &[("WORLD_SIZE", "0")]), "WORLD_SIZE", "detect::torchrun", "WORLD_SIZE=0");
+        refused(
+            &without(TORCHRUN, "WORLD_SIZE"),
+            "WORLD_SIZE",
+            expect![
+                "WORLD_SIZE: the variable is not set, but the source torchrun needs it; start the program with torchrun, or set both RANK and WORLD_SIZE"
+            ],
+        );
+        refused(
+            &and(TORCHRUN, &[("RANK", "three")]),
+            "RANK",
+            expect![[r#"RANK: "three" is not a whole number from 0 to 4294967295; correct it or unset it"#]],
+        );
+        refused(
+            &and(TORCHRUN, &[("RANK", "-1")]),
+            "RANK",
+            expect![[r#"RANK: "-1" is not a whole number from 0 to 4294967295; correct it or unset it"#]],
+        );
+        refused(
+            &and(TORCHRUN, &[("RANK", "4")]),
+            "RANK",
+            expect![
+                "RANK: the global rank is 4 (torchrun RANK) and the world size is 4 (torchrun WORLD_SIZE); a rank must be below its count, because the first is 0"
+            ],
+        );
+        refused(
+            &and(TORCHRUN, &[("WORLD_SIZE", "0")]),
+            "WORLD_SIZE",
+            expect!["WORLD_SIZE: the world size is 0, but must be at least 1"],
+        );
         refused(
             &and(TORCHRUN, &[("LOCAL_WORLD_SIZE", "8")]),
             "LOCAL_WORLD_SIZE",
-            "detect::torchrun",
-            "LOCAL_WORLD_SIZE=8",
+            expect![
+                "LOCAL_WORLD_SIZE: this host has 8 processes, but all hosts together have 4; correct the local world size or the world size"
+            ],
         );
-        refused(&and(TORCHRUN, &[("MASTER_ADDR", "a b")]), "MASTER_ADDR", "detect::torchrun", "MASTER_ADDR=a b");
+        refused(
+            &and(TORCHRUN, &[("MASTER_ADDR", "a b")]),
+            "MASTER_ADDR",
+            expect![[
+                r#"MASTER_ADDR: "a b": "a b" is not a valid host; write a name such as node01, or an address such as 10.0.0.1 or [fe80::1]"#
+            ]],
+        );
         refused(
             &and(TORCHRUN, &[("XLA_COORDINATOR_PORT", "0")]),
             "XLA_COORDINATOR_PORT",
-            "detect::torchrun",
-            "XLA_COORDINATOR_PORT=0",
+            expect![[r#"XLA_COORDINATOR_PORT: "0" is not a valid port; set it to a port from 1 to 65535"#]],
         );
         refused(
             &[("RANK", "2"), ("WORLD_SIZE", "3"), ("LOCAL_RANK", "0"), ("LOCAL_WORLD_SIZE", "2")],
             "LOCAL_RANK",
-            "detect::torchrun",
-            "no GROUP_WORLD_SIZE",
+            expect![
+                "LOCAL_RANK: 3 is not a multiple of the 2 processes of this host, so the number of hosts is unknown; set GROUP_WORLD_SIZE, or the host count"
+            ],
         );
     }
 
@@ -396,15 +426,22 @@ mod tests {
         // The port is 61440 + 1184, because 1531576320 / 4096 % 4096 = 1184.
         found(&uri("1531576320.0;tcp://10.96.0.1,10.148.0.1:34911"), "2/4 0/2 1/2 10.96.0.1:62624");
         found(&uri("1314521088.0;tcp6://[fe80::b9b:1,2620:10d::2]:43370"), "2/4 0/2 1/2 [fe80::b9b:1]:62880");
-        refused(&uri("1.0;usock"), "OMPI_MCA_orte_hnp_uri", "detect::open_mpi", "no TCP address");
+        refused(
+            &uri("1.0;usock"),
+            "OMPI_MCA_orte_hnp_uri",
+            expect![[
+                r#"OMPI_MCA_orte_hnp_uri: "1.0;usock" has no tcp address; set JAX_COORDINATOR_ADDRESS to host:port of rank 0"#
+            ]],
+        );
         // Ranks are assigned to the hosts round robin.
         let turns = and(base, &[("OMPI_COMM_WORLD_LOCAL_RANK", "1")]);
         found(&turns, "2/4 1/2 0/2 -");
         refused(
             &without(base, "OMPI_COMM_WORLD_LOCAL_SIZE"),
             "OMPI_COMM_WORLD_LOCAL_SIZE",
-            "detect::open_mpi",
-            "no OMPI_COMM_WORLD_LOCAL_SIZE",
+            expect![
+                "OMPI_COMM_WORLD_LOCAL_SIZE: the variable is not set, but the source Open MPI needs it; start the program with mpirun"
+            ],
         );
     }
 
@@ -421,22 +458,29 @@ mod tests {
         refused(
             &without(SLURM, "SLURM_STEP_TASKS_PER_NODE"),
             "SLURM_LOCALID",
-            "detect::slurm",
-            "no SLURM_STEP_TASKS_PER_NODE",
+            expect![
+                "SLURM_LOCALID: the number of processes on this host is unknown; set LOCAL_WORLD_SIZE, or the local world size"
+            ],
         );
         refused(
             &and(SLURM, &[("SLURM_STEP_NODELIST", "host[1")]),
             "SLURM_STEP_NODELIST",
-            "detect::slurm",
-            "SLURM_STEP_NODELIST=host[1",
+            expect![[r#"SLURM_STEP_NODELIST: "host[1": the closing bracket is missing"#]],
         );
         refused(
             &and(SLURM, &[("SLURM_STEP_NUM_NODES", "2")]),
             "SLURM_STEP_NUM_NODES",
-            "detect::slurm",
-            "SLURM_STEP_NUM_NODES=2",
+            expect![[
+                r#"SLURM_STEP_NUM_NODES: the value is 2, but SLURM_STEP_NODELIST="host[01-02,7]" names 3 nodes; unset the variable that is wrong"#
+            ]],
         );
-        refused(&and(SLURM, &[("SLURM_NODEID", "3")]), "SLURM_STEP_TASKS_PER_NODE", "detect::slurm", "SLURM_NODEID=3");
+        refused(
+            &and(SLURM, &[("SLURM_NODEID", "3")]),
+            "SLURM_STEP_TASKS_PER_NODE",
+            expect![[
+                r#"SLURM_STEP_TASKS_PER_NODE: "2(x2),1" lists 3 nodes, but SLURM_NODEID is 3; correct one of the two"#
+            ]],
+        );
         let shell = detect(&[("SLURM_JOB_ID", "1"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")]).unwrap();
         assert_eq!(shell.topology, ProcessTopology::single());
         let report = shell.sources.iter().find(|report| report.source == Source::Slurm).unwrap();
@@ -461,14 +505,29 @@ mod tests {
         );
         let detected = found(&slices, "5/6 0/1 5/6 10.1.0.1:8482");
         assert_eq!((detected.topology.slice().to_string(), detected.topology.host_in_slice()), ("2/3".to_owned(), 1));
-        refused(&without(&slices, "MEGASCALE_SLICE_ID"), "MEGASCALE_SLICE_ID", "detect::tpu", "no MEGASCALE_SLICE_ID");
-        refused(&and(base, &[("TPU_WORKER_ID", "2")]), "TPU_WORKER_ID", "detect::tpu", "TPU_WORKER_ID=2");
-        refused(&without(base, "TPU_WORKER_ID"), "TPU_WORKER_ID", "detect::tpu", "no TPU_WORKER_ID");
+        refused(
+            &without(&slices, "MEGASCALE_SLICE_ID"),
+            "MEGASCALE_SLICE_ID",
+            expect![
+                "MEGASCALE_SLICE_ID: the variable is not set, but the source TPU variables needs it; set it together with MEGASCALE_COORDINATOR_ADDRESS"
+            ],
+        );
+        refused(
+            &and(base, &[("TPU_WORKER_ID", "2")]),
+            "TPU_WORKER_ID",
+            expect!["TPU_WORKER_ID: worker 2 does not exist, because TPU_WORKER_HOSTNAMES lists 2; the first is 0"],
+        );
+        refused(
+            &without(base, "TPU_WORKER_ID"),
+            "TPU_WORKER_ID",
+            expect![
+                "TPU_WORKER_ID: the variable is not set, but the source TPU variables needs it; set it to the index of this host in TPU_WORKER_HOSTNAMES"
+            ],
+        );
         refused(
             &and(base, &[("TPU_WORKER_HOSTNAMES", "a,")]),
             "TPU_WORKER_HOSTNAMES",
-            "detect::tpu",
-            "TPU_WORKER_HOSTNAMES=a,",
+            expect![[r#"TPU_WORKER_HOSTNAMES: "a,": the name of worker 1 is empty"#]],
         );
         let configured = [("CLOUD_TPU_TASK_ID", "3"), ("TPU_PROCESS_ADDRESSES", "a:8476,a:8477,b:8476,b:8477")];
         found(&configured, "3/4 0/1 3/4 a:8482");
@@ -516,7 +575,10 @@ mod tests {
             Made { metadata: &[("agent-worker-number", "0"), ("worker-network-endpoints", "a")], ..Made::default() };
         let faults = Detection::new(&empty).with_host(&broken).run().unwrap_err();
         assert_eq!(faults.all()[0].field, "worker-network-endpoints", "{faults}");
-        assert_message!("detect::metadata", "worker-network-endpoints=a", faults);
+        expect![[
+            r#"worker-network-endpoints: "a" does not have the form name:id:address,…; set TPU_WORKER_HOSTNAMES"#
+        ]]
+        .assert_eq(&faults.to_string());
     }
 
     #[test]
@@ -524,9 +586,21 @@ mod tests {
         let pod: &[(&str, &str)] = &[("KUBERNETES_SERVICE_HOST", "10.0.0.1"), ("HOSTNAME", "train-3")];
         assert_eq!(detect(pod).unwrap().topology, ProcessTopology::single());
         let indexed = and(pod, &[("JOB_COMPLETION_INDEX", "3")]);
-        refused(&indexed, "WORLD_SIZE", "detect::kubernetes", "no WORLD_SIZE");
+        refused(
+            &indexed,
+            "WORLD_SIZE",
+            expect![
+                "WORLD_SIZE: the variable is not set, but the source Kubernetes needs it; JOB_COMPLETION_INDEX is 3, and only the API server knows the number of pods of the Job; set WORLD_SIZE in the pod to the Job's parallelism, or to 1 if each pod works alone"
+            ],
+        );
         let sized = and(&indexed, &[("WORLD_SIZE", "4")]);
-        refused(&sized, "JAX_COORDINATOR_ADDRESS", "detect::kubernetes", "no JAX_COORDINATOR_ADDRESS");
+        refused(
+            &sized,
+            "JAX_COORDINATOR_ADDRESS",
+            expect![
+                "JAX_COORDINATOR_ADDRESS: the variable is not set, and /etc/hosts contains no name of this pod that other pods can resolve; set it to host:55527 of the pod with index 0. Such a name needs a headless service, which the pods name as their `subdomain`"
+            ],
+        );
         found(&and(&sized, &[("JAX_COORDINATOR_ADDRESS", "train-0.w:1")]), "3/4 0/1 3/4 train-0.w:1");
         found(&and(&sized, &[("MASTER_ADDR", "train-0.w")]), "3/4 0/1 3/4 train-0.w:55527");
         found(&and(&indexed, &[("WORLD_SIZE", "1")]), "0/1 0/1 0/1 -");
@@ -543,7 +617,13 @@ mod tests {
         let base = &[("NEURON_PJRT_PROCESS_INDEX", "1"), ("NEURON_RT_ROOT_COMM_ID", "10.0.0.1:62182")];
         found(&and(base, &[("NEURON_PJRT_WORLD_SIZE", "2")]), "1/2 0/1 1/2 10.0.0.1");
         found(&and(base, &[("NEURON_PJRT_PROCESSES_NUM_DEVICES", "32,32,32")]), "1/3 0/1 1/3 10.0.0.1");
-        refused(base, "NEURON_PJRT_WORLD_SIZE", "detect::neuron", "no NEURON_PJRT_WORLD_SIZE");
+        refused(
+            base,
+            "NEURON_PJRT_WORLD_SIZE",
+            expect![
+                "NEURON_PJRT_WORLD_SIZE: the variable is not set, but the source Neuron needs it; set it or NEURON_PJRT_PROCESSES_NUM_DEVICES together with NEURON_PJRT_PROCESS_INDEX"
+            ],
+        );
     }
 
     #[test]
@@ -597,7 +677,17 @@ mod tests {
     #[test]
     fn table_of_values_and_origins() {
         let detected = found(TORCHRUN, "3/4 1/2 1/2 node0");
-        assert_message!("detect::table", "torchrun", detected.topology);
+        expect![[r#"
+            global rank       3      torchrun RANK
+            world size        4      torchrun WORLD_SIZE
+            local rank        1      torchrun LOCAL_RANK
+            local world size  2      torchrun LOCAL_WORLD_SIZE
+            host index        1      torchrun GROUP_RANK
+            host count        2      torchrun GROUP_WORLD_SIZE
+            slice index       0      assumed
+            slice count       1      assumed
+            coordinator       node0  torchrun MASTER_ADDR"#]]
+        .assert_eq(&detected.topology.to_string());
         let json = serde_json::to_value(&detected).unwrap();
         assert_eq!(json["topology"]["provenance"]["global_rank"]["name"], "RANK");
         assert_eq!(json["sources"][3]["state"], "used");

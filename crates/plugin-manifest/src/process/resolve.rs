@@ -87,7 +87,7 @@ fn coordinator(topology: &ProcessTopology, default_port: u16) -> Option<Address>
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::super::env_plan::Effect;
     use super::super::plan::{Before, EnvRule, OptionRule};
@@ -126,7 +126,12 @@ mod tests {
         );
         assert_eq!(plan.for_child().collect::<Vec<_>>(), [("UNSET", "1"), ("REPLACED", "1")]);
         assert_eq!(plan.changes(Before::Load).map(|step| step.variable.as_str()).collect::<Vec<_>>(), ["UNSET"]);
-        assert_message!("resolve::table", "four variables", plan);
+        expect![[r#"
+            set before load        UNSET     "1"           why
+            keep before load       KEPT      "7", not "1"
+            replace before client  REPLACED  "1", was "7"
+            unchanged before load  SAME      "1""#]]
+        .assert_eq(&plan.to_string());
         let json = serde_json::to_value(&plan).unwrap();
         assert_eq!(json["steps"][1]["effect"], "keep");
         assert_eq!(json["steps"][1]["current"], "7");
@@ -161,7 +166,7 @@ mod tests {
         }
         let faults = resolve(option(OptionType::Int64, "x{local_rank}")).unwrap_err();
         assert_eq!(faults.all()[0].field, "options[0] o");
-        assert_message!("resolve::option_types", "an integer with a letter", faults);
+        expect![[r#"options[0] o: "x1" is not a value of type int64"#]].assert_eq(&faults.to_string());
         let plan = resolve(option(OptionType::Int64List, "{local_rank}")).unwrap();
         let json = serde_json::to_string(&plan).unwrap();
         assert!(json.contains(r#"{"name":"o","type":"int64_list","value":[1],"reason":""}"#), "{json}");
@@ -175,7 +180,8 @@ mod tests {
             .with_coordinator(CoordinatorNeed::MultiProcess);
         let error = plan.resolve(&two_hosts(), &Environment::new()).unwrap_err();
         assert_eq!(error.all().len(), 3);
-        assert_message!("resolve::unknown_values", "a variable, the hosts and the coordinator", error);
+        expect!["environment[0] A: UNSET is not set; environment[1] B: the names of the hosts are unknown; set TPU_WORKER_HOSTNAMES; coordinator: the 4 processes are on 2 hosts, and the address of the coordinator is unknown; set JAX_COORDINATOR_ADDRESS to host:port of the process of rank 0, or MASTER_ADDR to its host"]
+            .assert_eq(&error.to_string());
     }
 
     #[test]

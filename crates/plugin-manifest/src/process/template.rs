@@ -363,7 +363,7 @@ impl Scope<'_> {
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::super::rank::Position;
     use super::*;
@@ -424,6 +424,7 @@ mod tests {
     #[test]
     fn names_unknown_values() {
         let topology = topology();
+        let mut messages = String::new();
         for text in [
             "{env:ABSENT}",
             "{env:ABSENT|env:UNSET}",
@@ -436,12 +437,24 @@ mod tests {
             "{process_addresses:65534}",
         ] {
             let problem = fill_in(text, &topology).unwrap_err();
-            assert_message!("template::unknown_values", text, problem);
+            messages += &format!("{text}: {problem}\n");
         }
+        expect![[r#"
+            {env:ABSENT}: ABSENT is not set
+            {env:ABSENT|env:UNSET}: ABSENT is not set, and UNSET is not set
+            {coordinator_host}: the coordinator is unknown; set MASTER_ADDR or JAX_COORDINATOR_ADDRESS
+            {env:CORES[7]|'x'}: CORES="8-9, 4,1": the list has 4 items and lacks item 7, counted from 0; list one item for each process
+            {env:DOWN[0]}: DOWN="9-8": the range "9-8" counts down or has more than 65536 numbers; write the lower number first
+            {mesh_product:MESH,FLAT}: MESH has 3 axes, but FLAT has 2; write the same number in both
+            {mesh_product:CORES,MESH}: CORES="8-9, 4,1" is not a mesh; write numbers such as 2,2,1
+            {18446744073709551615*world_size}: the sum does not fit into 64 bits
+            {process_addresses:65534}: the ports of the processes exceed 65535; choose a lower first port
+        "#]].assert_eq(&messages);
     }
 
     #[test]
     fn rejects_broken_templates() {
+        let mut messages = String::new();
         for text in [
             "{",
             "a}b",
@@ -458,7 +471,22 @@ mod tests {
             "{mesh_product:A}",
         ] {
             let problem = Template::parse(text).unwrap_err();
-            assert_message!("template::broken", text, problem);
+            messages += &format!("{text}: {problem}\n");
         }
+        expect![[r#"
+            {: "{" contains a `{` without its `}`; write `{{` for the character itself
+            a}b: "a}b" contains a `}` without its `{`; write `}}` for the character itself
+            {local_rnak}: unknown placeholder "local_rnak"; known are local_rank, local_world_size, global_rank, world_size, host_index, host_count, host_in_slice, hosts_per_slice, slice_index, slice_count, coordinator, coordinator_host, coordinator_port, hosts, env:NAME, env:NAME[integer], process_addresses:PORT and mesh_product:NAME,NAME
+            {}: unknown placeholder ""; known are local_rank, local_world_size, global_rank, world_size, host_index, host_count, host_in_slice, hosts_per_slice, slice_index, slice_count, coordinator, coordinator_host, coordinator_port, hosts, env:NAME, env:NAME[integer], process_addresses:PORT and mesh_product:NAME,NAME
+            {local_rank-1}: unknown placeholder "local_rank-1"; known are local_rank, local_world_size, global_rank, world_size, host_index, host_count, host_in_slice, hosts_per_slice, slice_index, slice_count, coordinator, coordinator_host, coordinator_port, hosts, env:NAME, env:NAME[integer], process_addresses:PORT and mesh_product:NAME,NAME
+            {local_rank+}: unknown placeholder ""; known are local_rank, local_world_size, global_rank, world_size, host_index, host_count, host_in_slice, hosts_per_slice, slice_index, slice_count, coordinator, coordinator_host, coordinator_port, hosts, env:NAME, env:NAME[integer], process_addresses:PORT and mesh_product:NAME,NAME
+            {coordinator_port+1}: coordinator_port is not an integer, so it cannot be part of a sum; use it alone
+            {99999999999999999999}: 99999999999999999999 does not fit into 64 bits
+            {env:A B}: "A B" is not a valid name of a variable
+            {env:A[0}: "env:A[0" lacks its closing `]`
+            {'a'b}: "'a'b" has text after the closing quote; remove it
+            {process_addresses:0}: "process_addresses:0" lacks a valid port; write process_addresses:PORT with a port from 1 to 65535
+            {mesh_product:A}: "mesh_product:A" lacks the second variable; write mesh_product:NAME,NAME
+        "#]].assert_eq(&messages);
     }
 }

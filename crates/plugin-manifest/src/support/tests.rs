@@ -1,4 +1,4 @@
-use recorded_messages::assert_message;
+use expect_test::expect;
 
 use super::*;
 use crate::{Depth, Manifest, Program, Support, SupportTable};
@@ -194,7 +194,8 @@ fn table_faults_name_their_field() {
         "operations.stablehlo.iota.types",
     ];
     assert_eq!(fields, expected);
-    assert_message!("support::tables", "all faults", faults);
+    expect![[r#"operations.add: the operation's name lacks its dialect or is malformed; write a name such as `stablehlo.add`, `stablehlo.custom_call(Qr)` or `stablehlo.*`; operations.stablehlo.custom_call(): the operation's name lacks its dialect or is malformed; write a name such as `stablehlo.add`, `stablehlo.custom_call(Qr)` or `stablehlo.*`; operations.stablehlo.iota.types: unknown group "none"; add it to type_groups; operations.stablehlo.pad.attributes.x: at_least is 2, but at_most is 1; swap the two; operations.stablehlo.sort.reason: operations.stablehlo.sort is not fully supported and has no reason; write the reason; operations.stablehlo.iota.types: "float32" is not an element type of StableHLO; known are i1, i2, i4, i8, i16, i32, i64, ui2, ui4, ui8, ui16, ui32, ui64, f4E2M1FN, f6E2M3FN, f6E3M2FN, f8E3M4, f8E4M3, f8E4M3FN, f8E4M3FNUZ, f8E4M3B11FNUZ, f8E5M2, f8E5M2FNUZ, f8E8M0FNU, bf16, f16, f32, f64, tf32, complex<f32>, complex<f64>, index"#]]
+        .assert_eq(&faults.to_string());
     let mut manifest = Manifest::new("x");
     manifest.supported_programs = Some(table(json));
     let faults = manifest.validate().unwrap_err();
@@ -217,5 +218,6 @@ fn joined_answers() {
     assert_eq!(no().and(no()).reasons().len(), 2);
     assert_eq!(no().to_string(), "no\n  a");
     assert_eq!("types".parse(), Ok(Depth::Types));
-    assert_message!("support::depths", "all", "all".parse::<Depth>().unwrap_err());
+    expect![[r#"unknown depth "all"; known are names, attributes, types, compile"#]]
+        .assert_eq(&"all".parse::<Depth>().unwrap_err().to_string());
 }

@@ -264,7 +264,7 @@ fn version(name: &str, range: &VersionRange, found: &[DottedVersion], remedies: 
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::*;
     use crate::manifest::LibraryFile;
@@ -389,14 +389,33 @@ mod tests {
             ("unknown", MachineProperties::unknown()),
             ("no level", MachineProperties::unknown().with_cpu_features(["lm2"])),
         ];
+        let mut messages = String::new();
         for (case, machine) in cases {
             let choice = manifest.choose_library("linux", "x86_64", &machine);
             let [variant] = choice.variants.as_slice() else { panic!("{choice:?}") };
             assert_eq!(variant.unmet.len(), 3);
             assert_eq!(choice.chosen.is_some(), case == "unknown");
             let unmet: Vec<String> = variant.unmet.iter().map(ToString::to_string).collect();
-            assert_message!("variants::unmet", case, format_args!("{}\n{}", variant.requires, unmet.join("\n")));
+            messages += &format!("{case}: {}\n{}\n", variant.requires, unmet.join("\n"));
         }
+        expect![[r#"
+            earlier: CPU level x86-64-v3; CUDA compute capability 8.0 or later, below 9.0; NVIDIA driver 550 or later, below 560
+            needs CPU level x86-64-v3, but this machine has x86-64-v2 (without abm, avx, avx2, bmi1, bmi2, f16c, fma, movbe, xsave): run on a CPU with these features, or install a build of the plugin for this CPU
+            needs CUDA compute capability 8.0 or later, below 9.0, but this machine has 7.5: use a newer GPU, or install a build of the plugin for this one
+            needs NVIDIA driver 550 or later, below 560, but this machine has 535.1: update the driver
+            later: CPU level x86-64-v3; CUDA compute capability 8.0 or later, below 9.0; NVIDIA driver 550 or later, below 560
+            needs CPU level x86-64-v3, but this machine has x86-64-v2 (without abm, avx, avx2, bmi1, bmi2, f16c, fma, movbe, xsave): run on a CPU with these features, or install a build of the plugin for this CPU
+            needs CUDA compute capability 8.0 or later, below 9.0, but this machine has 9.0: install a version of the plugin for this GPU
+            needs NVIDIA driver 550 or later, below 560, but this machine has 560: install a version of the plugin for this driver
+            unknown: CPU level x86-64-v3; CUDA compute capability 8.0 or later, below 9.0; NVIDIA driver 550 or later, below 560
+            needs CPU level x86-64-v3, which is unknown for this machine: set PJRT_REGISTRY_CPU_LEVEL to the CPU's level
+            needs CUDA compute capability 8.0 or later, below 9.0, which is unknown for this machine: set PJRT_REGISTRY_CUDA_COMPUTE_CAPABILITY to its version
+            needs NVIDIA driver 550 or later, below 560, which is unknown for this machine: set PJRT_REGISTRY_NVIDIA_DRIVER to its version
+            no level: CPU level x86-64-v3; CUDA compute capability 8.0 or later, below 9.0; NVIDIA driver 550 or later, below 560
+            needs CPU level x86-64-v3, but this machine has a CPU of no known level (without lm, cx16, lahf_lm, pni, popcnt, sse4_1, sse4_2, ssse3, abm, avx, avx2, bmi1, bmi2, f16c, fma, movbe, xsave): run on a CPU with these features, or install a build of the plugin for this CPU
+            needs CUDA compute capability 8.0 or later, below 9.0, which is unknown for this machine: set PJRT_REGISTRY_CUDA_COMPUTE_CAPABILITY to its version
+            needs NVIDIA driver 550 or later, below 560, which is unknown for this machine: set PJRT_REGISTRY_NVIDIA_DRIVER to its version
+        "#]].assert_eq(&messages);
     }
 
     #[test]

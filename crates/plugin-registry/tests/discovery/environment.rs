@@ -3,8 +3,8 @@
 
 use crate::common::{Elf, Machine, SEPARATOR, line, list, named, names_and_paths};
 use device_plugin::{NamedValue, Value};
+use expect_test::expect;
 use plugin_registry::discovery::{Discovered, NameOrigin, Place, Refusal, SourceKind, variables};
-use recorded_messages::assert_message;
 use std::path::Path;
 
 fn search(machine: &Machine, variables: &[(&str, String)]) -> Discovered {
@@ -49,13 +49,21 @@ fn faulty_items_of_names_and_library_paths() {
         "bare - !missing",
     ];
     assert_eq!(list(&machine, &found), expected);
+    let mut messages = String::new();
     for index in 0..5 {
         let refusal = machine.relative(&found.candidates[index].refusals[0]);
         // On Windows, replace the separator `;` with `:`. Keep each semicolon that a space follows, because it belongs
         // to the message itself.
         let refusal = refusal.split("; ").map(|part| part.replace(';', ":")).collect::<Vec<_>>().join("; ");
-        assert_message!("discovery::named_libraries", index, refusal);
+        messages += &format!("{refusal}\n");
     }
+    expect![[r#"
+        PJRT_NAMES_AND_LIBRARY_PATHS: item "nocolon": the path is missing; write name:path
+        PJRT_NAMES_AND_LIBRARY_PATHS: item "x:C:/y.so": the item has more than one ':', so JAX ignores it; use a path without ':'
+        PJRT_NAMES_AND_LIBRARY_PATHS: item ":ROOT/a.so": the plugin's name is missing; write it before ':'
+        PJRT_NAMES_AND_LIBRARY_PATHS: item "z:": the library's path is missing; write it after ':'
+        PJRT_NAMES_AND_LIBRARY_PATHS gives the name "dup" to "dup:ROOT/a.so" too, and only the last item counts: use another name
+    "#]].assert_eq(&messages);
     assert!(
         matches!(&found.candidates[8].refusals[..], [Refusal::NotInLibrarySearch { name }] if name == "libnone.so")
     );
@@ -89,10 +97,12 @@ fn configuration_files() {
         NamedValue::new("s", "x"),
     ];
     assert_eq!(options, expected);
-    assert_message!("discovery::configuration_notes", "create_option", machine.relative(&found.candidates[0].notes[0]));
+    expect![[r#"ROOT/good.json: JAX ignores the field "create_option"; write create_options"#]]
+        .assert_eq(&machine.relative(&found.candidates[0].notes[0]));
     assert!(found.candidates[1].is_named("also") && found.candidates[1].also.len() == 1);
     assert!(found.candidates[0].provenance.to_string().contains("good.json)"));
 
+    let mut messages = String::new();
     for (text, field) in [
         ("{", ""),
         ("[]", ""),
@@ -107,11 +117,20 @@ fn configuration_files() {
         match &named(&found, "bad").refusals[..] {
             [Refusal::MalformedManifest { field: f, message, .. }] => {
                 assert_eq!(f, field, "{text}");
-                assert_message!("discovery::configuration_files", text, message);
+                messages += &format!("{text}: {message}\n");
             }
             other => panic!("{text}: {other:?}"),
         }
     }
+    expect![[r#"
+        {: not JSON: EOF while parsing an object at line 1 column 1
+        []: not a JSON object; write {"library_path": ...}
+        {}: missing; write the library's path
+        {"library_path": 3}: 3 is not a path
+        {"library_path": "LIB", "create_options": []}: [] is not a JSON object
+        {"library_path": "LIB", "create_options": {"x": {}}}: {} cannot be the value of an option; write text, a number, true, false or a list of integers
+        {"library_path": "LIB", "create_options": {"x": [0.5]}}: [0.5] cannot be the value of an option; write text, a number, true, false or a list of integers
+    "#]].assert_eq(&messages);
     let found =
         search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", names_and_paths(&[("x", Path::new("/no/such.json"))]))]);
     assert!(matches!(&named(&found, "x").refusals[..], [Refusal::Missing { .. }]));
@@ -212,7 +231,8 @@ fn folders_of_libraries() {
         list(&machine, &found).iter().map(|line| line.replace("two/libother", "two/./libother")).collect();
     assert_eq!(lines, expected);
     assert!(found.notes.iter().any(|note| note.about == "PJRT_PLUGIN_LIBRARY_PATH" && note.message.contains("none")));
-    assert_message!("discovery::folders", "a library", machine.relative(&found.candidates[5].refusals[0]));
+    expect![[r#"PJRT_PLUGIN_LIBRARY_PATH: item "ROOT/one/pjrt-plugin-b.so": the variable is a list of folders; write the folder ROOT/one"#]]
+        .assert_eq(&machine.relative(&found.candidates[5].refusals[0]));
 }
 
 #[test]

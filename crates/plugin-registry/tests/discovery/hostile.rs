@@ -7,9 +7,9 @@ use std::process::Command;
 
 use crate::common::binaries::{MACHO_X86_64, PE_AMD64, fat, macho, pe};
 use crate::common::{Elf, Machine, named};
+use expect_test::expect;
 use plugin_registry::discovery::{AllowList, Refusal, inspect};
 use plugin_registry::{Error, PluginRegistry, Policy};
-use recorded_messages::assert_message;
 
 /// Returns the CPU time of this thread in seconds.
 fn processor_time() -> i64 {
@@ -91,7 +91,8 @@ fn hash_tables_without_an_end() {
     let path = machine.file("zeros.so", bytes);
     stretch(&path, 4 << 30);
     let message = machine.relative(&refused("a chain of zeros", &path));
-    assert_message!("discovery::hostile_libraries", "a chain of zeros", message);
+    expect!["ROOT/zeros.so is not a shared library but a damaged library (the hash table has no end): name the plugin's library"]
+        .assert_eq(&message);
 }
 
 #[test]
@@ -109,7 +110,8 @@ fn lengths_beyond_reason() {
     let names: Vec<String> = (0..100_000).map(|index| format!("lib{index}.so")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let path = machine.library("needs.so", &Elf::plugin().needing(&names));
-    assert_message!("discovery::many_needs", "100000 libraries", machine.relative(&refused("many needs", &path)));
+    expect!["ROOT/needs.so is not a shared library but a damaged library (it needs too many libraries): name the plugin's library"]
+        .assert_eq(&machine.relative(&refused("many needs", &path)));
     // Test the largest 32-bit length of the load commands in a Mach-O header.
     let mut bytes = macho(MACHO_X86_64, &["GetPjrtApi"], &[], true);
     bytes[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
@@ -190,6 +192,7 @@ fn finds_plugins_beside_odd_files() {
         };
         &found.candidates.iter().find(about).unwrap_or_else(|| panic!("{file}: {found:#?}")).refusals[0]
     };
+    let mut messages = String::new();
     for file in ["pipe.json", "long.json", "deep.json", "deeper.json", "deepest.json"] {
         match about(file) {
             Refusal::Unreadable { .. } => assert!(["pipe.json", "long.json"].contains(&file), "{file}"),
@@ -198,8 +201,15 @@ fn finds_plugins_beside_odd_files() {
             }
             other => panic!("{file}: {other:?}"),
         }
-        assert_message!("discovery::hostile_manifests", file, machine.relative(about(file)));
+        messages += &format!("{file}: {}\n", machine.relative(about(file)));
     }
+    expect![[r#"
+        pipe.json: ROOT/home/.config/pjrt/plugins.d/pipe.json cannot be read (not a file): check its permissions
+        long.json: ROOT/home/.config/pjrt/plugins.d/long.json cannot be read (larger than 1048576 bytes): check its permissions
+        deep.json: ROOT/home/.config/pjrt/plugins.d/deep.json: field manifest: a manifest must be a JSON object: `{"format_version": …, …}`: correct the file
+        deeper.json: ROOT/home/.config/pjrt/plugins.d/deeper.json: field manifest: EOF while parsing a value at line 1 column 524288: correct the file
+        deepest.json: ROOT/home/.config/pjrt/plugins.d/deepest.json: field capabilities.features.a[0]: invalid type: sequence, expected i64 at line 1 column 37: correct the file
+    "#]].assert_eq(&messages);
 }
 
 #[test]
@@ -214,7 +224,8 @@ fn pipes_beside_a_registered_library() {
     });
     let error = error.unwrap_err();
     assert!(matches!(error, Error::Description { .. }), "{error}");
-    assert_message!("registration::manifest_beside", "a pipe", machine.relative(&error));
+    expect![[r#"the description of plugin "ROOT/pjrt_plugin.json" has faults: ROOT/pjrt_plugin.json: ROOT/pjrt_plugin.json cannot be read (not a file): check its permissions"#]]
+        .assert_eq(&machine.relative(&error));
     let pipe = machine.path("pjrt_plugin.json");
     assert!(soon("a list that is a pipe", || AllowList::read(&pipe)).is_err());
     assert!(soon("a hash of a pipe", || plugin_registry::discovery::verify_sha256(&pipe, "")).is_err());

@@ -4,10 +4,10 @@ use crate::common::binaries::{
     MACHO_ARM64, MACHO_X86_64, PE_AMD64, PE_ARM64, X86_64, fat, host_machine, macho, other_machine, pe,
 };
 use crate::common::{Elf, Machine, line, names_and_paths};
+use expect_test::expect;
 use plugin_registry::discovery::{
     Architecture, LibraryFacts, LibraryFormat, OperatingSystem, Refusal, Target, inspect,
 };
-use recorded_messages::assert_message;
 
 fn target(os: OperatingSystem, architecture: Architecture) -> Target {
     Target { os, architecture }
@@ -118,12 +118,27 @@ fn other_files_are_named() {
         ("an ELF program", &program),
         ("the start of an ELF library", &Elf::plugin().bytes()[..80]),
     ];
+    let mut messages = String::new();
     for (case, bytes) in files {
         match inspect(&machine.file("x.so", bytes)) {
-            Err(Refusal::NotALibrary { what, .. }) => assert_message!("discovery::other_files", case, what),
+            Err(Refusal::NotALibrary { what, .. }) => messages += &format!("{case}: {what}\n"),
             other => panic!("{case}: {other:?}"),
         }
     }
+    expect![[r#"
+        nothing: an empty file
+        a pointer of Git LFS: a Git LFS pointer, whose content was not fetched
+        an archive: a static library
+        a shell script: a script
+        a linker script: a linker script
+        text: a text file
+        other bytes: a file of another kind
+        a Java class: a Java class file
+        an ELF object: an object file that was not linked
+        an ELF program: a program
+        the start of an ELF library: a damaged library (Invalid ELF program header size or alignment)
+    "#]]
+    .assert_eq(&messages);
     assert!(matches!(inspect(&machine.path("none.so")), Err(Refusal::Missing { .. })));
     assert!(matches!(inspect(&machine.root), Err(Refusal::NotALibrary { what, .. }) if what == "a folder"));
 }
@@ -161,7 +176,8 @@ fn description_only_library() {
     let path = machine.library("d.so", &Elf { exports: vec!["DevicePlugin_GetDescriptor"], ..Elf::new() });
     let found = machine.discovery().variable("PYPJRT_PLUGIN", path).discover();
     assert!(matches!(&found.candidates[0].refusals[..], [Refusal::NoGetPjrtApi { .. }]));
-    assert_message!("discovery::description_only", "note", machine.relative(&found.candidates[0].notes[0]));
+    expect!["the library describes a plugin (DevicePlugin_GetDescriptor) whose PJRT library is another file; name that file in a manifest"]
+        .assert_eq(&machine.relative(&found.candidates[0].notes[0]));
 }
 
 /// Checks that inspecting truncated libraries and libraries with one damaged byte never panics.

@@ -2,8 +2,8 @@
 //! privileges.
 
 use crate::common::{Elf, Machine, list, named, names_and_paths};
+use expect_test::expect;
 use plugin_registry::discovery::{Candidate, Discovery, Refusal, SourceKind, verify_sha256};
-use recorded_messages::assert_message;
 
 fn manifest(name: &str, rest: &str) -> String {
     format!(r#"{{"format_version": "1.0", "name": "{name}"{rest}}}"#)
@@ -176,7 +176,8 @@ fn override_and_add() {
     let value = std::env::join_paths([machine.path("dir"), machine.path("none.json")]).unwrap();
     let overridden = with_added.variable("PJRT_REGISTRY_MANIFESTS", value);
     let found = overridden.discover();
-    assert_message!("discovery::manifest_notes", "PJRT_REGISTRY_MANIFESTS", machine.relative(&found.notes[0].message));
+    expect!["is set, so its manifests are the only source that was searched"]
+        .assert_eq(&machine.relative(&found.notes[0].message));
     let lines = list(&machine, &found);
     assert_eq!(lines, ["a lib/a.so", "b lib/b.so", "? - !missing"]);
 }
@@ -370,7 +371,9 @@ fn elevated_privileges_reject_writable_files() {
         let found = discovery(&machine).discover();
         assert!(found.candidates[0].is_usable());
         match (&found.candidates[0].notes[..], mode) {
-            ([note], 0o666) => assert_message!("discovery::writable_files", "note", machine.relative(note)),
+            ([note], 0o666) => {
+                expect!["ROOT/lib/p.so can be changed by every user of the machine"].assert_eq(&machine.relative(note))
+            }
             (notes, _) => assert_eq!((notes.len(), mode == 0o666), (0, false), "{notes:?}"),
         }
         std::fs::set_permissions(&path, before).unwrap();

@@ -7,11 +7,11 @@ use crate::common::binaries::{PE_AMD64, PE_ARM64, pe};
 use crate::common::{Elf, Machine, list, named};
 #[cfg(unix)]
 use crate::hostile::soon;
+use expect_test::expect;
 use plugin_registry::discovery::{
     Architecture, Candidate, Discovered, Discovery, NameOrigin, OperatingSystem, Place, Provenance, PythonAnnouncement,
     Refusal, SourceKind, Target,
 };
-use recorded_messages::assert_message;
 
 const SITE: &str = "venv/lib/python3.12/site-packages";
 
@@ -76,7 +76,8 @@ fn library_beside_module() {
             library_distribution: None,
         }
     );
-    assert_message!("python::provenance", "an entry point", machine.relative(&candidate.provenance));
+    expect!["python: jax_cuda13_pjrt 0.12.0, entry point xla_cuda13 = jax_plugins.xla_cuda13 of group jax_plugins, in ROOT/venv/lib/python3.12/site-packages"]
+        .assert_eq(&machine.relative(&candidate.provenance));
     assert_eq!((candidate.manifest().name, candidate.manifest().priority), ("cuda".to_owned(), 500));
 }
 
@@ -155,7 +156,8 @@ fn e_in_a_required_distribution() {
     machine.wheel(SITE, "metal-pjrt-core", "2", &[("metal_pjrt_core/libcore.so", plugin())], "");
     let found = found(&machine);
     assert_eq!(list(&machine, &found), [format!("graft {SITE}/metal_pjrt_core/libcore.so")]);
-    assert_message!("python::required", "provenance", machine.relative(&found.candidates[0].provenance));
+    expect!["python: jax_graft 1, entry point graft = jax_plugins.graft of group jax_plugins, in ROOT/venv/lib/python3.12/site-packages, library from metal_pjrt_core"]
+        .assert_eq(&machine.relative(&found.candidates[0].provenance));
 }
 
 #[test]
@@ -213,7 +215,10 @@ fn h_broken_packages_hide_nothing() {
     assert!(matches!(&named(&found, "lfs").refusals[..], [Refusal::NotALibrary { what, .. }] if what.contains("LFS")));
     let ghost = named(&found, "ghost");
     assert!(matches!(&ghost.refusals[..], [Refusal::NoLibrary { .. }]), "{ghost:?}");
-    assert_message!("python::malformed", "notes of ghost", machine.relative(&ghost.notes.join("\n")));
+    expect![[r#"
+        JAX cannot import "jax_plugins.ghost:initialize"; the entry point must name a module alone
+        the module "jax_plugins.ghost" was not found in the search path"#]]
+    .assert_eq(&machine.relative(&ghost.notes.join("\n")));
     assert_eq!(found.candidates.iter().filter(|candidate| candidate.is_usable()).count(), 1);
 }
 
@@ -245,7 +250,8 @@ fn regular_package_hides_namespace() {
     let found = discovery(&machine).variable("PYTHONPATH", machine.path("extra")).discover();
     assert_eq!(list(&machine, &found), ["b extra/jax_plugins/b/b.so"]);
     let note = found.notes.iter().find(|note| machine.relative(&note.about).contains(SITE)).unwrap();
-    assert_message!("python::hidden_namespace", "note", machine.relative(&note.message));
+    expect!["is hidden by ROOT/extra/jax_plugins/__init__.py; delete that file"]
+        .assert_eq(&machine.relative(&note.message));
 }
 
 #[test]
@@ -292,7 +298,10 @@ fn whole_search_path_in_order() {
     assert_eq!(common.location.path(), Some(machine.path("paths/one/jax_plugins/common/common.so").as_path()));
     assert_eq!(common.provenance.shadowed.iter().filter(|text| text.contains(" in ")).count(), 4);
     let note = found.notes.iter().find(|note| note.about.ends_with("x.pth")).unwrap();
-    assert_message!("python::search_path", "note about x.pth", machine.relative(&note.message));
+    expect![
+        "contains code that Python runs at startup; the search does not run it, so packages that it adds are not found"
+    ]
+    .assert_eq(&machine.relative(&note.message));
     assert_eq!(found, discovery.discover(), "the same machine gives the same list");
     // Exclude the packages of the base installation and of the user.
     machine.file("venv/pyvenv.cfg", "home = /nowhere\ninclude-system-site-packages = false\nversion = 3.12.0\n");
@@ -451,7 +460,10 @@ fn eggs_and_editable_installations() {
     assert!(hooked.is_usable() && hooked.notes.iter().any(|note| note.contains("file:///src/hooked")), "{hooked:?}");
     assert!(named(&found, "spaced").is_usable());
     let note = found.notes.iter().find(|note| note.about.ends_with("other.pth")).unwrap();
-    assert_message!("python::editable", "note about other.pth", machine.relative(&note.message));
+    expect![
+        "contains code that Python runs at startup; the search does not run it, so packages that it adds are not found"
+    ]
+    .assert_eq(&machine.relative(&note.message));
     let acme = named(&found, "acme");
     assert_eq!((acme.priority, acme.names[0].origin), (Some(7), NameOrigin::Manifest));
     assert!(acme.is_named("guess") && acme.manifest_path.as_ref().unwrap().ends_with("acme_module/pjrt_plugin.json"));
@@ -474,7 +486,7 @@ fn limits_entry_points_per_distribution() {
     let found = soon("a record of 50,000 lines", || found(&machine));
     let notes: Vec<_> = found.notes.iter().filter(|note| note.about.starts_with("acme 1.0")).collect();
     assert_eq!(notes.len(), 1, "{:#?}", found.notes);
-    assert_message!("python::many_entry_points", "note", notes[0].message);
+    expect!["announces 500 plugins by entry points; the first 256 are looked at"].assert_eq(&notes[0].message);
     // There is one library, which every entry point that is read announces.
     assert_eq!(found.candidates.len(), 1);
     assert_eq!(found.candidates[0].provenances().count(), 256);

@@ -1,8 +1,8 @@
 //! Tests manifests that list several libraries for one system.
 
+use expect_test::expect;
 use plugin_manifest::variants::{ChoiceReason, CpuLevel, Fit, MachineProperties};
 use plugin_registry::discovery::{Architecture, Discovery, OperatingSystem, Refusal, Target};
-use recorded_messages::assert_message;
 
 use crate::common::binaries::X86_64;
 use crate::common::{Content, Elf, Machine, list, named, names_and_paths};
@@ -91,7 +91,8 @@ fn no_library_fits() {
     assert_eq!((refusal.kind(), unmet.len()), ("no variant", 2));
     let choice = candidate.choice.as_ref().unwrap();
     assert_eq!((choice.chosen, choice.reason), (None, ChoiceReason::NoneFits));
-    assert_message!("discovery::variants", "none fits", machine.relative(refusal));
+    expect!["ROOT/etc/pjrt/plugins.d/acme.json names no library that fits this machine: ./libpjrt_new.so needs NVIDIA driver 550 or later, but this machine has 535.54: update the driver; ./libpjrt_v4.so needs CPU level x86-64-v4, but this machine has x86-64-v2 (without abm, avx, avx2, bmi1, bmi2, f16c, fma, movbe, xsave, avx512bw, avx512cd, avx512dq, avx512f, avx512vl): run on a CPU with these features, or install a build of the plugin for this CPU"]
+        .assert_eq(&machine.relative(refusal));
 
     // The driver version is unknown, so only the library that requires a driver version may fit.
     let found = discovery(&machine).machine(with(CpuLevel::X86_64V2)).discover();
@@ -152,7 +153,8 @@ fn user_names_another_library() {
     assert_eq!(candidate.location.path(), Some(folder.join("libpjrt_v4.so").as_path()));
     assert!(candidate.is_usable(), "{candidate}");
     let [note] = candidate.notes.as_slice() else { panic!("{:?}", candidate.notes) };
-    assert_message!("discovery::variants", "named by the user", machine.relative(note));
+    expect!["./libpjrt_v4.so was named in the environment: it needs CPU level x86-64-v4, but this machine has x86-64-v3 (without avx512bw, avx512cd, avx512dq, avx512f, avx512vl): run on a CPU with these features, or install a build of the plugin for this CPU; the manifest's choice for this machine is ./libpjrt_v3.so (the library with the most specific needs of those that fit this machine)"]
+        .assert_eq(&machine.relative(note));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
+use expect_test::expect;
 use private_files::{Folder, PathError, UNFINISHED};
-use recorded_messages::assert_message;
 
 use super::{OTHER, TestFolder, give_away, is_root, mode, set_mode};
 
@@ -36,18 +36,16 @@ fn writable_by_others() {
         let error = Folder::private(&path).unwrap_err();
         assert!(matches!(&error, PathError::NotPrivate { path: found, mode } if *found == path && *mode == bits));
         if bits == 0o777 {
-            assert_message!(
-                "folder",
-                "writable by others",
-                error.to_string().replace(&*folder.0.to_string_lossy(), "FOLDER")
-            );
+            expect!["other users can write to FOLDER/open (mode 777), so its files may be theirs; use another folder, or delete this one"]
+                .assert_eq(&error.to_string().replace(&*folder.0.to_string_lossy(), "FOLDER"));
         }
     }
     set_mode(&path, 0o700);
     set_mode(&folder.0, 0o757);
     let error = Folder::private(&path).unwrap_err();
     assert!(matches!(&error, PathError::Writable { path, mode: 0o757 } if *path == folder.0));
-    assert_message!("folder", "writable ancestor", error.to_string().replace(&*folder.0.to_string_lossy(), "FOLDER"));
+    expect!["other users can write to FOLDER (mode 757); use another path, or remove that right with `chmod go-w`"]
+        .assert_eq(&error.to_string().replace(&*folder.0.to_string_lossy(), "FOLDER"));
     set_mode(&folder.0, 0o1777);
     Folder::private(&path).unwrap();
 }
@@ -137,17 +135,31 @@ fn prepared_files_are_rejected() {
         fs::write(path.join(name), "planted").unwrap();
         set_mode(&path.join(name), mode);
     }
-    let mut names = vec!["link", "dangling", "hard", "pipe", "group", "all", "folder"];
-    fs::write(path.join("other"), "planted").unwrap();
-    if give_away(&path.join("other"), "folder::prepared_files_are_rejected (part)") {
-        names.push("other");
-    }
-    for name in names {
+    let rejected = |name: &str| {
         let error = private.read(name).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{name}: {error}");
-        assert_message!("folder::prepared", name, error);
         assert_eq!(private.open_or_create(name).unwrap_err().kind(), ErrorKind::PermissionDenied);
         assert!(private.touch(name).is_err());
+        format!("{name}: {error}\n")
+    };
+    let messages: String =
+        ["link", "dangling", "hard", "pipe", "group", "all", "folder"].map(rejected).into_iter().collect();
+    expect![[r#"
+        link: it is a link; delete the file
+        dangling: it is a link; delete the file
+        hard: it has another name, through which it may be changed; delete the file
+        pipe: it is not a regular file; delete the file
+        group: other users can write to it (mode 620); delete the file
+        all: other users can write to it (mode 602); delete the file
+        folder: it is not a regular file; delete the file
+    "#]]
+    .assert_eq(&messages);
+    fs::write(path.join("other"), "planted").unwrap();
+    if give_away(&path.join("other"), "folder::prepared_files_are_rejected (part)") {
+        expect![[r#"
+            other: it belongs to user 65534, and this process is user 0; delete the file
+        "#]]
+        .assert_eq(&rejected("other"));
     }
     assert!(private.remove("folder").is_err());
     for name in ["", ".", "..", "../treasure", "folder/x"] {

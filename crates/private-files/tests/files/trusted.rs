@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{lchown, symlink};
 use std::path::Path;
 
+use expect_test::expect;
 use private_files::{PathError, trusted};
-use recorded_messages::assert_message;
 
 use super::{OTHER, TestFolder, give_away, is_root, set_mode};
 
@@ -79,7 +79,8 @@ fn folder_of_other_user() {
     let error = trusted(&file).unwrap_err();
     assert!(matches!(&error, PathError::Owner { path, owner: OTHER, .. } if *path == inner));
     let text = error.to_string().replace(&*folder.0.to_string_lossy(), "FOLDER");
-    assert_message!("trusted", "folder of another user", text);
+    expect!["FOLDER/inner belongs to user 65534, who could replace it; use a path on which everything belongs to root"]
+        .assert_eq(&text);
 }
 
 /// A link of another user leads to a file of root, until the user replaces the link.

@@ -138,7 +138,7 @@ fn bytes(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use recorded_messages::assert_message;
+    use expect_test::expect;
 
     use super::*;
 
@@ -146,10 +146,18 @@ mod tests {
     fn devices_are_a_number_or_positions() {
         assert_eq!("first 2".parse(), Ok(Devices::First(2)));
         assert_eq!("0, 3".parse(), Ok(Devices::At(vec![0, 3])));
+        let mut messages = String::new();
         for wrong in ["first 0", "first", "2-3", "", "-1"] {
             let error = wrong.parse::<Devices>().unwrap_err().to_string();
-            assert_message!("overrides::devices", format!("`{wrong}`"), error);
+            messages += &format!("`{wrong}`: {error}\n");
         }
+        expect![[r#"
+            `first 0`: `first 0` does not select devices; write the number of devices as `first 2`, or the positions of devices as `0,3`
+            `first`: `first` does not select devices; write the number of devices as `first 2`, or the positions of devices as `0,3`
+            `2-3`: `2-3` does not select devices; write the number of devices as `first 2`, or the positions of devices as `0,3`
+            ``: `` does not select devices; write the number of devices as `first 2`, or the positions of devices as `0,3`
+            `-1`: `-1` does not select devices; write the number of devices as `first 2`, or the positions of devices as `0,3`
+        "#]].assert_eq(&messages);
         assert_eq!(Devices::At(vec![0, 3]).first_missing(2), Some(3));
         assert_eq!(Devices::First(2).first_missing(2), None);
     }
@@ -159,9 +167,17 @@ mod tests {
         let memory: Memory = "bytes_limit=2GiB, num_allocs=7".parse().unwrap();
         let values: Vec<_> = memory.0.iter().map(|(field, value)| (field.name, *value)).collect();
         assert_eq!(values, [("bytes_limit", 2 << 30), ("num_allocs", 7)]);
+        let mut messages = String::new();
         for wrong in ["bytes=1", "bytes_limit", "bytes_limit=2GB", "bytes_limit=-1", "bytes_limit=9223372036854775808"]
         {
-            assert_message!("overrides::memory", wrong, wrong.parse::<Memory>().unwrap_err());
+            messages += &format!("{wrong}: {}\n", wrong.parse::<Memory>().unwrap_err());
         }
+        expect![[r#"
+            bytes=1: `bytes=1` is not a value; write NAME=NUMBER with one of bytes_in_use, peak_bytes_in_use, num_allocs, largest_alloc_size, bytes_limit, bytes_reserved, peak_bytes_reserved, bytes_reservable_limit, largest_free_block_bytes, pool_bytes, peak_pool_bytes, peak_allocated_bytes
+            bytes_limit: `bytes_limit` has no valid number; write a whole number, with or without `KiB`, `MiB` or `GiB`
+            bytes_limit=2GB: `bytes_limit=2GB` has no valid number; write a whole number, with or without `KiB`, `MiB` or `GiB`
+            bytes_limit=-1: `bytes_limit=-1` has no valid number; write a whole number, with or without `KiB`, `MiB` or `GiB`
+            bytes_limit=9223372036854775808: `bytes_limit=9223372036854775808` has no valid number; write a whole number, with or without `KiB`, `MiB` or `GiB`
+        "#]].assert_eq(&messages);
     }
 }

@@ -4,6 +4,7 @@ use std::ptr::without_provenance_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use expect_test::expect;
 use pjrt::{ClientOptions, CompileOptions, ErrorCode, Plugin, Program};
 use pjrt_layers::compat::Compat;
 use pjrt_layers::fault::{Fault, Rules};
@@ -12,7 +13,6 @@ use pjrt_sys::{
     AbiStruct, PJRT_Api, PJRT_Buffer, PJRT_Buffer_Delete_Args, PJRT_Client_BufferFromHostBuffer_Args, PJRT_Error,
     PJRT_Error_Destroy_Args, PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, StaticApi,
 };
-use recorded_messages::assert_message;
 
 use crate::setup::{self, embedded};
 
@@ -213,7 +213,8 @@ mod seed {
         instance!(Named);
         let f = Framework::new::<Named>(vec![fault("memory chance=1 oom", 7)]);
         let (_, message) = f.uploads(1).remove(0).unwrap_err();
-        assert_message!("fault::calls", "with a seed", message);
+        expect!["Out of memory: injected into PJRT_Client_BufferFromHostBuffer by the layer `fault`, rule 1 `memory chance=1 oom`, at its call 1 with the seed 7"]
+            .assert_eq(&message);
     }
 
     #[test]
@@ -405,6 +406,7 @@ mod rules {
 
     #[test]
     fn wrong_words_name_the_right_ones() {
+        let mut messages = String::new();
         for rule in [
             "compile",
             "compile now",
@@ -421,11 +423,36 @@ mod rules {
             "compile error=OK",
             " ; ",
         ] {
-            assert_message!("fault::rules", format!("`{rule}`"), fault(rule));
+            messages += &format!("`{rule}`: {}\n", fault(rule));
         }
+        expect![[r#"
+            `compile`: rule 1 `compile`: it has no effect: add `oom`, `error=CODE`, `delay=TIME`, `lost` or `late`
+            `compile now`: rule 1 `compile now`: unknown word `now`; behind the function, a rule has `oom`, `error=CODE`, `delay=TIME`, `lost`, `late`, `call=NUMBER` and `chance=NUMBER`
+            `compile oom error=INTERNAL`: rule 1 `compile oom error=INTERNAL`: it has two errors: remove one of them
+            `compile oom call=1 call=2`: rule 1 `compile oom call=1 call=2`: it has `call` twice: remove one of them
+            `memory lost oom`: rule 1 `memory lost oom`: a call that fails returns no events: remove the error, or `lost` or `late`
+            `memory lost late`: rule 1 `memory lost late`: it has `lost` or `late` twice: remove one of them
+            `compile lost`: rule 1 `compile lost`: `compile` selects no function that returns an event; use `transfer`, PJRT_LoadedExecutable_Execute or PJRT_Buffer_ReadyEvent
+            `compile delay=5`: rule 1 `compile delay=5`: `delay=5` is not a time; write a whole number and `us`, `ms` or `s`
+            `compile delay=1.5s`: rule 1 `compile delay=1.5s`: `delay=1.5s` is not a time; write a whole number and `us`, `ms` or `s`
+            `compile oom chance=2`: rule 1 `compile oom chance=2`: `chance=2` is not a probability; write a number from 0 to 1
+            `compile oom chance=NaN`: rule 1 `compile oom chance=NaN`: `chance=NaN` is not a probability; write a number from 0 to 1
+            `compile error=OUT_OF_MEMORY`: rule 1 `compile error=OUT_OF_MEMORY`: unknown code `OUT_OF_MEMORY`; the codes are CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS, UNAUTHENTICATED
+            `compile error=OK`: rule 1 `compile error=OK`: unknown code `OK`; the codes are CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS, UNAUTHENTICATED
+            ` ; `: there is no rule: write one, such as `memory call=3 oom`
+        "#]].assert_eq(&messages);
+        let mut messages = String::new();
         for call in ["0", "x", "3-2", "-", "-3", ""] {
             let rule = format!("compile oom call={call}");
-            assert_message!("fault::rules", format!("`{rule}`"), fault(&rule));
+            messages += &format!("`{rule}`: {}\n", fault(&rule));
         }
+        expect![[r#"
+            `compile oom call=0`: rule 1 `compile oom call=0`: `call=0` does not select a call; the first call is 1, so write `call=3`, `call=3-5`, or `call=3-` for all from the third on
+            `compile oom call=x`: rule 1 `compile oom call=x`: `call=x` does not select a call; the first call is 1, so write `call=3`, `call=3-5`, or `call=3-` for all from the third on
+            `compile oom call=3-2`: rule 1 `compile oom call=3-2`: `call=3-2` does not select a call; the first call is 1, so write `call=3`, `call=3-5`, or `call=3-` for all from the third on
+            `compile oom call=-`: rule 1 `compile oom call=-`: `call=-` does not select a call; the first call is 1, so write `call=3`, `call=3-5`, or `call=3-` for all from the third on
+            `compile oom call=-3`: rule 1 `compile oom call=-3`: `call=-3` does not select a call; the first call is 1, so write `call=3`, `call=3-5`, or `call=3-` for all from the third on
+            `compile oom call=`: rule 1 `compile oom call=`: `call=` does not select a call; the first call is 1, so write `call=3`, `call=3-5`, or `call=3-` for all from the third on
+        "#]].assert_eq(&messages);
     }
 }

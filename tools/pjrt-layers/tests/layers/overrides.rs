@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use expect_test::expect;
 use pjrt::{Client, ClientOptions, CompileOptions, Plugin, Program};
 use pjrt_layers::compat::Compat;
 use pjrt_layers::overrides::{Override, Programs};
 use pjrt_layers::{Instance, Layer, Stack, instance};
-use recorded_messages::assert_message;
 
 use crate::setup::{self, embedded};
 
@@ -108,7 +108,8 @@ mod programs {
         let twice = client::<Other>(Override::new(Programs::new(None, Some(other.clone()))), 1);
         let error = run(&twice, DOUBLE).unwrap_err().to_string();
         let error = error.replace(other.to_str().unwrap(), "FOLDER").replace(hash, "HASH");
-        assert_message!("overrides::programs", "two replacements", error);
+        expect!["PJRT_Client_Compile: FAILED_PRECONDITION: layer `override`: FOLDER/a-HASH.mlir and FOLDER/b-HASH.mlir would both replace program-1, whose hash is HASH: remove one of them"]
+            .assert_eq(&error);
         fs::remove_dir_all(saved).unwrap();
         fs::remove_dir_all(other).unwrap();
     }
@@ -122,7 +123,8 @@ mod programs {
         let error = run(&client, DOUBLE).unwrap_err();
         assert_eq!(error.code(), pjrt::ErrorCode::FAILED_PRECONDITION);
         let error = error.to_string().replace(folder.to_str().unwrap(), "FOLDER");
-        assert_message!("overrides::programs", "unknown ending", error);
+        expect!["PJRT_Client_Compile: FAILED_PRECONDITION: layer `override`: FOLDER/program-1.txt does not have the ending of a program; rename it to end with .mlir, .mlirbc, .hlo or .hlo_with_config"]
+            .assert_eq(&error);
         fs::remove_dir_all(folder).unwrap();
     }
 }

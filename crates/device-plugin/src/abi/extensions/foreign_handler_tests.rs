@@ -1,6 +1,6 @@
 //! Tests of calls of handlers with XLA's C interface.
 
-use recorded_messages::assert_message;
+use expect_test::expect;
 
 use super::*;
 use crate::abi::table::ffi_read;
@@ -96,10 +96,10 @@ fn changed(change: impl for<'a> FnOnce(&mut Call<'a>, &'a Shape, &'a [Operand<'a
 fn rejects_shape_changed_after_check() {
     let operand = changed(|call, _, nowhere| call.operands = nowhere);
     assert_eq!(operand.code(), ErrorCode::INVALID_ARGUMENT);
-    assert_message!("foreign_handler::changed_shapes", "operand", operand.message());
+    expect![[r#"custom call "f": operand 0 is s32[1099511627776], but has 0 bytes"#]].assert_eq(operand.message());
     let result = changed(|call, huge, _| call.results[0].shape = huge);
     assert_eq!(result.code(), ErrorCode::INVALID_ARGUMENT);
-    assert_message!("foreign_handler::changed_shapes", "result", result.message());
+    expect![[r#"custom call "f": result 0 is s32[1099511627776], but has 8 bytes"#]].assert_eq(result.message());
 }
 
 #[test]
@@ -114,10 +114,16 @@ fn rejects_unaligned_memory() {
         call((misled as *const ()).expose_provenance(), &mut made).unwrap_err().message().to_owned()
     };
     let called = "the handler was called";
+    let mut messages = String::new();
     // A complex number has the alignment of its real part. An empty array may have any address.
     for (ty, extent, from) in [(ElementType::S32, 2, 1), (ElementType::F64, 1, 4), (ElementType::C128, 1, 4)] {
-        assert_message!("foreign_handler::unaligned", ty, of(ty, extent, from));
+        messages += &format!("{ty}: {}\n", of(ty, extent, from));
     }
+    expect![[r#"
+        s32: operand 0 of a custom call in C is s32[2] at an address that is not a multiple of 4; copy it to one that is
+        f64: operand 0 of a custom call in C is f64[1] at an address that is not a multiple of 8; copy it to one that is
+        c128: operand 0 of a custom call in C is c128[1] at an address that is not a multiple of 8; copy it to one that is
+    "#]].assert_eq(&messages);
     for (ty, extent, from) in
         [(ElementType::S32, 2, 4), (ElementType::C64, 1, 4), (ElementType::U8, 3, 1), (ElementType::S32, 0, 1)]
     {
@@ -149,24 +155,51 @@ fn rejects_attribute_outside_its_type() {
     ] {
         assert_eq!(of(Attribute::Int(value), Some(ty)), called, "{value} {ty}");
     }
+    let mut messages = String::new();
     for (value, ty) in
         [(2, E::Pred), (128, E::S8), (-1, E::U8), (32768, E::S16), (65536, E::U16), (1 << 31, E::S32), (-1, E::U32)]
     {
         let case = format!("{value} as {ty}");
-        assert_message!("foreign_handler::attributes", case, of(Attribute::Int(value), Some(ty)));
+        messages += &format!("{case}: {}\n", of(Attribute::Int(value), Some(ty)));
     }
+    expect![[r#"
+        2 as pred: attribute "a" of a custom call in C is 2, which is not a valid pred
+        128 as s8: attribute "a" of a custom call in C is 128, which is not a valid s8
+        -1 as u8: attribute "a" of a custom call in C is -1, which is not a valid u8
+        32768 as s16: attribute "a" of a custom call in C is 32768, which is not a valid s16
+        65536 as u16: attribute "a" of a custom call in C is 65536, which is not a valid u16
+        2147483648 as s32: attribute "a" of a custom call in C is 2147483648, which is not a valid s32
+        -1 as u32: attribute "a" of a custom call in C is -1, which is not a valid u32
+    "#]]
+    .assert_eq(&messages);
+    let mut messages = String::new();
     // With these types, the handler would read beyond the integer or misinterpret its bits.
     for ty in [E::C128, E::C64, E::F64, E::F32, E::S4, E::Token] {
         let case = format!("an integer as {ty}");
-        assert_message!("foreign_handler::attributes", case, of(Attribute::Int(1), Some(ty)));
+        messages += &format!("{case}: {}\n", of(Attribute::Int(1), Some(ty)));
     }
+    expect![[r#"
+        an integer as c128: attribute "a" of a custom call in C is an integer of type c128; only integers of 8 to 64 bits can be passed
+        an integer as c64: attribute "a" of a custom call in C is an integer of type c64; only integers of 8 to 64 bits can be passed
+        an integer as f64: attribute "a" of a custom call in C is an integer of type f64; only integers of 8 to 64 bits can be passed
+        an integer as f32: attribute "a" of a custom call in C is an integer of type f32; only integers of 8 to 64 bits can be passed
+        an integer as s4: attribute "a" of a custom call in C is an integer of type s4; only integers of 8 to 64 bits can be passed
+        an integer as token: attribute "a" of a custom call in C is an integer of type token; only integers of 8 to 64 bits can be passed
+    "#]].assert_eq(&messages);
     for (value, ty) in [(1e300, E::F64), (0.1, E::F32), (f64::INFINITY, E::F32)] {
         assert_eq!(of(Attribute::Float(value), Some(ty)), called, "{value} {ty}");
     }
+    let mut messages = String::new();
     for (value, ty) in [(1e300, E::F32), (1.0, E::F16), (1.0, E::C128), (1.0, E::S32)] {
         let case = format!("{value:?} as {ty}");
-        assert_message!("foreign_handler::attributes", case, of(Attribute::Float(value), Some(ty)));
+        messages += &format!("{case}: {}\n", of(Attribute::Float(value), Some(ty)));
     }
+    expect![[r#"
+        1e300 as f32: attribute "a" of a custom call in C is 1000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000, which is not a valid f32
+        1.0 as f16: attribute "a" of a custom call in C is a float of type f16; only f32 and f64 can be passed
+        1.0 as c128: attribute "a" of a custom call in C is a float of type c128; only f32 and f64 can be passed
+        1.0 as s32: attribute "a" of a custom call in C is a float of type s32; only f32 and f64 can be passed
+    "#]].assert_eq(&messages);
     // Integers and floats in a dictionary always have 64 bits.
     let inner = Attribute::Dictionary(vec![("b".to_owned(), Attribute::Int(i64::MAX))]);
     assert_eq!(of(inner, Some(E::C128)), called);

@@ -11,7 +11,7 @@ use pjrt_sys::*;
 
 use crate::framework::{Buffer, execute_options};
 use device::Fixture;
-use recorded_messages::assert_message;
+use expect_test::expect;
 
 /// Runs a test on a device that can order its work itself, and on a device that cannot.
 macro_rules! on_both_devices {
@@ -188,14 +188,14 @@ on_both_devices! {
         fixture.fail(manager);
         let fault = plugin.wait(event).unwrap_err();
         assert_eq!(fault.code, ErrorCode::DATA_LOSS);
-        assert_message!("deferred_launch::failed_arguments", "the first launch", fault.message);
+        expect!["argument 1 failed: the disk is lost"].assert_eq(&fault.message);
         assert_eq!(plugin.read_ints(output).unwrap_err(), fault);
-        let fault = plugin.read_ints(last).unwrap_err();
-        assert_message!("deferred_launch::failed_arguments", "the last launch", fault.message);
+        let last = plugin.read_ints(last).unwrap_err();
+        assert_eq!(last.message, "argument 0 failed: ".repeat(LENGTH) + &fault.message);
         assert!(fixture.log.look(|state| state.begun.is_empty()), "the backend is not asked");
         // If the argument failed before the call, the call itself returns the error.
         let fault = plugin.execute(add, &[output, stuck], 1).unwrap_err();
-        assert_message!("deferred_launch::failed_arguments", "a launch after the failure", fault.message);
+        expect!["argument 0 failed: argument 1 failed: the disk is lost"].assert_eq(&fault.message);
         plugin.destroy(&all);
         plugin.destroy(&[arriving, stuck]);
         plugin.destroy_loaded(add);
@@ -205,6 +205,7 @@ on_both_devices! {
 
     fn backend_errors_fail_outputs(fixture) {
         let plugin = fixture.framework;
+        let mut messages = String::new();
         for (case, code) in [
             ("fail 1 donate", ErrorCode::RESOURCE_EXHAUSTED),
             ("panic 1", ErrorCode::INTERNAL),
@@ -216,12 +217,17 @@ on_both_devices! {
             fixture.send(manager, [1, 2]);
             let fault = plugin.wait(event).unwrap_err();
             assert_eq!(fault.code, code, "{fault:?}");
-            assert_message!("deferred_launch::backend_errors", case, fault.message);
+            messages += &format!("{case}: {}\n", fault.message);
             assert_eq!(plugin.read_ints(output).unwrap_err(), fault);
             plugin.destroy(&[arriving, output]);
             plugin.destroy_loaded(program);
             fixture.destroy_manager(manager);
         }
+        expect![[r#"
+            fail 1 donate: the device is tired
+            panic 1: PJRT_LoadedExecutable_Execute: the plugin panicked: a kernel panics
+            few 1: the backend returned 0 outputs for a program with 1
+        "#]].assert_eq(&messages);
         fixture.end();
     }
 
@@ -297,7 +303,7 @@ on_both_devices! {
             for (event, output) in events.into_iter().zip(outputs) {
                 let (done, read) = (plugin.wait(event), plugin.read_ints(output));
                 if fails {
-                    assert_message!("deferred_launch::second_argument", "failed", done.as_ref().unwrap_err().message);
+                    expect!["argument 0 failed: the disk is lost"].assert_eq(&done.as_ref().unwrap_err().message);
                     assert_eq!(read.unwrap_err(), done.unwrap_err());
                 } else {
                     assert_eq!((done, read.unwrap()), (Ok(()), vec![11, 22]));

@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::ptr;
 
-use recorded_messages::assert_message;
+use expect_test::expect;
 
 use crate::c_view::capabilities::dp_string;
 use crate::c_view::descriptor::{
@@ -71,13 +71,15 @@ fn reads_structs_of_every_size() {
             assert_eq!(faults.all()[0].field, "descriptor", "{size}: {faults}");
             assert!(faults.all()[0].message.contains(&format!(" {size},")), "{faults}");
             if size == 0 {
-                assert_message!("descriptor::sizes", "0", faults);
+                expect!["descriptor: struct_size of the dp_descriptor is 0, but must be at least 48; set it to sizeof(dp_descriptor)"]
+                    .assert_eq(&faults.to_string());
             }
         } else if size < library + size_of::<dp_string>() {
             let faults = read.unwrap_err();
             assert_eq!(faults.all()[0].field, "descriptor.library", "{size}: {faults}");
             if size == dp_descriptor::MIN_SIZE {
-                assert_message!("descriptor::sizes", "the smallest", faults);
+                expect![[r#"descriptor.library: library_kind is 2, which needs a file name, but library is """#]]
+                    .assert_eq(&faults.to_string());
             }
         } else {
             let read = read.unwrap();
@@ -136,11 +138,13 @@ unsafe extern "C" fn null_table() -> *const pjrt_sys::PJRT_Api {
 
 #[test]
 fn names_faults_of_foreign_descriptors() {
-    assert_message!("descriptor::faults", "null", read(ptr::null()).unwrap_err());
-    assert_message!("descriptor::faults", "misaligned", read(ptr::without_provenance(1)).unwrap_err());
+    expect!["descriptor: the dp_descriptor is null"].assert_eq(&read(ptr::null()).unwrap_err().to_string());
+    expect!["descriptor: the dp_descriptor is not aligned"]
+        .assert_eq(&read(ptr::without_provenance(1)).unwrap_err().to_string());
     let bad = dp_string { data: c"\xff\xfe".as_ptr(), size: 2 };
     let null = dp_string { data: ptr::null(), size: 3 };
     let huge = dp_string { data: c"x".as_ptr().cast::<c_char>(), size: usize::MAX };
+    let mut messages = String::new();
     for (descriptor, case) in [
         (dp_descriptor { version: 2, ..foreign() }, "version"),
         (dp_descriptor { name: dp_string::EMPTY, ..foreign() }, "empty name"),
@@ -160,11 +164,28 @@ fn names_faults_of_foreign_descriptors() {
         (dp_descriptor { library_kind: DP_LIBRARY_COMPUTED, ..foreign() }, "no library path"),
         (dp_descriptor { library_kind: DP_LIBRARY_THIS, get_pjrt_api: Some(null_table), ..foreign() }, "null table"),
     ] {
-        assert_message!("descriptor::faults", case, read(&raw const descriptor).unwrap_err());
+        messages += &format!("{case}: {}\n", read(&raw const descriptor).unwrap_err());
     }
+    expect![[r#"
+        version: descriptor.version: version 2 is unknown; this reader supports version 1. Build the plugin with a matching SDK
+        empty name: name: "" is not a valid plugin name; write a lower-case letter, then lower-case letters, digits and underscores
+        name with a space: name: "A b" is not a valid plugin name; write a lower-case letter, then lower-case letters, digits and underscores
+        name that is not UTF-8: descriptor: name is not UTF-8
+        null name: descriptor: name is null, but its length is 3
+        long manifest: descriptor: manifest has the length 18446744073709551615, which exceeds the address space
+        error: descriptor: the plugin "foreign" reports: no licence
+        empty manifest: manifest: missing field `format_version` at line 1 column 2; write "format_version": "1.1"
+        manifest of another name: descriptor.name: the name is "foreign" here and "other" in the manifest; use one name
+        no library: descriptor.library: library_kind is 2, which needs a file name, but library is ""
+        library kind 0: descriptor.library_kind: unknown value 0; set DP_LIBRARY_THIS, DP_LIBRARY_BESIDE, DP_LIBRARY_PATH or DP_LIBRARY_COMPUTED
+        no table: descriptor.get_pjrt_api: library_kind is DP_LIBRARY_THIS, which needs this function, but it is null
+        no library path: descriptor.library_path: library_kind is DP_LIBRARY_COMPUTED, which needs this function, but it is null
+        null table: descriptor.get_pjrt_api: the function returned null instead of a PJRT table
+    "#]].assert_eq(&messages);
     // The two faults are reported together.
     let two = dp_descriptor { manifest: dp_string::new("{}"), library_kind: 7, ..foreign() };
-    assert_message!("descriptor::faults", "two faults", read(&raw const two).unwrap_err());
+    expect![[r#"manifest: missing field `format_version` at line 1 column 2; write "format_version": "1.1"; descriptor.library_kind: unknown value 7; set DP_LIBRARY_THIS, DP_LIBRARY_BESIDE, DP_LIBRARY_PATH or DP_LIBRARY_COMPUTED"#]]
+        .assert_eq(&read(&raw const two).unwrap_err().to_string());
 }
 
 #[test]
@@ -174,11 +195,17 @@ fn rejects_invalid_hook_results() {
         let Library::Computed { path } = read(&raw const descriptor).unwrap().library().clone() else { panic!() };
         path()
     };
+    let mut messages = String::new();
     for (case, function) in [("no path", nowhere as PathHook), ("a path that is not UTF-8", bad_path)] {
         let error = path(function).unwrap_err();
         assert_eq!(error.code(), ErrorCode::INTERNAL);
-        assert_message!("descriptor::hooks", case, error.message());
+        messages += &format!("{case}: {}\n", error.message());
     }
+    expect![[r#"
+        no path: library_path of foreign succeeded without passing a result to its sink
+        a path that is not UTF-8: library_path of foreign: the text passed to the sink is not UTF-8
+    "#]]
+    .assert_eq(&messages);
     assert_eq!(path(two_answers).unwrap(), Path::new("/second"));
     let error = path(undefined_code).unwrap_err();
     assert_eq!((error.code(), error.message()), (ErrorCode::UNKNOWN, "no"));
@@ -186,7 +213,7 @@ fn rejects_invalid_hook_results() {
     let error = read(&raw const descriptor).unwrap().configure(&ProcessTopology::single(), &Environment::new());
     let error = error.unwrap_err();
     assert_eq!(error.code(), ErrorCode::FAILED_PRECONDITION);
-    assert_message!("descriptor::hooks", "no plan", error.message());
+    expect!["configure of foreign: configure of foreign failed without an error message"].assert_eq(error.message());
 }
 
 unsafe extern "C" fn plan_that_cannot_be_set(
@@ -209,12 +236,18 @@ unsafe extern "C" fn plan_that_cannot_be_set(
 fn rejects_impossible_plans() {
     let descriptor = dp_descriptor { configure: Some(plan_that_cannot_be_set), ..foreign() };
     let read = read(&raw const descriptor).unwrap();
+    let mut messages = String::new();
     for (rank, case) in [(0, "a name with an equals sign"), (1, "an empty name"), (2, "a value with a zero byte")] {
         let place = |index| Position::new(index, 3).unwrap();
         let topology = ProcessTopology::new(place(rank), place(rank), Position::new(0, 1).unwrap()).unwrap();
         let error = read.configure(&topology, &Environment::new()).unwrap_err();
-        assert_message!("descriptor::impossible_plans", case, error.message());
+        messages += &format!("{case}: {}\n", error.message());
     }
+    expect![[r#"
+        a name with an equals sign: configure of foreign: "A=B" is not a valid name of a variable; write letters, digits and _, and do not begin with a digit
+        an empty name: configure of foreign: "" is not a valid name of a variable; write letters, digits and _, and do not begin with a digit
+        a value with a zero byte: configure of foreign: the value "1\0" of A contains a NUL byte; remove the byte
+    "#]].assert_eq(&messages);
 }
 
 #[test]
@@ -223,14 +256,21 @@ fn plans_of_newer_versions() {
     assert!(plan("{}").unwrap().is_empty());
     let read = plan(r#"{"steps": [{"variable": "A", "value": "1", "current": 3}], "later": []}"#).unwrap();
     assert_eq!((read.steps()[0].set, read.steps()[0].before), (SetMode::Default, Before::Load));
+    let mut messages = String::new();
     for json in [
         "",
         r#"{"steps": [{"variable": "A"}]}"#,
         r#"{"options": [{"name": "a", "type": "int64", "value": 1.5}]}"#,
         r#"{"options": [{"name": "a", "type": "float", "value": "x"}]}"#,
     ] {
-        assert_message!("descriptor::plans", format_args!("{json:?}"), plan(json).unwrap_err().message());
+        messages += &format!("{json:?}: {}\n", plan(json).unwrap_err().message());
     }
+    expect![[r#"
+        "": the plan that configure returned: EOF while parsing a value at line 1 column 0
+        "{\"steps\": [{\"variable\": \"A\"}]}": the plan that configure returned: missing field `value` at line 1 column 28
+        "{\"options\": [{\"name\": \"a\", \"type\": \"int64\", \"value\": 1.5}]}": the plan that configure returned: option a is 1.5, which is not of its type int64
+        "{\"options\": [{\"name\": \"a\", \"type\": \"float\", \"value\": \"x\"}]}": the plan that configure returned: option a is "x", which is not of its type float
+    "#]].assert_eq(&messages);
 }
 
 fn capabilities() -> Capabilities {
@@ -266,6 +306,7 @@ fn topology_round_trip() {
     let wrong = |raw: dp_topology| read(&raw const raw).unwrap_err().to_string();
     let two = dp_topology { world_size: 2, local_world_size: 2, host_count: 1, ..dp_topology::new() };
     assert!(read(&raw const two).is_ok());
+    let mut messages = String::new();
     for (raw, case) in [
         (dp_topology { struct_size: 40, ..two }, "struct_size"),
         (dp_topology { global_rank: 2, ..two }, "global_rank"),
@@ -274,8 +315,16 @@ fn topology_round_trip() {
         (dp_topology { num_hosts: 1, ..two }, "hosts"),
         (dp_topology { coordinator: dp_string::new("a:b:c]"), ..two }, "coordinator"),
     ] {
-        assert_message!("descriptor::topologies", case, wrong(raw));
+        messages += &format!("{case}: {}\n", wrong(raw));
     }
+    expect![[r#"
+        struct_size: INVALID_ARGUMENT: struct_size of the dp_topology is 40, but must be at least 48; set it to sizeof(dp_topology)
+        global_rank: INVALID_ARGUMENT: global_rank of the dp_topology: index: 2 is not below the count, 2; the first index is 0
+        local_world_size: INVALID_ARGUMENT: local_rank of the dp_topology: index: 0 is not below the count, 0; the first index is 0
+        device_share: INVALID_ARGUMENT: device_share of the dp_topology is 3; write one of DP_DEVICE_SHARE_*
+        hosts: INVALID_ARGUMENT: hosts is null, but its length is 1
+        coordinator: INVALID_ARGUMENT: address: "a:b:c]" is not a valid host; write a name such as node01, or an address such as 10.0.0.1 or [fe80::1]
+    "#]].assert_eq(&messages);
     // A struct of the minimum size ends before the fields with strings.
     let older = dp_topology { struct_size: dp_topology::MIN_SIZE, num_hosts: 9, ..two };
     assert!(read(&raw const older).unwrap().hosts().is_empty());

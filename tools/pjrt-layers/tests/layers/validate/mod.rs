@@ -8,6 +8,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering;
 
+use expect_test::expect;
 use pjrt::{ClientOptions, CompileOptions, Plugin, Program};
 use pjrt_layers::validate::{RULES, Reports, Validate};
 use pjrt_layers::{Layer, Stack, instance};
@@ -19,7 +20,6 @@ use pjrt_sys::{
     PJRT_Event_IsReady_Args, PJRT_Event_OnReady_Args, PJRT_ExecuteOptions, PJRT_LoadedExecutable_Execute_Args,
     PJRT_Program,
 };
-use recorded_messages::assert_message;
 
 use crate::setup::embedded;
 
@@ -242,7 +242,8 @@ mod events {
             f.event();
             f.event();
             f.exit();
-            assert_message!("validate::events", "unused", f.reports.all()[0].what);
+            expect!["2 of its events were neither destroyed nor used until the process ended"]
+                .assert_eq(&f.reports.all()[0].what);
         }
     }
 
@@ -327,7 +328,11 @@ fn report_names_rule_and_remedy() {
     let f = Framework::new::<Named>();
     call!(f, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args {});
     let text = f.reports.all()[0].to_string();
-    assert_message!("validate::report", "null object", text.trim_end());
+    expect![[r#"
+        [object.null] PJRT_Buffer_IsDeleted: `buffer` is null
+          rule: a function's object must not be null, except for some functions such as `PJRT_Client_Destroy` (https://github.com/openxla/xla/blob/main/xla/pjrt/c/pjrt_c_api.h; docs/layers.md#object-null in the SDK)
+          remedy: pass a live object"#]]
+    .assert_eq(text.trim_end());
 }
 
 #[test]
