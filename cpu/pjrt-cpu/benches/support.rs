@@ -42,15 +42,17 @@ fn operations(module: &Module) -> Vec<String> {
 /// Returns a table with rules for all operations of a program, each with types and attributes to check.
 fn table(module: &Module) -> SupportTable {
     let types = ["i1", "i8", "i32", "i64", "ui8", "ui32", "ui64", "bf16", "f16", "f32", "f64"];
-    let mut table = SupportTable::complete().type_group("all", types);
-    for name in operations(module) {
-        let mut rule = OperationRule::of_types(["@all"]);
-        for attribute in ["dimensions", "precision_config", "broadcast_dimensions"] {
-            rule = rule.attribute(attribute, AttributeRule::default());
-        }
-        table = table.operation(name, rule);
+    let attributes = ["dimensions", "precision_config", "broadcast_dimensions"];
+    let rule = OperationRule {
+        attributes: attributes.map(|name| (name.to_owned(), AttributeRule::default())).into(),
+        ..OperationRule::of_types(["@all"])
+    };
+    SupportTable {
+        complete: true,
+        type_groups: [("all".to_owned(), types.map(str::to_owned).into())].into(),
+        operations: operations(module).into_iter().map(|name| (name, rule.clone())).collect(),
+        ..SupportTable::default()
     }
-    table
 }
 
 /// Returns the median time of as many runs as fit into half a second, or of five runs if fewer fit.

@@ -7,8 +7,8 @@
 
 use std::process::ExitCode;
 
-use device_plugin::process::{Detection, DeviceShare, Explicit, ThisHost, builtin_plans};
-use device_plugin::{Environment, ProcessPlan};
+use device_plugin::process::{DeviceShare, Explicit, ThisHost, detect};
+use device_plugin::{Environment, ProcessPlan, builtin};
 
 fn main() -> ExitCode {
     match run() {
@@ -23,19 +23,18 @@ fn main() -> ExitCode {
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let plan = match arguments.next().as_deref() {
-        None => ProcessPlan::new(),
-        Some("cuda") => builtin_plans::cuda(),
-        Some("rocm") => builtin_plans::rocm(),
-        Some("neuron") => builtin_plans::neuron(),
-        Some("tpu") => builtin_plans::tpu(),
-        Some(file) => serde_json::from_str(&std::fs::read_to_string(file)?)?,
+        None => ProcessPlan::default(),
+        Some(plan) => match builtin::find(plan) {
+            Some(known) => known.process,
+            None => serde_json::from_str(&std::fs::read_to_string(plan)?)?,
+        },
     };
     let mut explicit = Explicit::default();
     if arguments.next().as_deref() == Some("one") {
         explicit.device_share = Some(DeviceShare::One);
     }
     let environment = Environment::of_this_process();
-    let detected = Detection::new(&environment).with_host(&ThisHost).with_explicit(explicit).run()?;
+    let detected = detect(&environment, Some(&ThisHost), &explicit)?;
     for report in &detected.sources {
         println!("{report}");
     }

@@ -54,9 +54,9 @@ impl Step {
 impl dp_plan {
     pub(crate) fn new(plan: EnvPlan, entry: PluginEntry) -> Self {
         Self {
-            steps: plan.steps().iter().map(Step::new).collect(),
+            steps: plan.steps.iter().map(Step::new).collect(),
             options: dp_options::from_values(plan.create_options()),
-            coordinator: plan.coordinator().map(|address| Text::new(address.to_string())),
+            coordinator: plan.coordinator.as_ref().map(|address| Text::new(address.to_string())),
             // Every field is a string, a number, a list or a map with string keys, so the serialization cannot fail.
             json: Text::new(serde_json::to_string(&plan).unwrap_or_default()),
             shown: Text::new(plan.to_string()),

@@ -400,7 +400,7 @@ pub unsafe extern "C" fn dp_plugin_capabilities(
             .capabilities
             .get()
             .ok_or_else(|| Failure::argument("the capabilities of the plugin were already freed"))?;
-        Ok(ptr::from_ref::<dp_capabilities>(made))
+        Ok(made.as_ptr())
     };
     // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_plugin_capabilities", out, error, body) }

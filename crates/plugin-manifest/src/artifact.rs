@@ -1,11 +1,7 @@
 //! Checks that the plugin reads a program's StableHLO version.
 
+use crate::stablehlo_versions::dotted;
 use crate::{Error, Program, Result, StablehloVersions};
-
-fn text(version: [i64; 3]) -> String {
-    let [major, minor, patch] = version;
-    format!("{major}.{minor}.{patch}")
-}
 
 /// Rejects a portable artifact whose StableHLO version the plugin does not read. The patch version is ignored, because
 /// it does not change the serialized form. Accepts every other program, and every program if `versions` is `None`.
@@ -16,18 +12,19 @@ fn text(version: [i64; 3]) -> String {
 /// versions that the plugin reads, and the remedy.
 pub fn check(program: &Program, versions: Option<StablehloVersions>) -> Result<()> {
     let (Some(given), Some(read)) = (program.stablehlo_version(), versions) else { return Ok(()) };
-    let form = |version: [i64; 3]| [version[0], version[1]];
+    let form = |[major, minor, _]: [i64; 3]| [major, minor];
+    let (minimum, current) = (read.minimum.map(i64::from), read.current.map(i64::from));
     let range =
-        || format!("StableHLO {}, but this plugin reads {} to {}", text(given), text(read.minimum), text(read.current));
-    if form(given) > form(read.current) {
+        || format!("StableHLO {}, but this plugin reads {} to {}", dotted(given), dotted(minimum), dotted(current));
+    if form(given) > form(current) {
         return Err(Error::invalid_argument(format!(
             "the program is an artifact of {}: serialize it for {} (the plugin's attribute stablehlo_current_version, \
              which JAX follows by itself), or use a newer version of the plugin",
             range(),
-            text(read.current)
+            dotted(current)
         )));
     }
-    if form(given) < form(read.minimum) {
+    if form(given) < form(minimum) {
         return Err(Error::invalid_argument(format!(
             "the program is an artifact of {}: export it again with a newer framework, or use an older version of the \
              plugin",

@@ -83,11 +83,6 @@ pub fn file_name(manifest: &Manifest) -> String {
     format!("{}_plugin.h", manifest.name)
 }
 
-/// Returns whether [`header`] declares a symbol with this name regardless of the manifests.
-pub fn is_entry_point(symbol: &str) -> bool {
-    is_identifier(symbol) && [GET_PJRT_API, GET_DESCRIPTOR].iter().any(|name| prefix(symbol, name).is_some())
-}
-
 /// Returns the prefix of a symbol that ends with `name`, without the underscore between the two. The prefix of `name`
 /// itself is empty. Returns `None` for other symbols.
 fn prefix<'a>(symbol: &'a str, name: &str) -> Option<&'a str> {

@@ -12,26 +12,34 @@ use crate::{NamedValue, Value};
 
 /// The options of `PJRT_Client_Create` that a plugin accepts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+// Exhaustive, because vendors construct this struct.
 pub struct OptionSchema {
-    /// Whether the plugin accepts options that the schema does not list.
+    /// Whether options that the schema does not list are passed to the plugin unchanged.
     #[serde(default)]
-    open: bool,
+    pub open: bool,
+    /// The options that the schema lists. If `open` is false, the plugin accepts no others.
     #[serde(default)]
-    options: Vec<OptionSpec>,
+    pub options: Vec<OptionSpec>,
 }
 
 /// One option of a schema.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+// Exhaustive, because vendors construct this struct.
 pub struct OptionSpec {
-    name: String,
+    /// Name of the option.
+    pub name: String,
+    /// Type of the option's value.
     #[serde(rename = "type")]
-    ty: OptionType,
+    pub ty: OptionType,
+    /// Description for users.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    description: String,
+    pub description: String,
+    /// The value that is passed if the user does not set the option.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "json_value")]
-    default: Option<Value>,
+    pub default: Option<Value>,
+    /// Whether [`OptionSchema::resolve`] reports a fault if the option is not given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    required: bool,
+    pub required: bool,
 }
 
 /// Type of an option's value: one of the types of `PJRT_NamedValue`.
@@ -124,38 +132,6 @@ impl OptionSpec {
         self.default = Some(value.into());
         self
     }
-
-    /// Makes the option required. [`OptionSchema::resolve`] then reports a fault if the option is not given.
-    #[must_use]
-    pub fn required(mut self) -> Self {
-        self.required = true;
-        self
-    }
-
-    /// Returns the option's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns the option's type.
-    pub fn ty(&self) -> OptionType {
-        self.ty
-    }
-
-    /// Returns the option's description.
-    pub fn description(&self) -> &str {
-        &self.description
-    }
-
-    /// Returns the value that is passed if the user does not set the option, or `None` if there is no default.
-    pub fn default(&self) -> Option<&Value> {
-        self.default.as_ref()
-    }
-
-    /// Returns whether the option is required.
-    pub fn is_required(&self) -> bool {
-        self.required
-    }
 }
 
 impl Default for OptionSchema {
@@ -173,21 +149,6 @@ impl OptionSchema {
     /// Returns a schema that accepts only these options. Use `[]` for a plugin without options.
     pub fn only(options: impl IntoIterator<Item = OptionSpec>) -> Self {
         Self { open: false, options: options.into_iter().collect() }
-    }
-
-    /// Returns a schema that checks these options and passes all other options to the plugin unchanged.
-    pub fn at_least(options: impl IntoIterator<Item = OptionSpec>) -> Self {
-        Self { open: true, options: options.into_iter().collect() }
-    }
-
-    /// Returns whether options that the schema does not list are passed to the plugin unchanged.
-    pub fn is_open(&self) -> bool {
-        self.open
-    }
-
-    /// Returns the options that the schema lists.
-    pub fn options(&self) -> &[OptionSpec] {
-        &self.options
     }
 
     /// Returns the options to pass to the plugin: the given values in the types of the schema, and the defaults of
@@ -381,7 +342,7 @@ mod tests {
         OptionSchema::only([
             OptionSpec::new("memory_fraction", OptionType::Float, "share of the device's memory").with_default(0.75),
             OptionSpec::new("preallocate", OptionType::Bool, ""),
-            OptionSpec::new("node_id", OptionType::Int64, "").required(),
+            OptionSpec { required: true, ..OptionSpec::new("node_id", OptionType::Int64, "") },
             OptionSpec::new("visible_devices", OptionType::Int64List, ""),
         ])
     }
@@ -486,7 +447,7 @@ mod tests {
         let mut whole = OptionSchema::only([OptionSpec::new("x", OptionType::Float, "").with_default(2i64)]);
         assert_eq!(whole.faults().len(), 1);
         whole.normalize();
-        assert_eq!(whole.options()[0].default(), Some(&Value::Float(2.0)));
+        assert_eq!(whole.options[0].default, Some(Value::Float(2.0)));
     }
 
     #[test]
@@ -494,7 +455,7 @@ mod tests {
         let broken = OptionSchema::only([
             OptionSpec::new("", OptionType::Bool, ""),
             OptionSpec::new("a", OptionType::Bool, "").with_default("maybe"),
-            OptionSpec::new("a", OptionType::Bool, "").with_default(true).required(),
+            OptionSpec { required: true, ..OptionSpec::new("a", OptionType::Bool, "").with_default(true) },
             OptionSpec::new("b", OptionType::Float, "").with_default(f32::INFINITY),
             OptionSpec::new("c", OptionType::Float, "").with_default(f32::NAN),
         ]);

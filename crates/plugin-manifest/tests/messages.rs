@@ -5,7 +5,7 @@
 use std::fmt::{Display, Write};
 
 use expect_test::expect_file;
-use plugin_manifest::process::{Address, CoordinatorNeed, Detection, EnvRule, Explicit, Host, OptionRule, Position};
+use plugin_manifest::process::{Address, CoordinatorNeed, EnvRule, Explicit, Host, OptionRule, Position, detect};
 use plugin_manifest::support::Checker;
 use plugin_manifest::{
     Capabilities, Depth, Environment, Manifest, NamedValue, OptionSchema, OptionSpec, OptionType, ProcessPlan,
@@ -122,7 +122,7 @@ fn options(messages: &mut Messages) {
     messages.section("Create options");
     let schema = OptionSchema::only([
         OptionSpec::new("preallocate", OptionType::Bool, ""),
-        OptionSpec::new("node_id", OptionType::Int64, "").required(),
+        OptionSpec { required: true, ..OptionSpec::new("node_id", OptionType::Int64, "") },
     ]);
     let node = NamedValue::new("node_id", 1i64);
     for given in [
@@ -150,6 +150,11 @@ fn place((index, count): (u32, u32)) -> Position {
     Position::new(index, count).expect("an index below its count")
 }
 
+/// Returns a plan that sets the variable `A` to a template.
+fn setting(template: &str) -> ProcessPlan {
+    ProcessPlan { environment: vec![EnvRule::new("A", template)], ..ProcessPlan::default() }
+}
+
 fn templates(messages: &mut Messages) {
     messages.section("Process plans: templates");
     let topology = ProcessTopology::new(place((6, 8)), place((2, 4)), place((1, 2))).expect("a valid topology");
@@ -175,15 +180,16 @@ fn templates(messages: &mut Messages) {
         "{mesh_product:WORD,MESH}",
         "{18446744073709551615*world_size}",
     ] {
-        let plan = ProcessPlan::new().with_variable(EnvRule::default_value("A", template));
-        messages.add(template, plan.resolve(&topology, &environment));
+        messages.add(template, setting(template).resolve(&topology, &environment));
     }
     let named = topology.clone().with_hosts(vec!["a".to_owned(), "b".to_owned()]).expect("one name for each host");
-    let ports = ProcessPlan::new().with_variable(EnvRule::default_value("A", "{process_addresses:65534}"));
-    messages.add("{process_addresses:65534}", ports.resolve(&named, &environment));
-    let option = ProcessPlan::new().with_option(OptionRule::new("o", OptionType::Int64, "x"));
+    let ports = "{process_addresses:65534}";
+    messages.add(ports, setting(ports).resolve(&named, &environment));
+    let options = vec![OptionRule::new("o", OptionType::Int64, "x")];
+    let option = ProcessPlan { options, ..ProcessPlan::default() };
     messages.add("the option o of type int64: x", option.resolve(&topology, &environment));
-    let coordinator = ProcessPlan::new().with_coordinator(CoordinatorNeed::Always);
+    let mut coordinator = ProcessPlan::default();
+    coordinator.coordinator.need = CoordinatorNeed::Always;
     messages.add("a plan that needs a coordinator", coordinator.resolve(&topology, &environment));
 }
 
@@ -206,14 +212,6 @@ fn topologies(messages: &mut Messages) {
 struct Metadata(&'static [(&'static str, &'static str)]);
 
 impl Host for Metadata {
-    fn file(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn folder(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
     fn metadata(&self, attribute: &str) -> Option<String> {
         self.0.iter().find(|(name, _)| *name == attribute).map(|(_, value)| (*value).to_owned())
     }
@@ -267,13 +265,13 @@ fn detection(messages: &mut Messages) {
     for (input, set) in cases {
         let mut explicit = Explicit::default();
         set(&mut explicit);
-        messages.add(input, Detection::new(&empty).with_explicit(explicit).run());
+        messages.add(input, detect(&empty, None, &explicit));
     }
     for metadata in [
         Metadata(&[("agent-worker-number", "0")]),
         Metadata(&[("agent-worker-number", "0"), ("worker-network-endpoints", "a")]),
     ] {
-        messages.add(format_args!("metadata {:?}", metadata.0), Detection::new(&empty).with_host(&metadata).run());
+        messages.add(format_args!("metadata {:?}", metadata.0), detect(&empty, Some(&metadata), &Explicit::default()));
     }
 }
 

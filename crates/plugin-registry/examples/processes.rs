@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use device_plugin::process::{Before, CoordinatorNeed, Detection, OptionRule, ThisHost, When};
+use device_plugin::process::{Before, Coordinator, CoordinatorNeed, Explicit, OptionRule, ThisHost, When, detect};
 use device_plugin::{Environment, OptionType, ProcessPlan};
 use pjrt::{ClientOptions, KeyValueStore};
 use plugin_registry::key_value::{Etcd, Prefixed, Redis};
@@ -17,14 +17,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // Detect the rank of this process and the number of processes.
     let environment = Environment::of_this_process();
-    let topology = Detection::new(&environment).with_host(&ThisHost).run()?.topology;
+    let topology = detect(&environment, Some(&ThisHost), &Explicit::default())?.topology;
 
     // Define the options and the coordinator that the plugin needs in each process. A plugin's manifest usually
     // contains these rules.
-    let plan = ProcessPlan::new()
-        .with_option(OptionRule::new("node_id", OptionType::Int64, "{global_rank}").when([When::MultiProcess]))
-        .with_option(OptionRule::new("num_nodes", OptionType::Int64, "{world_size}").when([When::MultiProcess]))
-        .with_coordinator(CoordinatorNeed::MultiProcess);
+    let option =
+        |name, value| OptionRule { when: vec![When::MultiProcess], ..OptionRule::new(name, OptionType::Int64, value) };
+    let plan = ProcessPlan {
+        options: vec![option("node_id", "{global_rank}"), option("num_nodes", "{world_size}")],
+        coordinator: Coordinator { need: CoordinatorNeed::MultiProcess, ..Coordinator::default() },
+        ..ProcessPlan::default()
+    };
     let needs = plan.resolve(&topology, &environment)?;
     if needs.changes(Before::Client).next().is_some() {
         return Err(format!("start this process with these variables:\n{needs}").into());
@@ -34,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let plugin = unsafe { plugin_registry::open_path(library) }?;
     let mut options = ClientOptions::new();
     options.extend(needs.create_options());
-    if needs.coordinator().is_some() {
+    if needs.coordinator.is_some() {
         let store: Arc<dyn KeyValueStore> =
             if address.starts_with("http") { Arc::new(Etcd::open(address)?) } else { Arc::new(Redis::open(address)?) };
         options = options.with_key_value_store(Arc::new(Prefixed::new(store, run, "rendezvous")));

@@ -227,13 +227,14 @@ fn refusal_number(refusal: &Refusal) -> usize {
 /// Returns two libraries with the requirements that a machine with an old driver and an old CPU does not meet.
 fn unmet() -> Vec<(PathBuf, Vec<UnmetNeed>)> {
     let mut manifest = Manifest::new("acme");
-    let v4 = Requirements::default().with_cpu(CpuLevel::X86_64V4);
-    let driver = "550.54".parse().map(VersionRange::from_version).unwrap();
-    let both = v4.clone().with_nvidia_driver(driver);
-    manifest.library =
-        vec![LibraryFile::new("liba.so").with_requires(v4), LibraryFile::new("libb.so").with_requires(both)];
-    let machine = MachineProperties::unknown().with_cpu_level(CpuLevel::X86_64V3);
-    let machine = machine.with_nvidia_driver("535.1".parse().unwrap());
+    let v4 = Requirements { cpu: Some(CpuLevel::X86_64V4), ..Requirements::default() };
+    let driver = VersionRange { min: Some("550.54".parse().unwrap()), below: None };
+    let both = Requirements { nvidia_driver: Some(driver), ..v4.clone() };
+    manifest.library = [("liba.so", v4), ("libb.so", both)]
+        .map(|(path, requires)| LibraryFile { requires, ..LibraryFile::new(path) })
+        .into();
+    let mut machine = MachineProperties::default().with_cpu_level(CpuLevel::X86_64V3);
+    machine.nvidia_driver = Some("535.1".parse().unwrap());
     let choice = manifest.choose_library("linux", "x86_64", &machine);
     choice.variants.into_iter().map(|variant| (variant.path, variant.unmet)).collect()
 }

@@ -2,7 +2,7 @@
 //! thread uses the environment.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
-use device_plugin::process::{EnvRule, Position};
+use device_plugin::process::{Before, EnvRule, Position, SetMode};
 use device_plugin::{DevicePlugin, NoBackend, ProcessPlan, ProcessTopology};
 use plugin_registry::{Error, PluginLoadOptions, PluginRegistry, ProcessEnvironment};
 
@@ -19,9 +19,9 @@ impl DevicePlugin for Ranked {
     }
 
     fn process() -> ProcessPlan {
-        ProcessPlan::new()
-            .with_variable(EnvRule::override_value("RANKED_TEST_DEVICE", "{local_rank}"))
-            .with_variable(EnvRule::default_value("RANKED_TEST_LATE", "late").before_client())
+        let device = EnvRule { set: SetMode::Override, ..EnvRule::new("RANKED_TEST_DEVICE", "{local_rank}") };
+        let late = EnvRule { before: Before::Client, ..EnvRule::new("RANKED_TEST_LATE", "late") };
+        ProcessPlan { environment: vec![device, late], ..ProcessPlan::default() }
     }
 }
 

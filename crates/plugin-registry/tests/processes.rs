@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use device_plugin::process::{CoordinatorNeed, OptionRule, When};
+use device_plugin::process::{Coordinator, CoordinatorNeed, OptionRule, When};
 use device_plugin::{Environment, OptionType, ProcessPlan, ProcessTopology, Value};
 use device_plugin_testing::{Server, ServerKind};
 use pjrt::{ClientOptions, ErrorCode, KeyValueStore, Plugin};
@@ -26,11 +26,13 @@ fn plugin() -> Plugin {
 
 /// Returns the options and the coordinator that the plugin needs in each process.
 fn plan() -> ProcessPlan {
-    let many = [When::MultiProcess];
-    ProcessPlan::new()
-        .with_option(OptionRule::new("node_id", OptionType::Int64, "{global_rank}").when(many))
-        .with_option(OptionRule::new("num_nodes", OptionType::Int64, "{world_size}").when(many))
-        .with_coordinator(CoordinatorNeed::MultiProcess)
+    let option =
+        |name, value| OptionRule { when: vec![When::MultiProcess], ..OptionRule::new(name, OptionType::Int64, value) };
+    ProcessPlan {
+        options: vec![option("node_id", "{global_rank}"), option("num_nodes", "{world_size}")],
+        coordinator: Coordinator { need: CoordinatorNeed::MultiProcess, ..Coordinator::default() },
+        ..ProcessPlan::default()
+    }
 }
 
 /// Creates a client, and returns `process name addressable` for each device of all processes, separated by `;`.
@@ -42,7 +44,7 @@ fn rendezvous(
 ) -> Result<String, pjrt::Error> {
     let topology = ProcessTopology::detect(environment).unwrap();
     let plan = plan().resolve(&topology, environment).unwrap();
-    assert_eq!(plan.coordinator().is_some(), topology.is_multi_process());
+    assert_eq!(plan.coordinator.is_some(), topology.world_size() > 1);
     let mut options = ClientOptions::new().with("name", name).with("timeout_ms", timeout_ms);
     options.extend(plan.create_options());
     let client = plugin().client(&options.with_key_value_store(store))?;

@@ -139,7 +139,7 @@ fn last_uses_are_donated_if_memory_is_reusable() {
 fn long_dimensions_are_stored_last_if_tiles_need_it() {
     let (expected, rows) = run(&described("rows", plain()));
     let tile = [8, 128].map(|extent| NonZeroU32::new(extent).expect("an extent"));
-    let capabilities = Capabilities { layout: LayoutPolicy::tiled(tile, 1.5), ..plain() };
+    let capabilities = Capabilities { layout: LayoutPolicy::Tiled { tile, max_padding: 1.5 }, ..plain() };
     let (found, tiled) = run(&described("tiled", capabilities));
     assert_eq!(found, expected);
     assert!(!rows.contains("layout_mode"), "{rows}");

@@ -276,7 +276,7 @@ fn step_12_capabilities() {
 
     let capabilities = board::Plugin::capabilities();
     assert_eq!(capabilities.validate(), Ok(()));
-    assert!(board::Plugin::options().options().iter().all(|option| option.default().is_some()));
+    assert!(board::Plugin::options().options.iter().all(|option| option.default.is_some()));
     // The declared memory kinds match the memories of the devices.
     let device = &client(&[]).addressable_devices().unwrap()[0];
     let default = device.default_memory().unwrap().kind().unwrap();

@@ -21,8 +21,8 @@ impl DevicePlugin for Odd {
     type Backend = OddDevice;
 
     fn manifest(mut manifest: Manifest) -> Manifest {
-        let rule = OperationRule::of_types(["f32"]);
-        manifest.supported_programs = Some(SupportTable::complete().operation("stablehlo.dot_general", rule));
+        let operations = [("stablehlo.dot_general".to_owned(), OperationRule::of_types(["f32"]))].into();
+        manifest.supported_programs = Some(SupportTable { complete: true, operations, ..SupportTable::default() });
         manifest
     }
 

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use device_plugin::features::{Distributed, Features};
-use device_plugin::process::{CoordinatorNeed, OptionRule, When};
+use device_plugin::process::{Coordinator, CoordinatorNeed, OptionRule, When};
 use device_plugin::{
     Backend, ClientOptions, DeviceInfo, DevicePlugin, Error, NamedValue, OptionSchema, OptionSpec, OptionType,
     ProcessPlan, Result, device_plugin,
@@ -33,11 +33,15 @@ impl DevicePlugin for Rendezvous {
     }
 
     fn process() -> ProcessPlan {
-        let many = [When::MultiProcess];
-        ProcessPlan::new()
-            .with_option(OptionRule::new("node_id", OptionType::Int64, "{global_rank}").when(many))
-            .with_option(OptionRule::new("num_nodes", OptionType::Int64, "{world_size}").when(many))
-            .with_coordinator(CoordinatorNeed::MultiProcess)
+        let option = |name, value| OptionRule {
+            when: vec![When::MultiProcess],
+            ..OptionRule::new(name, OptionType::Int64, value)
+        };
+        ProcessPlan {
+            options: vec![option("node_id", "{global_rank}"), option("num_nodes", "{world_size}")],
+            coordinator: Coordinator { need: CoordinatorNeed::MultiProcess, ..Coordinator::default() },
+            ..ProcessPlan::default()
+        }
     }
 }
 

@@ -24,8 +24,8 @@ impl DevicePlugin for Witness {
 
     fn stablehlo_versions() -> Option<StablehloVersions> {
         let text = std::env::var("WITNESS_STABLEHLO").ok()?;
-        let parts = text.split('.').map(str::parse).collect::<std::result::Result<Vec<i64>, _>>().ok()?;
-        Some(StablehloVersions::new(parts.try_into().ok()?, [0, 9, 0]))
+        let parts = text.split('.').map(str::parse).collect::<std::result::Result<Vec<u32>, _>>().ok()?;
+        Some(StablehloVersions { minimum: [0, 9, 0], current: parts.try_into().ok()? })
     }
 }
 

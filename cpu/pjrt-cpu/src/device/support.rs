@@ -53,14 +53,11 @@ fn refused(module: &Module, options: &CompileOptions) -> Option<CompileError> {
 }
 
 fn reason(error: &CompileError) -> Reason {
-    let mut reason = Reason::new(error.message());
-    if let Some(operation) = error.operation() {
-        reason = reason.operation(operation);
+    Reason {
+        operation: error.operation().map(Into::into),
+        location: error.location().map(Into::into),
+        ..Reason::new(error.message())
     }
-    if let Some(location) = error.location() {
-        reason = reason.location(location);
-    }
-    reason
 }
 
 /// Returns an integer attribute of the module, or 1 if the module does not have this attribute.

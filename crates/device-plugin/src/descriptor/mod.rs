@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use crate::abi::table::shared_api::SharedApi;
 use crate::c_view::descriptor::{CDescriptor, ExportedPlugin, dp_descriptor};
-use crate::capabilities::StablehloRange;
 use crate::contain::contain;
 use crate::per_type::PerType;
 use crate::{
@@ -75,11 +74,7 @@ impl<P: DevicePlugin> ExportedPlugin for Rust<P> {
         manifest.version = P::VERSION.to_owned();
         manifest.aliases = P::ALIASES.iter().map(|&alias| alias.to_owned()).collect();
         manifest.capabilities = P::capabilities();
-        if let (None, Some(versions)) = (&manifest.capabilities.stablehlo, P::stablehlo_versions()) {
-            let range = StablehloRange::try_from(versions);
-            let range = range.map_err(|error| Fault::new("capabilities.stablehlo", error.message()))?;
-            manifest.capabilities.stablehlo = Some(range);
-        }
+        manifest.capabilities.stablehlo = manifest.capabilities.stablehlo.or_else(P::stablehlo_versions);
         manifest.create_options = P::options();
         manifest.process = P::process();
         manifest.ownership = P::ownership();

@@ -22,20 +22,18 @@ impl DevicePlugin for Answers {
         match depth {
             Depth::Names => None,
             Depth::Compile => Some(Support::Yes),
-            _ => Some(Support::No(vec![
-                Reason::new(format!("{} bytes", program.code().len()))
-                    .operation("x.y")
-                    .ty("tensor<f32>")
-                    .location("a:1"),
-            ])),
+            _ => Some(Support::No(vec![Reason {
+                operation: Some("x.y".to_owned()),
+                ty: Some("tensor<f32>".to_owned()),
+                location: Some("a:1".to_owned()),
+                ..Reason::new(format!("{} bytes", program.code().len()))
+            }])),
         }
     }
 
     fn manifest(mut manifest: Manifest) -> Manifest {
         let operations = [("stablehlo.add".to_owned(), OperationRule::default())].into();
-        let mut table = SupportTable::default();
-        (table.complete, table.operations) = (true, operations);
-        manifest.supported_programs = Some(table);
+        manifest.supported_programs = Some(SupportTable { complete: true, operations, ..SupportTable::default() });
         manifest
     }
 }

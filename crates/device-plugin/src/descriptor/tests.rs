@@ -17,7 +17,7 @@ use crate::OptionType;
 use crate::c_view::capabilities::dp_string;
 use crate::c_view::descriptor::{DP_LIBRARY_COMPUTED, dp_descriptor};
 use crate::descriptor::c_descriptor;
-use crate::process::{Before, Position, SetMode};
+use crate::process::{Before, PlannedOption, Position, SetMode};
 use crate::{
     Capabilities, Descriptor, DevicePlugin, EnvPlan, Environment, Error, ErrorCode, Library, NamedValue, NoBackend,
     OptionSchema, OptionSpec, Ownership, ProcessTopology, Result, Value,
@@ -64,12 +64,13 @@ impl DevicePlugin for Full {
             return Err(Error::failed_precondition("13 processes do not divide"));
         }
         assert_ne!(topology.world_size(), 17, "seventeen");
-        let mut plan = EnvPlan::new();
-        let rank = format!("{}/{}@{:?}", topology.local_rank(), topology.hosts().join("+"), topology.coordinator());
+        let mut plan = EnvPlan::default();
+        let rank = format!("{}/{}@{:?}", topology.local_rank(), topology.hosts().join("+"), topology.coordinator);
         plan.add_variable("FULL_RANK", rank, (SetMode::Override, Before::Client), "why", environment);
-        plan.add_option(NamedValue::new("fraction", Value::Float(0.1)), "share");
-        plan.add_option(NamedValue::new("ids", Value::Int64List(vec![1, -2])), "");
-        plan.set_coordinator("node:1".parse()?);
+        for (name, value, reason) in [("fraction", 0.1.into(), "share"), ("ids", [1, -2].into(), "")] {
+            plan.options.push(PlannedOption { option: NamedValue { name: name.into(), value }, reason: reason.into() });
+        }
+        plan.coordinator = Some("node:1".parse()?);
         Ok(plan)
     }
     fn shutdown() {
@@ -94,13 +95,14 @@ fn descriptor_round_trips() {
     assert_eq!(path().unwrap(), Path::new("/opt/full/lib.so"));
 
     let topology = ProcessTopology::new(place(3, 4), place(1, 2), place(1, 2)).unwrap();
-    let topology = topology.with_coordinator("n0:99".parse().unwrap()).with_attribute("POD", "a b");
-    let topology = topology.with_hosts(vec!["h0".to_owned(), "h1".to_owned()]).unwrap();
+    let mut topology = topology.with_hosts(vec!["h0".to_owned(), "h1".to_owned()]).unwrap();
+    topology.coordinator = Some("n0:99".parse().unwrap());
+    topology.attributes.insert("POD".to_owned(), "a b".to_owned());
     let environment = Environment::from([("FULL_RANK", "old"), ("B", "")]);
     let plan = read.configure(&topology, &environment).unwrap();
     assert_eq!(plan, own.configure(&topology, &environment).unwrap());
-    assert!(plan.steps()[0].value.contains("1/h0+h1"), "{plan}");
-    assert_eq!(plan.steps()[0].current.as_deref(), Some("old"));
+    assert!(plan.steps[0].value.contains("1/h0+h1"), "{plan}");
+    assert_eq!(plan.steps[0].current.as_deref(), Some("old"));
     assert_eq!(plan.create_options()[0].value, Value::Float(0.1));
 
     let before = SHUT_DOWN.load(Ordering::Relaxed);

@@ -9,10 +9,11 @@ use crate::{Error, Program, Result, StablehloVersions};
 /// The StableHLO versions that [`parse`] reads, for
 /// [`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions). A framework serializes programs for
 /// the newest of these versions, or for an older one.
-pub const VERSIONS: StablehloVersions = StablehloVersions::new(numbers(Version::NEWEST), numbers(Version::OLDEST));
+pub const VERSIONS: StablehloVersions =
+    StablehloVersions { minimum: numbers(Version::OLDEST), current: numbers(Version::NEWEST) };
 
-const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
-    [major as i64, minor as i64, patch as i64]
+const fn numbers(Version(major, minor, patch): Version) -> [u32; 3] {
+    [major, minor, patch]
 }
 
 /// Parses a program of the format `mlir`: a portable artifact, or text if the default feature `text` is enabled. If the

@@ -30,7 +30,7 @@ impl DevicePlugin for Toy {
     type Backend = ToyDevice;
 
     fn stablehlo_versions() -> Option<StablehloVersions> {
-        Some(StablehloVersions::new([1, 9, 0], [0, 9, 0]))
+        Some(StablehloVersions { minimum: [0, 9, 0], current: [1, 9, 0] })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::capabilities::{Capabilities, DlpackDevice, DotAlgorithm, HostCallback
 use crate::{Manifest, OptionSchema, OptionSpec, OptionType};
 
 /// Returns the manifest for the host's processor, through XLA's CPU plugin.
-pub fn cpu() -> Manifest {
+pub(super) fn cpu() -> Manifest {
     let mut cpu = Manifest::new("cpu");
     cpu.aliases = owned(&["xla_cpu"]);
     cpu.display_name = "XLA CPU".to_owned();
@@ -50,7 +50,7 @@ mod tests {
         // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
         assert!(capabilities.donation && capabilities.persistent_cache);
         // JAX callback.py:800-846.
-        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(true, true)));
+        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::default()));
         // JAX lax/lax.py:6181-6189 lists seven algorithms.
         let algorithms = capabilities.dot_algorithms.unwrap();
         assert_eq!(algorithms.len(), 7);

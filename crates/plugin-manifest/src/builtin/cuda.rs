@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::gpu;
 use super::lists::{linux, owned, pci};
 use crate::capabilities::{
-    Autocast, Capabilities, DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport, RngBitGenerator,
+    Autocast, AutocastKind, Capabilities, DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport, RngBitGenerator,
 };
 use crate::manifest::Hardware;
 use crate::process::builtin_plans;
@@ -13,7 +13,7 @@ use crate::{ElementType, Manifest};
 
 /// Returns the manifest for NVIDIA GPUs. The PyTorch/XLA rules are those of release 2.8.1, the last one that supports
 /// CUDA.
-pub fn cuda() -> Manifest {
+pub(super) fn cuda() -> Manifest {
     let mut cuda = Manifest::new("cuda");
     cuda.aliases = owned(&["gpu"]);
     cuda.display_name = "NVIDIA CUDA".to_owned();
@@ -32,10 +32,14 @@ pub fn cuda() -> Manifest {
     cuda
 }
 
+fn autocast() -> Autocast {
+    Autocast { kind: AutocastKind::Cuda, ..Autocast::xla([ElementType::F16, ElementType::Bf16]) }
+}
+
 fn capabilities() -> Capabilities {
     Capabilities {
         rng_bit_generator: RngBitGenerator::ThreeFry,
-        autocast: Some(Autocast::cuda([ElementType::F16, ElementType::Bf16])),
+        autocast: Some(autocast()),
         donation: true,
         persistent_cache: true,
         cache_key_strip_device_assignment: true,
@@ -44,7 +48,7 @@ fn capabilities() -> Capabilities {
         dlpack_host_device: Some(DlpackDevice::CudaHost),
         zero_copy_import: BTreeSet::from([DlpackDevice::Cuda]),
         zero_copy_export: BTreeSet::from([DlpackDevice::Cuda]),
-        memory_kinds: MemoryKinds::new(["device", "pinned_host"]).host_offload(),
+        memory_kinds: MemoryKinds { host_offload: true, ..MemoryKinds::new(["device", "pinned_host"]) },
         memory_stats: MemoryStatsReport::WithLimit,
         features: BTreeMap::from([
             ("autocast_dispatch_key".to_owned(), "autocast_cuda".into()),
@@ -66,7 +70,7 @@ mod tests {
         // PyTorch/XLA 2.8.1 csrc/random.cpp:19-28.
         assert_eq!(capabilities.rng_bit_generator, RngBitGenerator::ThreeFry);
         // PyTorch/XLA 2.8.1 amp/autocast_mode.py:28-68: f16 unless the caller specifies bf16.
-        assert_eq!(capabilities.autocast, Some(Autocast::cuda([ElementType::F16, ElementType::Bf16])));
+        assert_eq!(capabilities.autocast, Some(autocast()));
         // PyTorch/XLA 2.8.1 csrc/tensor_impl.cpp:74-83.
         assert_eq!(capabilities.features["autocast_dispatch_key"], Value::from("autocast_cuda"));
         // PyTorch/XLA 2.8.1 csrc/aten_fallback.cpp:68-100.
@@ -102,7 +106,7 @@ mod tests {
         // JAX cache_key.py:121.
         assert!(capabilities.cache_key_strip_device_assignment);
         // JAX callback.py:800-846 does not restrict callbacks on CUDA.
-        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(true, true)));
+        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::default()));
         // JAX dispatch.py:217-224.
         assert_eq!(capabilities.tuple_args_threshold, None);
     }

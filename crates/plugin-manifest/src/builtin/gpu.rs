@@ -37,11 +37,11 @@ pub(super) mod tests {
     pub(crate) fn assert_options(schema: &OptionSchema, platform_name: &str) {
         let names = |ty: OptionType| {
             let mut names: Vec<_> =
-                schema.options().iter().filter(|spec| spec.ty() == ty).map(OptionSpec::name).collect();
+                schema.options.iter().filter(|spec| spec.ty == ty).map(|spec| spec.name.as_str()).collect();
             names.sort_unstable();
             names
         };
-        assert!(!schema.is_open(), "an unknown name is refused by the plugin");
+        assert!(!schema.open, "an unknown name is refused by the plugin");
         assert_eq!(names(OptionType::String), ["allocator", "mock_gpu_topology", "platform_name"]);
         assert_eq!(names(OptionType::Float), ["memory_fraction"]);
         assert_eq!(

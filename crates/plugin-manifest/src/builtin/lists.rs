@@ -4,7 +4,7 @@ use crate::manifest::{LibraryFile, PciId};
 
 /// Returns one library file for Linux for each file name in `files`.
 pub(super) fn linux(files: &[&str]) -> Vec<LibraryFile> {
-    files.iter().map(|name| LibraryFile::new(name).with_os("linux")).collect()
+    files.iter().map(|name| LibraryFile { os: Some("linux".to_owned()), ..LibraryFile::new(name) }).collect()
 }
 
 /// Returns a pattern for the PCI devices of `vendor`. If `devices` is not empty, only these device IDs match. If

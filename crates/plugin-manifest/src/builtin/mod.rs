@@ -12,6 +12,15 @@
 //! let tpu = builtin::find("TPU").unwrap();
 //! assert_eq!(tpu.capabilities.dense_gather_factor.unwrap().get(), 8192);
 //! ```
+//!
+//! # The process plan of TPU
+//!
+//! The mesh of processes is the axis-by-axis product of the mesh of hosts and the mesh of the chips of a host.
+//! `TPU_HOST_BOUNDS` and `TPU_CHIPS_PER_HOST_BOUNDS` must therefore be known, from the environment or from the metadata
+//! of the TPU VM. A single host has the bounds `1,1,1`. For generations before v4, whose metadata lacks the bounds, set
+//! the variables by hand. The mesh of TPU v7 has a fourth axis, of size 2. If you set the variables by hand,
+//! `TPU_HOST_BOUNDS` ends in `,1` and `TPU_CHIPS_PER_HOST_BOUNDS` in `,2`. Values from the metadata lack this axis, so
+//! the detection of the topology appends it.
 
 mod cpu;
 mod cuda;
@@ -23,13 +32,13 @@ mod rocm;
 mod tenstorrent;
 mod tpu;
 
-pub use cpu::cpu;
-pub use cuda::cuda;
-pub use neuron::neuron;
-pub use oneapi::oneapi;
-pub use rocm::rocm;
-pub use tenstorrent::tenstorrent;
-pub use tpu::tpu;
+use cpu::cpu;
+use cuda::cuda;
+use neuron::neuron;
+use oneapi::oneapi;
+use rocm::rocm;
+use tenstorrent::tenstorrent;
+use tpu::tpu;
 
 use crate::Manifest;
 
@@ -81,8 +90,8 @@ mod tests {
     fn plans_use_schema_options() {
         for manifest in all() {
             for rule in &manifest.process.options {
-                let spec = manifest.create_options.options().iter().find(|spec| spec.name() == rule.name);
-                assert_eq!(spec.map(|spec| spec.ty()), Some(rule.ty), "{}: {}", manifest.name, rule.name);
+                let spec = manifest.create_options.options.iter().find(|spec| spec.name == rule.name);
+                assert_eq!(spec.map(|spec| spec.ty), Some(rule.ty), "{}: {}", manifest.name, rule.name);
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::process::builtin_plans;
 use crate::{ElementType, Manifest, Ownership};
 
 /// Returns the manifest for AWS Inferentia and Trainium.
-pub fn neuron() -> Manifest {
+pub(super) fn neuron() -> Manifest {
     let mut neuron = Manifest::new("neuron");
     neuron.display_name = "AWS Neuron".to_owned();
     neuron.vendor = "Amazon Web Services".to_owned();

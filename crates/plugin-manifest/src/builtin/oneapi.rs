@@ -7,7 +7,7 @@ use crate::capabilities::{Capabilities, DlpackDevice};
 use crate::manifest::Hardware;
 
 /// Returns the manifest for Intel GPUs. PyTorch/XLA calls these devices XPU and applies its default rules to them.
-pub fn oneapi() -> Manifest {
+pub(super) fn oneapi() -> Manifest {
     let mut oneapi = Manifest::new("oneapi");
     oneapi.aliases = owned(&["gpu", "xpu"]);
     oneapi.platform_names = owned(&["sycl"]);
@@ -52,7 +52,7 @@ mod tests {
         // PyTorch/XLA _internal/xpu.py:6-9 sets only the library path.
         assert_eq!(oneapi.process, ProcessPlan::default());
         let by_pytorch = ["autocast", "dense_gather_factor", "rng_bit_generator", "remapped_dtypes", "layout"];
-        assert!(oneapi.capabilities.differences().iter().all(|(field, _)| !by_pytorch.contains(field)));
+        assert!(oneapi.capabilities.changes().iter().all(|(field, _)| !by_pytorch.contains(field)));
         // PyTorch/XLA csrc/runtime/pjrt_registry.cpp:147-156.
         assert!(oneapi.library.iter().any(|file| file.path.to_str() == Some("libxpu.so")));
         // JAX jax_plugins/oneapi/__init__.py: the options of the CUDA plugin, with the platform name SYCL.

@@ -8,7 +8,7 @@ use crate::manifest::Hardware;
 use crate::process::builtin_plans;
 
 /// Returns the manifest for AMD GPUs, with JAX's rules. PyTorch/XLA does not have rules for AMD GPUs.
-pub fn rocm() -> Manifest {
+pub(super) fn rocm() -> Manifest {
     let mut rocm = Manifest::new("rocm");
     rocm.aliases = owned(&["gpu"]);
     rocm.display_name = "AMD ROCm".to_owned();
@@ -27,7 +27,7 @@ pub fn rocm() -> Manifest {
         host_callbacks: Some(HostCallbacks::default()),
         dlpack_device: Some(DlpackDevice::Rocm),
         dlpack_host_device: Some(DlpackDevice::RocmHost),
-        memory_kinds: MemoryKinds::new(["device", "pinned_host"]).host_offload(),
+        memory_kinds: MemoryKinds { host_offload: true, ..MemoryKinds::new(["device", "pinned_host"]) },
         memory_stats: MemoryStatsReport::WithLimit,
         ..Capabilities::default()
     };
@@ -47,7 +47,7 @@ mod tests {
         // JAX cache_key.py:121.
         assert!(capabilities.cache_key_strip_device_assignment);
         // JAX callback.py:800-846.
-        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(true, true)));
+        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::default()));
         // JAX dlpack.cc:133-163.
         assert_eq!(capabilities.dlpack_device, Some(DlpackDevice::Rocm));
         assert_eq!(capabilities.dlpack_host_device, Some(DlpackDevice::RocmHost));

@@ -6,7 +6,7 @@ use crate::manifest::Hardware;
 use crate::{Manifest, Ownership};
 
 /// Returns the manifest for Tenstorrent's accelerators.
-pub fn tenstorrent() -> Manifest {
+pub(super) fn tenstorrent() -> Manifest {
     let mut tt = Manifest::new("tt");
     tt.aliases = owned(&["tenstorrent"]);
     tt.display_name = "Tenstorrent".to_owned();
@@ -46,7 +46,7 @@ mod tests {
         // The `__init__.py:16-18` of the package libtt 0.1.3 adds `tt` to JAX's list of platforms with donation.
         assert!(tt.capabilities.donation);
         // Only donation and program_formats differ from the defaults.
-        assert_eq!(tt.capabilities.differences().len(), 2);
+        assert_eq!(tt.capabilities.changes().len(), 2);
         // The PCI IDs are from module.c and enumerate.h of Tenstorrent's kernel driver.
         assert_eq!((tt.hardware.pci[0].vendor.as_str(), tt.hardware.pci[0].devices.len()), ("1e52", 3));
     }

@@ -22,7 +22,7 @@ const TILE: [NonZeroU32; 2] = match (NonZeroU32::new(8), NonZeroU32::new(128)) {
 /// By default, libtpu locks a file so that only one process per host can use the TPU. It allows several processes if
 /// environment variables assign each process a subset of the chips. The process plan sets these variables if several
 /// processes share a host.
-pub fn tpu() -> Manifest {
+pub(super) fn tpu() -> Manifest {
     let mut tpu = Manifest::new("tpu");
     tpu.display_name = "Google TPU".to_owned();
     tpu.vendor = "Google".to_owned();
@@ -35,11 +35,12 @@ pub fn tpu() -> Manifest {
         pci: vec![pci("1ae0", &["0027", "0056", "005e", "0062", "0063", "006f", "0076", "007c", "0083"], &[])],
     };
     // libtpu does not publish a list of its options, so accept unknown options and pass them to libtpu.
-    tpu.create_options = OptionSchema::at_least([
+    let options = vec![
         OptionSpec::new("max_inflight_computations", OptionType::Int64, "programs queued at once").with_default(32),
         OptionSpec::new("ml_framework_name", OptionType::String, "name of the framework, for logs"),
         OptionSpec::new("ml_framework_version", OptionType::String, "version of the framework, for logs"),
-    ]);
+    ];
+    tpu.create_options = OptionSchema { open: true, options };
     tpu.process = builtin_plans::tpu();
     tpu.ownership = Ownership::PerProcess;
     tpu.capabilities = capabilities();
@@ -52,13 +53,16 @@ fn capabilities() -> Capabilities {
         dense_scatter_factor: NonZeroU32::new(100),
         autocast: Some(Autocast::xla([ElementType::Bf16])),
         int64: Int64Policy::DotOnHost,
-        layout: LayoutPolicy::tiled(TILE, 1.25),
+        layout: LayoutPolicy::Tiled { tile: TILE, max_padding: 1.25 },
         donation: true,
         persistent_cache: true,
-        host_callbacks: Some(HostCallbacks::new(false, false)),
+        host_callbacks: Some(HostCallbacks { partitioned: false, empty_arrays: false }),
         tuple_args_threshold: NonZeroU32::new(2000),
         dlpack_host_device: Some(DlpackDevice::TpuHost),
-        memory_kinds: MemoryKinds::new(["device", "pinned_host", "unpinned_host"]).host_offload(),
+        memory_kinds: MemoryKinds {
+            host_offload: true,
+            ..MemoryKinds::new(["device", "pinned_host", "unpinned_host"])
+        },
         memory_stats: MemoryStatsReport::WithLimit,
         mixed_dot: MixedDot::FloatAndInteger,
         features: BTreeMap::from([
@@ -93,7 +97,7 @@ mod tests {
         assert_eq!(capabilities.int64, Int64Policy::DotOnHost);
         // PyTorch/XLA csrc/layout_manager.cpp:141-156: tiles of 8 by 128 elements, padding factor 1.25.
         assert_eq!(TILE.map(NonZeroU32::get), [8, 128]);
-        assert_eq!(capabilities.layout, LayoutPolicy::tiled(TILE, 1.25));
+        assert_eq!(capabilities.layout, LayoutPolicy::Tiled { tile: TILE, max_padding: 1.25 });
         // PyTorch/XLA csrc/resize_ops.cpp:273-291.
         assert_eq!(capabilities.features["resize_custom_call"], Value::Bool(true));
         // PyTorch/XLA csrc/aten_xla_type.cpp:3997-4007 and 4052-4063.
@@ -126,7 +130,7 @@ mod tests {
         assert!(!capabilities.cache_key_strip_device_assignment);
         // JAX callback.py:800-846: partitioned programs cannot contain callbacks, and callbacks cannot take empty
         // arrays.
-        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(false, false)));
+        assert_eq!(capabilities.host_callbacks, Some(HostCallbacks { partitioned: false, empty_arrays: false }));
         // JAX dispatch.py:217-224.
         assert_eq!(capabilities.tuple_args_threshold, NonZeroU32::new(2000));
         // JAX lax/lax.py:6207-6222.
@@ -144,7 +148,8 @@ mod tests {
     fn rest_matches_plugin_class() {
         let tpu = tpu();
         // PyTorch/XLA _internal/tpu.py:353-385.
-        let defaults: Vec<_> = tpu.create_options.options().iter().map(|spec| (spec.name(), spec.default())).collect();
+        let options = tpu.create_options.options.iter();
+        let defaults: Vec<_> = options.map(|spec| (spec.name.as_str(), spec.default.as_ref())).collect();
         assert_eq!(
             defaults,
             [

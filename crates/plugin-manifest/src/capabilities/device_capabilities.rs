@@ -9,8 +9,8 @@ use super::fields::for_each_capability;
 use super::layout::LayoutPolicy;
 use super::lowering::{Autocast, Bf16Policy, DotAlgorithm, Int64Policy, MixedDot, RngBitGenerator};
 use super::memory::{DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport};
-use super::program::{DynamicShapes, OptimizedProgram, ProgramFormats, Spmd, StablehloRange};
-use crate::{ElementType, Value};
+use super::program::{DynamicShapes, OptimizedProgram, ProgramFormats, Spmd};
+use crate::{ElementType, StablehloVersions, Value};
 
 /// Declares [`Capabilities`] from the rows of the table in `fields.rs`.
 macro_rules! capabilities {
@@ -30,6 +30,24 @@ macro_rules! capabilities {
                 #[serde(skip_serializing_if = "is_default")]
                 pub $field: $ty,
             )*
+        }
+
+        impl Capabilities {
+            /// Names of the fields, in the order of the struct.
+            pub(super) const FIELDS: &[&str] = &[$(stringify!($field)),*];
+
+            /// Returns the name of each field that differs from its default, and the framework's rule that the field
+            /// replaces. The rule is empty if there is none.
+            pub(crate) fn changes(&self) -> Vec<(&'static str, &'static str)> {
+                let default = Self::default();
+                let mut changes = Vec::new();
+                $(
+                    if self.$field != default.$field {
+                        changes.push((stringify!($field), $replaces));
+                    }
+                )*
+                changes
+            }
         }
     };
 }

@@ -6,9 +6,9 @@
 /// - `c`: the fields of `dp_capabilities` that represent the capability in C. The last one determines whether the
 ///   capability is set. The [`CForm`](crate::c_view::capabilities) implementation of the capability's Rust type
 ///   determines the types of these C fields.
-/// - `replaces`: the framework's rule that the field replaces, for display. Empty if there is no such rule.
+/// - `replaces`: the framework's rule that the field replaces. Empty if there is no such rule.
 ///
-/// The rows are in the order of the JSON fields and of the printed table. CONTRIBUTING.md describes how to add a row.
+/// The rows are in the order of the JSON fields. CONTRIBUTING.md describes how to add a row.
 macro_rules! for_each_capability {
     ($macro:ident) => {
         $macro! {
@@ -130,7 +130,7 @@ macro_rules! for_each_capability {
 
             /// Range of StableHLO versions that the compiler reads, for tools that do not create a client. A loaded
             /// plugin reports this range in its attributes. `None`: unknown.
-            stablehlo: Option<StablehloRange> {
+            stablehlo: Option<StablehloVersions> {
                 c: [stablehlo_minimum, stablehlo_current],
                 replaces: "",
             }

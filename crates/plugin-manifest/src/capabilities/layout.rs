@@ -13,35 +13,25 @@ pub enum LayoutPolicy {
     #[default]
     Descending,
     /// The device stores arrays of two or more dimensions in tiles of the last two dimensions.
-    Tiled(Tiling),
-}
-
-/// Extents of a tile, and the acceptable amount of padding.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Tiling {
-    /// Extents of a tile along the last two dimensions. XLA writes `[8, 128]` as `T(8,128)`.
-    pub tile: [NonZeroU32; 2],
-    /// Limit of the padding factor, at least 1. Frameworks keep the row-major order if padding to whole tiles
-    /// multiplies the memory by less than this factor. Otherwise they order the dimensions by extent, and the longest
-    /// one becomes the most minor one.
-    pub max_padding: f32,
+    Tiled {
+        /// Extents of a tile along the last two dimensions. XLA writes `[8, 128]` as `T(8,128)`.
+        tile: [NonZeroU32; 2],
+        /// Limit of the padding factor, at least 1. Frameworks keep the row-major order if padding to whole tiles
+        /// multiplies the memory by less than this factor. Otherwise they order the dimensions by extent, and the
+        /// longest one becomes the most minor one.
+        max_padding: f32,
+    },
 }
 
 impl LayoutPolicy {
-    /// Returns a policy with tiles of these extents and this limit of the padding factor.
-    pub fn tiled(tile: [NonZeroU32; 2], max_padding: f32) -> Self {
-        Self::Tiled(Tiling { tile, max_padding })
-    }
-
     /// Returns the order in which frameworks should store the dimensions of an array, from minor to major. Returns
     /// `None` for the row-major order, and for arrays with unknown extents.
     ///
     /// The order depends only on the extents, so that all programs use the same order for arrays of the same shape.
     pub fn minor_to_major(&self, dimensions: &[i64]) -> Option<Vec<usize>> {
-        let Self::Tiled(tiling) = self else { return None };
+        let Self::Tiled { tile, max_padding } = self else { return None };
         let extents = dimensions.iter().map(|extent| u64::try_from(*extent).ok()).collect::<Option<Vec<u64>>>()?;
-        if tiling.padding(&extents)? < f64::from(tiling.max_padding) {
+        if padding(*tile, &extents)? < f64::from(*max_padding) {
             return None;
         }
         let row_major = (0..extents.len()).rev();
@@ -52,19 +42,17 @@ impl LayoutPolicy {
     }
 }
 
-impl Tiling {
-    /// Returns the factor by which padding to whole tiles multiplies the memory of a row-major array. Returns `None`
-    /// for arrays without elements and for arrays of fewer than two dimensions.
-    fn padding(&self, extents: &[u64]) -> Option<f64> {
-        let [.., rows, columns] = extents else { return None };
-        if extents.contains(&0) {
-            return None;
-        }
-        let factor = |extent: u64, tile: NonZeroU32| {
-            let tile = f64::from(tile.get());
-            let extent = extent as f64;
-            (extent / tile).ceil() * tile / extent
-        };
-        Some(factor(*rows, self.tile[0]) * factor(*columns, self.tile[1]))
+/// Returns the factor by which padding to whole tiles multiplies the memory of a row-major array. Returns `None` for
+/// arrays without elements and for arrays of fewer than two dimensions.
+fn padding(tile: [NonZeroU32; 2], extents: &[u64]) -> Option<f64> {
+    let [.., rows, columns] = extents else { return None };
+    if extents.contains(&0) {
+        return None;
     }
+    let factor = |extent: u64, tile: NonZeroU32| {
+        let tile = f64::from(tile.get());
+        let extent = extent as f64;
+        (extent / tile).ceil() * tile / extent
+    };
+    Some(factor(*rows, tile[0]) * factor(*columns, tile[1]))
 }

@@ -26,24 +26,13 @@ use std::num::NonZeroU32;
 use super::{Bf16Policy, Capabilities, DynamicShapes, Int64Policy, LayoutPolicy, ProgramFormat, RngBitGenerator};
 use crate::Value;
 
-/// A capability and the corresponding environment variable of PyTorch/XLA.
-struct LegacyVariable {
-    /// Name of the field in [`Capabilities`].
-    field: &'static str,
-    /// Name of the environment variable.
-    variable: &'static str,
-    /// Lower-case platform names for which PyTorch/XLA reads the variable. An empty list means every platform.
-    platforms: &'static [&'static str],
-    /// Computes the variable's value from capabilities. Returns `None` to leave the variable unset.
-    value: fn(&Capabilities) -> Option<String>,
-}
-
-impl LegacyVariable {
-    /// Returns whether PyTorch/XLA reads the variable for a device of this platform.
-    fn is_read_for(&self, platform: &str) -> bool {
-        self.platforms.is_empty() || self.platforms.iter().any(|known| known.eq_ignore_ascii_case(platform))
-    }
-}
+/// A row of [`VARIABLES`]:
+///
+/// - name of the field in [`Capabilities`];
+/// - name of the environment variable;
+/// - lower-case platform names for which PyTorch/XLA reads the variable, or an empty list for every platform; and
+/// - function that computes the variable's value from capabilities, or returns `None` to leave the variable unset.
+type Row = (&'static str, &'static str, &'static [&'static str], fn(&Capabilities) -> Option<String>);
 
 /// An environment variable to set, its value, and the capability that it represents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,79 +47,33 @@ pub struct Setting {
 }
 
 /// All variables, in the order of the fields of [`Capabilities`]. Fields without a variable are not listed.
-const VARIABLES: &[LegacyVariable] = &[
-    LegacyVariable {
-        field: "dense_gather_factor",
-        variable: "XLA_DENSE_GATHER_FACTOR",
-        platforms: &["tpu", "neuron"],
-        value: |capabilities| count(capabilities.dense_gather_factor),
-    },
-    LegacyVariable {
-        field: "dense_scatter_factor",
-        variable: "XLA_DENSE_SCATTER_FACTOR",
-        platforms: &["tpu"],
-        value: |capabilities| count(capabilities.dense_scatter_factor),
-    },
-    LegacyVariable {
-        field: "rng_bit_generator",
-        variable: "XLA_RNG_BIT_GENERATOR",
-        platforms: &[],
-        value: |capabilities| {
-            let generator = capabilities.rng_bit_generator;
-            (generator != RngBitGenerator::Default).then(|| generator.name().to_owned())
-        },
-    },
-    LegacyVariable {
-        field: "features",
-        variable: "XLA_FALLBACK_CPU",
-        platforms: &["cuda"],
-        // The feature names the device that runs operations without a lowering. By default, the host runs them.
-        value: |capabilities| flag(capabilities.features.get("eager_fallback") != Some(&Value::from("cuda"))),
-    },
-    LegacyVariable {
-        field: "int64",
-        variable: "XLA_USE_32BIT_LONG",
-        platforms: &[],
-        value: |capabilities| flag(capabilities.int64 == Int64Policy::Remapped),
-    },
-    LegacyVariable {
-        field: "bf16",
-        variable: "XLA_USE_BF16",
-        platforms: &[],
-        value: |capabilities| flag(capabilities.bf16 == Bf16Policy::Replace),
-    },
-    LegacyVariable {
-        field: "bf16",
-        variable: "XLA_DOWNCAST_BF16",
-        platforms: &[],
-        value: |capabilities| flag(capabilities.bf16 == Bf16Policy::Downcast),
-    },
-    LegacyVariable {
-        field: "layout",
-        variable: "XLA_MAX_PADDING_FACTOR",
-        platforms: &["tpu"],
-        value: |capabilities| match &capabilities.layout {
-            LayoutPolicy::Tiled(tiling) => Some(tiling.max_padding.to_string()),
-            LayoutPolicy::Descending => None,
-        },
-    },
-    LegacyVariable {
-        field: "program_formats",
-        variable: "XLA_STABLEHLO_COMPILE",
-        platforms: &[],
-        // PyTorch/XLA sends HLO unless the variable is set. Prefer HLO if the device accepts it, even if the device
-        // prefers StableHLO, because PyTorch/XLA's conversion to StableHLO drops the donation of arguments.
-        value: |capabilities| {
-            let formats = capabilities.program_formats.as_slice();
-            flag(formats.contains(&ProgramFormat::Mlir) && !formats.contains(&ProgramFormat::Hlo))
-        },
-    },
-    LegacyVariable {
-        field: "dynamic_shapes",
-        variable: "EXPERIMENTAL_XLA_UNBOUNDED_DYNAMISM",
-        platforms: &[],
-        value: |capabilities| flag(capabilities.dynamic_shapes == DynamicShapes::Unbounded),
-    },
+const VARIABLES: &[Row] = &[
+    ("dense_gather_factor", "XLA_DENSE_GATHER_FACTOR", &["tpu", "neuron"], |all| count(all.dense_gather_factor)),
+    ("dense_scatter_factor", "XLA_DENSE_SCATTER_FACTOR", &["tpu"], |all| count(all.dense_scatter_factor)),
+    ("rng_bit_generator", "XLA_RNG_BIT_GENERATOR", &[], |all| {
+        let generator = all.rng_bit_generator;
+        (generator != RngBitGenerator::Default).then(|| generator.name().to_owned())
+    }),
+    // The feature names the device that runs operations without a lowering. By default, the host runs them.
+    ("features", "XLA_FALLBACK_CPU", &["cuda"], |all| {
+        flag(all.features.get("eager_fallback") != Some(&Value::from("cuda")))
+    }),
+    ("int64", "XLA_USE_32BIT_LONG", &[], |all| flag(all.int64 == Int64Policy::Remapped)),
+    ("bf16", "XLA_USE_BF16", &[], |all| flag(all.bf16 == Bf16Policy::Replace)),
+    ("bf16", "XLA_DOWNCAST_BF16", &[], |all| flag(all.bf16 == Bf16Policy::Downcast)),
+    ("layout", "XLA_MAX_PADDING_FACTOR", &["tpu"], |all| match all.layout {
+        LayoutPolicy::Tiled { max_padding, .. } => Some(max_padding.to_string()),
+        LayoutPolicy::Descending => None,
+    }),
+    // PyTorch/XLA sends HLO unless the variable is set. Prefer HLO if the device accepts it, even if the device prefers
+    // StableHLO, because PyTorch/XLA's conversion to StableHLO drops the donation of arguments.
+    ("program_formats", "XLA_STABLEHLO_COMPILE", &[], |all| {
+        let formats = all.program_formats.as_slice();
+        flag(formats.contains(&ProgramFormat::Mlir) && !formats.contains(&ProgramFormat::Hlo))
+    }),
+    ("dynamic_shapes", "EXPERIMENTAL_XLA_UNBOUNDED_DYNAMISM", &[], |all| {
+        flag(all.dynamic_shapes == DynamicShapes::Unbounded)
+    }),
 ];
 
 /// Platforms for which PyTorch/XLA has its own rules.
@@ -138,25 +81,26 @@ const OWN_RULES: &[&str] = &["tpu", "neuron", "cpu", "cuda"];
 
 /// Returns the variables to set for a device with this platform name, in the order of the fields of [`Capabilities`].
 pub fn environment(capabilities: &Capabilities, platform: &str) -> Vec<Setting> {
-    let read = VARIABLES.iter().filter(|variable| variable.is_read_for(platform));
-    read.filter_map(|entry| {
-        let value = (entry.value)(capabilities)?;
-        Some(Setting { variable: entry.variable, value, field: entry.field })
-    })
-    .collect()
+    let is_read_for = |platforms: &[&str]| platforms.is_empty() || contains(platforms, platform);
+    let read = VARIABLES.iter().filter(|(_, _, platforms, _)| is_read_for(platforms));
+    read.filter_map(|&(field, variable, _, value)| Some(Setting { variable, value: value(capabilities)?, field }))
+        .collect()
+}
+
+fn contains(platforms: &[&str], platform: &str) -> bool {
+    platforms.iter().any(|known| known.eq_ignore_ascii_case(platform))
 }
 
 /// Returns the non-default fields that PyTorch/XLA ignores for a device with this platform name. PyTorch/XLA has a rule
 /// for each of these fields, but no environment variable changes the rule for this platform. Returns an empty list for
 /// a platform for which PyTorch/XLA has its own rules.
 pub fn unhonoured(capabilities: &Capabilities, platform: &str) -> Vec<&'static str> {
-    if OWN_RULES.iter().any(|own| own.eq_ignore_ascii_case(platform)) {
+    if contains(OWN_RULES, platform) {
         return Vec::new();
     }
     let set = environment(capabilities, platform);
-    let rows = capabilities.rows().into_iter();
-    let unset = rows.filter(|row| !row.is_default && row.replaces.contains("PyTorch/XLA"));
-    unset.map(|row| row.field).filter(|field| !set.iter().any(|setting| setting.field == *field)).collect()
+    let changes = capabilities.changes().into_iter().filter(|(_, replaces)| replaces.contains("PyTorch/XLA"));
+    changes.map(|(field, _)| field).filter(|field| !set.iter().any(|setting| setting.field == *field)).collect()
 }
 
 fn count(count: Option<NonZeroU32>) -> Option<String> {
@@ -178,11 +122,12 @@ mod tests {
 
     #[test]
     fn entries_name_fields() {
-        let rows = Capabilities::default().rows();
-        for entry in VARIABLES {
-            let row = rows.iter().find(|row| row.field == entry.field).expect(entry.field);
-            assert!(row.replaces.contains("PyTorch/XLA") || entry.field == "features", "{}", entry.field);
-            assert!(entry.platforms.iter().all(|platform| OWN_RULES.contains(platform)), "{}", entry.variable);
+        // Every field of these capabilities differs from its default.
+        let fields = crate::capabilities::tests::full().changes();
+        for (name, variable, platforms, _) in VARIABLES {
+            let (_, replaces) = fields.iter().find(|(field, _)| field == name).expect(name);
+            assert!(replaces.contains("PyTorch/XLA") || *name == "features", "{name}");
+            assert!(platforms.iter().all(|platform| OWN_RULES.contains(platform)), "{variable}");
         }
     }
 
@@ -217,7 +162,7 @@ mod tests {
             rng_bit_generator: RngBitGenerator::ThreeFry,
             int64: Int64Policy::Remapped,
             bf16: Bf16Policy::Downcast,
-            layout: LayoutPolicy::tiled([two, two], 1.5),
+            layout: LayoutPolicy::Tiled { tile: [two, two], max_padding: 1.5 },
             program_formats: ProgramFormats::preferring(ProgramFormat::Mlir),
             dynamic_shapes: DynamicShapes::Unbounded,
             donation: true,

@@ -8,7 +8,7 @@ use crate::ElementType;
 codes! {
     /// Algorithm of StableHLO's `rng_bit_generator` that suits the device.
     #[derive(Default)]
-    pub enum RngBitGenerator, "a bit generator" {
+    pub enum RngBitGenerator {
         /// The compiler chooses the algorithm.
         #[default]
         Default = 0 "default",
@@ -21,7 +21,7 @@ codes! {
 
 codes! {
     /// PyTorch's list of the operations to which automatic mixed precision applies.
-    pub enum AutocastKind, "a kind of autocast" {
+    pub enum AutocastKind {
         /// PyTorch's list of autocast operations for XLA devices.
         Xla = 1 "xla",
         /// PyTorch's list of autocast operations for CUDA devices.
@@ -31,7 +31,7 @@ codes! {
 
 /// Automatic mixed precision: frameworks run chosen operations in a narrower float type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct Autocast {
     /// The list of operations that run in the narrower type.
     pub kind: AutocastKind,
@@ -48,29 +48,16 @@ impl Autocast {
     /// If `dtypes` is empty, the default is [`ElementType::Bf16`], and
     /// [`Capabilities::validate`](super::Capabilities::validate) rejects the result.
     pub fn xla(dtypes: impl IntoIterator<Item = ElementType>) -> Self {
-        Self::new(AutocastKind::Xla, dtypes)
-    }
-
-    /// Creates autocast with PyTorch's operation list for CUDA devices. The first of `dtypes` is the default type, and
-    /// the user can choose any of them.
-    ///
-    /// If `dtypes` is empty, the default is [`ElementType::Bf16`], and
-    /// [`Capabilities::validate`](super::Capabilities::validate) rejects the result.
-    pub fn cuda(dtypes: impl IntoIterator<Item = ElementType>) -> Self {
-        Self::new(AutocastKind::Cuda, dtypes)
-    }
-
-    fn new(kind: AutocastKind, dtypes: impl IntoIterator<Item = ElementType>) -> Self {
         let dtypes: Vec<_> = dtypes.into_iter().collect();
         let default_dtype = dtypes.first().copied().unwrap_or(ElementType::Bf16);
-        Self { kind, dtypes, default_dtype }
+        Self { kind: AutocastKind::Xla, dtypes, default_dtype }
     }
 }
 
 codes! {
     /// How a device handles 64-bit integers.
     #[derive(Default)]
-    pub enum Int64Policy, "a policy for 64-bit integers" {
+    pub enum Int64Policy {
         /// The device computes with 64-bit integers.
         #[default]
         Native = 0 "native",
@@ -84,7 +71,7 @@ codes! {
 codes! {
     /// Whether `f32` and `f64` arrays of a program are stored in narrower types.
     #[derive(Default)]
-    pub enum Bf16Policy, "a policy for bf16" {
+    pub enum Bf16Policy {
         /// Every float type is stored as the program declares it.
         #[default]
         Native = 0 "native",
@@ -98,7 +85,7 @@ codes! {
 codes! {
     /// Support for dot products of operands with different types.
     #[derive(Default)]
-    pub enum MixedDot, "a policy for dot products of mixed types" {
+    pub enum MixedDot {
         /// Frameworks convert both operands to the result type first.
         #[default]
         Converted = 0 "converted",
@@ -110,7 +97,7 @@ codes! {
 codes! {
     /// Algorithms of StableHLO's `dot_general`, with JAX's names. Each name except `default` begins with the types of
     /// the two operands and of the accumulator.
-    pub enum DotAlgorithm, "a dot algorithm" {
+    pub enum DotAlgorithm {
         /// The operand types determine the algorithm.
         Default = 1 "default",
         /// Any 8-bit floats, summed in `f32`.

@@ -6,7 +6,7 @@ use super::c_enums::codes;
 
 codes! {
     /// Location of memory: DLPack's `DLDeviceType` with the codes of DLPack 1.1, and one code that JAX adds.
-    pub enum DlpackDevice, "a DLPack device type" {
+    pub enum DlpackDevice {
         /// Host memory.
         Cpu = 1 "cpu",
         /// NVIDIA's GPUs.
@@ -54,7 +54,7 @@ impl DlpackDevice {
 /// The memory kinds of a device. Frameworks select a memory by its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct MemoryKinds {
     /// Names of the memory kinds, such as `device` and `pinned_host`. Empty if only the client can list them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -73,19 +73,12 @@ impl MemoryKinds {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         Self { default_kind: names.first().cloned(), names, host_offload: false }
     }
-
-    /// Allows programs to keep arrays in host memory.
-    #[must_use]
-    pub fn host_offload(mut self) -> Self {
-        self.host_offload = true;
-        self
-    }
 }
 
 codes! {
     /// The statistics that `PJRT_Device_MemoryStats` returns.
     #[derive(Default)]
-    pub enum MemoryStatsReport, "an answer about memory statistics" {
+    pub enum MemoryStatsReport {
         /// Unknown until `PJRT_Device_MemoryStats` is called. PyTorch/XLA assumes that the limit is reported, and JAX
         /// does not.
         #[default]
@@ -102,7 +95,7 @@ codes! {
 /// Restrictions on callbacks from a running program into the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct HostCallbacks {
     /// Whether partitioned programs may contain callbacks.
     pub partitioned: bool,
@@ -114,13 +107,5 @@ pub struct HostCallbacks {
 impl Default for HostCallbacks {
     fn default() -> Self {
         Self { partitioned: true, empty_arrays: true }
-    }
-}
-
-impl HostCallbacks {
-    /// Creates restrictions. `partitioned` allows callbacks in partitioned programs, and `empty_arrays` allows
-    /// callbacks that take arrays without elements.
-    pub fn new(partitioned: bool, empty_arrays: bool) -> Self {
-        Self { partitioned, empty_arrays }
     }
 }

@@ -32,19 +32,15 @@ pub(crate) mod lowering;
 mod memory;
 mod patch;
 mod program;
-mod table;
 mod validate;
 
 pub(crate) use device_capabilities::Capabilities;
 pub(crate) use fields::for_each_capability;
-pub use layout::{LayoutPolicy, Tiling};
+pub use layout::LayoutPolicy;
 pub(crate) use lowering::Autocast;
 pub use lowering::{AutocastKind, Bf16Policy, DotAlgorithm, Int64Policy, MixedDot, RngBitGenerator};
 pub use memory::{DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport};
-pub use program::{
-    DynamicShapes, OptimizedProgram, ProgramFormat, ProgramFormats, Spmd, StablehloRange, StablehloVersion,
-};
-pub use table::{Row, Table};
+pub use program::{DynamicShapes, OptimizedProgram, ProgramFormat, ProgramFormats, Spmd};
 
 #[cfg(test)]
 pub(crate) mod tests;

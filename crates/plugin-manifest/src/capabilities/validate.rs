@@ -1,10 +1,10 @@
 //! Checks for invalid capabilities that the types cannot exclude.
 
 use std::collections::BTreeSet;
-use std::fmt::{Display, Write};
+use std::fmt::Display;
 
-use super::table::FIELDS;
 use super::{Autocast, Bf16Policy, Capabilities, Int64Policy, LayoutPolicy, MemoryKinds, ProgramFormat};
+use crate::stablehlo_versions::dotted;
 use crate::{ElementType, Fault, Faults, Value};
 
 /// Largest dense gather factor. Frameworks multiply the factor by ten in signed 32-bit arithmetic, where a larger
@@ -27,14 +27,11 @@ impl Capabilities {
         if let Some(autocast) = &self.autocast {
             self.check_autocast(autocast, &mut faults);
         }
-        if let LayoutPolicy::Tiled(tiling) = &self.layout
-            && !(tiling.max_padding.is_finite() && tiling.max_padding >= 1.0)
+        if let LayoutPolicy::Tiled { max_padding, .. } = self.layout
+            && !(max_padding.is_finite() && max_padding >= 1.0)
         {
-            faults.add(
-                "layout.tiled.max_padding",
-                tiling.max_padding,
-                "is not a valid padding factor; write a number of at least 1",
-            );
+            let remedy = "is not a valid padding factor; write a number of at least 1";
+            faults.add("layout.tiled.max_padding", max_padding, remedy);
         }
         if self.cache_key_strip_device_assignment && !self.persistent_cache {
             faults.add(
@@ -109,14 +106,18 @@ impl Capabilities {
                 faults.add(&field, to, remedy);
             }
             if self.bf16 != Bf16Policy::Native && matches!(from, ElementType::F32 | ElementType::F64) {
-                faults.add(&field, to, &format!("contradicts bf16 = {}; remove one of the two", self.bf16));
+                faults.add(&field, to, &format!("contradicts bf16 = {}; remove one of the two", self.bf16.name()));
             }
         }
         if self.bf16 != Bf16Policy::Native && !supports(ElementType::Bf16) {
-            faults.add("bf16", self.bf16, "stores bf16, which supported_dtypes does not list; add it there");
+            faults.add("bf16", self.bf16.name(), "stores bf16, which supported_dtypes does not list; add it there");
         }
         if self.int64 == Int64Policy::Remapped && !(supports(ElementType::S32) && supports(ElementType::U32)) {
-            faults.add("int64", self.int64, "stores s32 and u32, which supported_dtypes does not list; add them there");
+            faults.add(
+                "int64",
+                self.int64.name(),
+                "stores s32 and u32, which supported_dtypes does not list; add them there",
+            );
         }
     }
 
@@ -142,14 +143,14 @@ impl Capabilities {
     fn programs(&self, faults: &mut List) {
         let Some(range) = self.stablehlo else { return };
         if range.minimum > range.current {
-            let remedy = format!("is newer than stablehlo.current = {}; swap the two", range.current);
-            faults.add("stablehlo.minimum", range.minimum, &remedy);
+            let remedy = format!("is newer than stablehlo.current = {}; swap the two", dotted(range.current));
+            faults.add("stablehlo.minimum", dotted(range.minimum), &remedy);
         }
-        if !self.program_formats.accepts(ProgramFormat::Mlir) {
-            let formats: Vec<_> = self.program_formats.as_slice().iter().map(|format| format.name()).collect();
+        if !self.program_formats.as_slice().contains(&ProgramFormat::Mlir) {
+            let formats = self.program_formats.as_slice().iter().map(|format| format.name());
             faults.add(
                 "program_formats",
-                list(&formats),
+                list(formats),
                 "lacks mlir, although the field stablehlo is set; add mlir, or remove stablehlo",
             );
         }
@@ -159,14 +160,14 @@ impl Capabilities {
         if let Some(device) = self.dlpack_host_device.filter(|device| !device.is_host()) {
             faults.add(
                 "dlpack_host_device",
-                device,
+                device.name(),
                 "is not a host device; write cpu, cuda_host, rocm_host or tpu_host",
             );
         }
         if !self.zero_copy_export.is_empty() && self.dlpack_device.is_none() && self.dlpack_host_device.is_none() {
-            let names: Vec<_> = self.zero_copy_export.iter().map(|device| device.name()).collect();
+            let names = self.zero_copy_export.iter().map(|device| device.name());
             let remedy = "has no effect without a DLPack device type; set dlpack_device, or remove the field";
-            faults.add("zero_copy_export", list(&names), remedy);
+            faults.add("zero_copy_export", list(names), remedy);
         }
     }
 
@@ -178,7 +179,7 @@ impl Capabilities {
             if !(first && rest) {
                 let remedy = "cannot be stored under this name; begin the name with a lower-case letter, and use only lower-case letters, digits, _ and .";
                 faults.add(&field, value, remedy);
-            } else if FIELDS.contains(&name.as_str()) {
+            } else if Capabilities::FIELDS.contains(&name.as_str()) {
                 faults.add(&field, value, "belongs in the field of the same name; move it there");
             }
             if let Value::Float(number) = value
@@ -217,13 +218,8 @@ impl List {
     }
 }
 
-fn list<T: Display>(items: &[T]) -> String {
-    let mut text = String::from("[");
-    for (index, item) in items.iter().enumerate() {
-        // Writing to a `String` cannot fail.
-        let _ = write!(text, "{}{item}", if index == 0 { "" } else { ", " });
-    }
-    text + "]"
+fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    format!("[{}]", names.collect::<Vec<_>>().join(", "))
 }
 
 /// Numeric class of an element type. A type can only be replaced by a type of the same class.

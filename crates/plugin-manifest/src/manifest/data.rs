@@ -95,7 +95,7 @@ pub struct Manifest {
 
 /// A library file, and the system for which it is built.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct LibraryFile {
     /// Path of the file. A relative path is relative to the manifest's folder if it has a separator or if the file
     /// exists in this folder. The dynamic loader searches for any other bare name.
@@ -123,27 +123,6 @@ impl LibraryFile {
         Self { path: path.into(), ..Self::default() }
     }
 
-    /// Sets the operating system, as `std::env::consts::OS` spells it.
-    #[must_use]
-    pub fn with_os(mut self, os: impl Into<String>) -> Self {
-        self.os = Some(os.into());
-        self
-    }
-
-    /// Sets the hash of the file, in lower-case hexadecimal.
-    #[must_use]
-    pub fn with_sha256(mut self, sha256: impl Into<String>) -> Self {
-        self.sha256 = Some(sha256.into());
-        self
-    }
-
-    /// Sets the requirements that the machine must meet.
-    #[must_use]
-    pub fn with_requires(mut self, requires: Requirements) -> Self {
-        self.requires = requires;
-        self
-    }
-
     /// Returns whether the file is for an operating system and an architecture, as `std::env::consts` spells them.
     pub fn is_for(&self, os: &str, arch: &str) -> bool {
         let fits = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
@@ -154,7 +133,7 @@ impl LibraryFile {
 /// Signs by which a plugin's hardware is detected. One matching sign is enough. If no sign is listed, the hardware
 /// counts as present.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct Hardware {
     /// Device nodes such as `/dev/nvidia*`, where `*` matches any characters except `/`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -165,20 +144,6 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Sets the patterns of the device nodes, such as `/dev/nvidia*`.
-    #[must_use]
-    pub fn with_device_nodes(mut self, nodes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.device_nodes = nodes.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Sets the patterns of the PCI devices.
-    #[must_use]
-    pub fn with_pci(mut self, devices: impl IntoIterator<Item = PciId>) -> Self {
-        self.pci = devices.into_iter().collect();
-        self
-    }
-
     /// Returns whether neither a device node nor a PCI device is listed.
     pub fn is_empty(&self) -> bool {
         self.device_nodes.is_empty() && self.pci.is_empty()
@@ -186,8 +151,8 @@ impl Hardware {
 }
 
 /// A pattern for PCI devices: single devices, all devices of a vendor, or a vendor's devices of some classes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+// Exhaustive, because vendors construct this struct.
 pub struct PciId {
     /// Vendor ID, as four lower-case hexadecimal digits.
     pub vendor: String,
@@ -197,27 +162,6 @@ pub struct PciId {
     /// First hexadecimal digits of class codes, such as `0300` or `12`. If omitted, all classes match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
-}
-
-impl PciId {
-    /// Creates a pattern for all devices of a vendor. The vendor ID consists of four lower-case hexadecimal digits.
-    pub fn new(vendor: impl Into<String>) -> Self {
-        Self { vendor: vendor.into(), devices: Vec::new(), classes: Vec::new() }
-    }
-
-    /// Restricts the pattern to these device IDs, of four hexadecimal digits each.
-    #[must_use]
-    pub fn with_devices(mut self, devices: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.devices = devices.into_iter().map(Into::into).collect();
-        self
-    }
-
-    /// Restricts the pattern to devices whose class code starts with the digits of one of these classes.
-    #[must_use]
-    pub fn with_classes(mut self, classes: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.classes = classes.into_iter().map(Into::into).collect();
-        self
-    }
 }
 
 /// Serializes a path as a string. JSON strings are Unicode, so other bytes are replaced instead of causing an error.
@@ -404,12 +348,6 @@ impl Manifest {
         let names = [&self.name].into_iter().chain(&self.aliases).chain(&self.platform_names);
         names.into_iter().any(|known| known.eq_ignore_ascii_case(name))
     }
-
-    /// Returns the first library for an operating system and an architecture, as `std::env::consts` spells them.
-    /// Ignores the library's requirements, which [`choose_library`](Self::choose_library) compares with the machine.
-    pub fn library_for(&self, os: &str, arch: &str) -> Option<&LibraryFile> {
-        self.library.iter().find(|file| file.is_for(os, arch))
-    }
 }
 
 fn is_lower_hex(text: &str) -> bool {
@@ -473,9 +411,9 @@ mod tests {
     fn smallest_manifest() {
         let manifest = Manifest::from_json(r#"{"format_version": "1.3", "name": "x", "library": {"path": "l.so"}}"#);
         let manifest = manifest.unwrap();
-        assert_eq!(manifest.library_for("linux", "x86_64").unwrap().path, PathBuf::from("l.so"));
+        assert_eq!(manifest.library, [LibraryFile::new("l.so")]);
         assert_eq!((manifest.priority, manifest.ownership), (400, Ownership::Shared));
-        assert!(manifest.create_options.is_open());
+        assert!(manifest.create_options.open);
         assert_eq!(Manifest::from_json(&manifest.to_json()).unwrap(), manifest);
     }
 
@@ -490,7 +428,10 @@ mod tests {
                 ..LibraryFile::default()
             });
         }
-        let chosen = |os, arch| manifest.library_for(os, arch).map(|file| file.path.to_str().unwrap());
+        let chosen = |os, arch| {
+            let file = manifest.library.iter().find(|file| file.is_for(os, arch));
+            file.map(|file| file.path.to_str().unwrap())
+        };
         assert_eq!(chosen("linux", "aarch64"), Some("b.so"));
         assert_eq!(chosen("linux", "x86_64"), Some("c.so"));
         assert_eq!(chosen("macos", "aarch64"), None);

@@ -47,7 +47,7 @@ impl Address {
     }
 
     /// Returns the port, if it is known.
-    pub fn port(&self) -> Option<u16> {
+    pub(super) fn port(&self) -> Option<u16> {
         self.port
     }
 

@@ -3,9 +3,17 @@
 //! The plans express Python code of PyTorch/XLA as data. Except for ROCm, the documentation of each plan names the
 //! Python functions that the plan replaces.
 
-use super::plan::{CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, When};
+use super::plan::{Coordinator, CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, SetMode, When};
 use super::probe::{ChipProbe, HostIndex};
 use crate::OptionType;
+
+fn rule(variable: &str, value: &str, when: &[When], reason: &str) -> EnvRule {
+    EnvRule { when: when.to_vec(), reason: reason.to_owned(), ..EnvRule::new(variable, value) }
+}
+
+fn option(name: &str, ty: OptionType, value: &str, when: &[When], reason: &str) -> OptionRule {
+    OptionRule { when: when.to_vec(), reason: reason.to_owned(), ..OptionRule::new(name, ty, value) }
+}
 
 fn nodes(glob: &str) -> ChipProbe {
     ChipProbe::DeviceNodes { glob: glob.to_owned() }
@@ -23,44 +31,28 @@ const TPU_PORT: u16 = 8476;
 ///
 /// A process that uses all chips of its host needs no variables, because libtpu itself reads the shape of the slice. A
 /// process that uses one chip needs variables with the index of its chip and the addresses of the other processes.
-///
-/// The mesh of processes is the axis-by-axis product of the mesh of hosts and the mesh of the chips of a host.
-/// `TPU_HOST_BOUNDS` and `TPU_CHIPS_PER_HOST_BOUNDS` must therefore be known, from the environment or from the metadata
-/// of the TPU VM. A single host has the bounds `1,1,1`. For generations before v4, whose metadata lacks the bounds, set
-/// the variables by hand. The mesh of TPU v7 has a fourth axis, of size 2. If you set the variables by hand,
-/// `TPU_HOST_BOUNDS` ends in `,1` and `TPU_CHIPS_PER_HOST_BOUNDS` in `,2`. Values from the metadata lack this axis, so
-/// the detection of the topology appends it.
-pub fn tpu() -> ProcessPlan {
+pub(crate) fn tpu() -> ProcessPlan {
     let chip = [When::OneDevice];
     let alone = [When::OneDevice, When::SingleProcess];
     let many = [When::OneDevice, When::MultiProcess];
-    let rule = EnvRule::default_value;
-    ProcessPlan::new()
-        .with_variable(rule("TPU_VISIBLE_CHIPS", "{local_rank}").when(chip).reason("the chip of this process"))
-        .with_variable(rule("TPU_CHIPS_PER_PROCESS_BOUNDS", "1,1,1").when(chip).reason("one chip for each process"))
-        .with_variable(rule("TPU_PROCESS_BOUNDS", "1,1,1").when(alone).reason("one process"))
-        .with_variable(
-            rule("TPU_PROCESS_BOUNDS", "{mesh_product:TPU_HOST_BOUNDS,TPU_CHIPS_PER_HOST_BOUNDS}")
-                .when(many)
-                .reason("the mesh of processes: hosts times chips of a host"),
-        )
-        .with_variable(
-            rule("CLOUD_TPU_TASK_ID", "{host_in_slice*local_world_size+local_rank}")
-                .when(many)
-                .reason("place of this process in its slice"),
-        )
-        .with_variable(
-            rule("TPU_PROCESS_ADDRESSES", format!("{{process_addresses:{TPU_PORT}}}").as_str())
-                .when(many)
-                .reason("where the processes of the slice listen"),
-        )
-        .with_variable(
-            rule("TPU_PROCESS_PORT", format!("{{{TPU_PORT}+local_rank}}").as_str())
-                .when(many)
-                .reason("where this process listens"),
-        )
-        .with_chips([nodes("/dev/accel[0-9]*"), nodes("/dev/vfio/[0-9]*")])
-        .with_host_index(HostIndex::Variables { names: vec!["TPU_WORKER_ID".to_owned()] })
+    let mesh = "{mesh_product:TPU_HOST_BOUNDS,TPU_CHIPS_PER_HOST_BOUNDS}";
+    let task = "{host_in_slice*local_world_size+local_rank}";
+    let addresses = format!("{{process_addresses:{TPU_PORT}}}");
+    let port = format!("{{{TPU_PORT}+local_rank}}");
+    ProcessPlan {
+        environment: vec![
+            rule("TPU_VISIBLE_CHIPS", "{local_rank}", &chip, "the chip of this process"),
+            rule("TPU_CHIPS_PER_PROCESS_BOUNDS", "1,1,1", &chip, "one chip for each process"),
+            rule("TPU_PROCESS_BOUNDS", "1,1,1", &alone, "one process"),
+            rule("TPU_PROCESS_BOUNDS", mesh, &many, "the mesh of processes: hosts times chips of a host"),
+            rule("CLOUD_TPU_TASK_ID", task, &many, "place of this process in its slice"),
+            rule("TPU_PROCESS_ADDRESSES", &addresses, &many, "where the processes of the slice listen"),
+            rule("TPU_PROCESS_PORT", &port, &many, "where this process listens"),
+        ],
+        chips: vec![nodes("/dev/accel[0-9]*"), nodes("/dev/vfio/[0-9]*")],
+        host_index: HostIndex::Variables { names: vec!["TPU_WORKER_ID".to_owned()] },
+        ..ProcessPlan::default()
+    }
 }
 
 /// Returns the plan for AWS Neuron, which replaces `initialize_env`, `num_local_processes` and `set_rt_root_comm_id` of
@@ -68,60 +60,49 @@ pub fn tpu() -> ProcessPlan {
 ///
 /// If `NEURON_RT_VISIBLE_CORES` contains a list such as `4-7`, the list contains the cores of all processes of the
 /// host. In each process, the plan replaces the list with the core of this process.
-pub fn neuron() -> ProcessPlan {
-    let core = [When::OneDevice];
+pub(crate) fn neuron() -> ProcessPlan {
     let many = [When::MultiProcess];
-    ProcessPlan::new()
-        .with_variable(
-            EnvRule::override_value("NEURON_RT_VISIBLE_CORES", "{env:NEURON_RT_VISIBLE_CORES[local_rank]|local_rank}")
-                .when(core)
-                .reason("the core of this process"),
-        )
-        .with_variable(
-            EnvRule::default_value("NEURON_RT_ROOT_COMM_ID", "{coordinator_host|'localhost'}:62182")
-                .when(many)
-                .reason("where the Neuron runtimes of all processes meet"),
-        )
-        .with_variable(
-            EnvRule::override_value("NEURON_PJRT_PROCESS_INDEX", "{global_rank}")
-                .when(many)
-                .reason("rank of this process"),
-        )
-        .with_variable(
-            EnvRule::default_value("NEURON_PJRT_WORLD_SIZE", "{world_size}")
-                .when(many)
-                .unless_set("NEURON_PJRT_PROCESSES_NUM_DEVICES")
-                .reason("number of processes, each with one core"),
-        )
-        .with_chips([variable("NEURONCORE_NUM_DEVICES"), ChipProbe::Constant { count: 1 }])
+    let core = "{env:NEURON_RT_VISIBLE_CORES[local_rank]|local_rank}";
+    let root = "{coordinator_host|'localhost'}:62182";
+    let size = rule("NEURON_PJRT_WORLD_SIZE", "{world_size}", &many, "number of processes, each with one core");
+    let always = |rule| EnvRule { set: SetMode::Override, ..rule };
+    ProcessPlan {
+        environment: vec![
+            always(rule("NEURON_RT_VISIBLE_CORES", core, &[When::OneDevice], "the core of this process")),
+            rule("NEURON_RT_ROOT_COMM_ID", root, &many, "where the Neuron runtimes of all processes meet"),
+            always(rule("NEURON_PJRT_PROCESS_INDEX", "{global_rank}", &many, "rank of this process")),
+            EnvRule { unless_set: vec!["NEURON_PJRT_PROCESSES_NUM_DEVICES".to_owned()], ..size },
+        ],
+        chips: vec![variable("NEURONCORE_NUM_DEVICES"), ChipProbe::Constant { count: 1 }],
+        ..ProcessPlan::default()
+    }
 }
 
 /// Returns the plan for NVIDIA CUDA, which replaces `client_create_options`, `physical_chip_count` and
 /// `requires_xla_coordinator` of PyTorch/XLA 2.8's CUDA plugin.
-pub fn cuda() -> ProcessPlan {
-    gpu("NVIDIA").with_chips([variable("GPU_NUM_DEVICES"), nodes("/dev/nvidia[0-9]*")])
+pub(crate) fn cuda() -> ProcessPlan {
+    gpu("NVIDIA", "/dev/nvidia[0-9]*")
 }
 
 /// Returns the plan for AMD ROCm, whose plugin accepts the same options as the CUDA plugin.
-pub fn rocm() -> ProcessPlan {
-    gpu("AMD").with_chips([variable("GPU_NUM_DEVICES"), nodes("/dev/dri/renderD[0-9]*")])
+pub(crate) fn rocm() -> ProcessPlan {
+    gpu("AMD", "/dev/dri/renderD[0-9]*")
 }
 
-fn gpu(vendor: &str) -> ProcessPlan {
+fn gpu(vendor: &str, devices: &str) -> ProcessPlan {
     let many = [When::MultiProcess];
-    ProcessPlan::new()
-        .with_option(
-            OptionRule::new("visible_devices", OptionType::Int64List, "{local_rank}")
-                .when([When::SharedHost, When::OneDevice])
-                .reason(format!("the {vendor} device of this process")),
-        )
-        .with_option(
-            OptionRule::new("node_id", OptionType::Int64, "{global_rank}").when(many).reason("rank of this process"),
-        )
-        .with_option(
-            OptionRule::new("num_nodes", OptionType::Int64, "{world_size}").when(many).reason("number of processes"),
-        )
-        .with_coordinator(CoordinatorNeed::MultiProcess)
+    let one = [When::SharedHost, When::OneDevice];
+    let own = format!("the {vendor} device of this process");
+    ProcessPlan {
+        options: vec![
+            option("visible_devices", OptionType::Int64List, "{local_rank}", &one, &own),
+            option("node_id", OptionType::Int64, "{global_rank}", &many, "rank of this process"),
+            option("num_nodes", OptionType::Int64, "{world_size}", &many, "number of processes"),
+        ],
+        coordinator: Coordinator { need: CoordinatorNeed::MultiProcess, ..Coordinator::default() },
+        chips: vec![variable("GPU_NUM_DEVICES"), nodes(devices)],
+        ..ProcessPlan::default()
+    }
 }
 
 #[cfg(test)]
@@ -155,7 +136,8 @@ mod tests {
 
     #[test]
     fn one_tpu_chip() {
-        let one = ProcessTopology::single().with_device_share(DeviceShare::One);
+        let mut one = ProcessTopology::single();
+        one.device_share = DeviceShare::One;
         let plan = tpu().resolve(&one, &Environment::new()).unwrap();
         assert_eq!(
             plan.for_child().collect::<Vec<_>>(),
@@ -194,8 +176,8 @@ mod tests {
 
     #[test]
     fn neuron_process_per_core() {
-        let topology = ProcessTopology::new(at(3, 4), at(1, 2), at(1, 2)).unwrap();
-        let topology = topology.with_coordinator("fe80::1".parse().unwrap());
+        let mut topology = ProcessTopology::new(at(3, 4), at(1, 2), at(1, 2)).unwrap();
+        topology.coordinator = Some("fe80::1".parse().unwrap());
         let environment = Environment::from([("NEURON_RT_VISIBLE_CORES", "4-5")]);
         let plan = neuron().resolve(&topology, &environment).unwrap();
         assert_eq!(
@@ -209,7 +191,7 @@ mod tests {
         );
         let environment = Environment::from([("NEURON_PJRT_PROCESSES_NUM_DEVICES", "1,1,1,1")]);
         let plan = neuron().resolve(&topology, &environment).unwrap();
-        assert!(plan.steps().iter().all(|step| step.variable != "NEURON_PJRT_WORLD_SIZE"));
+        assert!(plan.steps.iter().all(|step| step.variable != "NEURON_PJRT_WORLD_SIZE"));
         let short = Environment::from([("NEURON_RT_VISIBLE_CORES", "4")]);
         let faults = neuron().resolve(&topology, &short).unwrap_err();
         expect![[r#"environment[0] NEURON_RT_VISIBLE_CORES: NEURON_RT_VISIBLE_CORES="4": the list has 1 items and lacks item 1, counted from 0; list one item for each process"#]]
@@ -218,13 +200,13 @@ mod tests {
 
     #[test]
     fn cuda_process_per_device() {
-        let topology = ProcessTopology::new(at(3, 4), at(1, 2), at(1, 2)).unwrap();
-        let topology = topology.with_coordinator("node0".parse().unwrap());
+        let mut topology = ProcessTopology::new(at(3, 4), at(1, 2), at(1, 2)).unwrap();
+        topology.coordinator = Some("node0".parse().unwrap());
         let plan = cuda().resolve(&topology, &Environment::new()).unwrap();
         let options: Vec<String> =
             plan.create_options().iter().map(|option| format!("{}={}", option.name, option.value)).collect();
         assert_eq!(options, ["visible_devices=[1]", "node_id=3", "num_nodes=4"]);
-        assert_eq!(plan.coordinator().unwrap().to_string(), "node0:8547");
-        assert!(plan.steps().is_empty());
+        assert_eq!(plan.coordinator.unwrap().to_string(), "node0:8547");
+        assert!(plan.steps.is_empty());
     }
 }

@@ -81,10 +81,6 @@ mod tests {
     struct Nodes;
 
     impl Host for Nodes {
-        fn file(&self, _: &str) -> Option<String> {
-            None
-        }
-
         fn folder(&self, path: &str) -> Vec<String> {
             let names: &[&str] = match path {
                 "/dev" => &["nvidia-uvm", "nvidia0", "nvidia1", "nvidia10", "nvidiactl"],
@@ -93,10 +89,6 @@ mod tests {
             };
             names.iter().map(|name| (*name).to_owned()).collect()
         }
-
-        fn metadata(&self, _: &str) -> Option<String> {
-            None
-        }
     }
 
     #[test]
@@ -104,10 +96,10 @@ mod tests {
         let nodes = |glob: &str| ChipProbe::DeviceNodes { glob: glob.to_owned() };
         let variable = || ChipProbe::Variable { name: "N".to_owned() };
         let count = |probes: &[ChipProbe], environment: &Environment| {
-            ProcessPlan::new().with_chips(probes.to_vec()).chip_count(environment, &Nodes)
+            ProcessPlan { chips: probes.to_vec(), ..ProcessPlan::default() }.chip_count(environment, &Nodes)
         };
         let empty = Environment::new();
-        assert_eq!(ProcessPlan::new().chip_count(&empty, &Nodes).unwrap(), Some(1));
+        assert_eq!(ProcessPlan::default().chip_count(&empty, &Nodes).unwrap(), Some(1));
         assert_eq!(count(&[nodes("/dev/nvidia[0-9]*")], &empty).unwrap(), Some(3));
         assert_eq!(count(&[nodes("/dev/accel[0-9]*"), nodes("/dev/vfio/[0-9]*")], &empty).unwrap(), Some(2));
         assert_eq!(count(&[nodes("/dev/accel[0-9]*")], &empty).unwrap(), None);
@@ -126,11 +118,11 @@ mod tests {
     #[test]
     fn host_index_source() {
         let single = ProcessTopology::single();
-        let from = HostIndex::Variables { names: vec!["A".to_owned(), "B".to_owned()] };
-        let plan = ProcessPlan::new().with_host_index(from);
+        let host_index = HostIndex::Variables { names: vec!["A".to_owned(), "B".to_owned()] };
+        let plan = ProcessPlan { host_index, ..ProcessPlan::default() };
         assert_eq!(plan.host_index(&single, &Environment::from([("A", ""), ("B", "3")])).unwrap(), 3);
         assert_eq!(plan.host_index(&single, &Environment::new()).unwrap(), 0);
         assert!(plan.host_index(&single, &Environment::from([("A", "-1")])).is_err());
-        assert_eq!(ProcessPlan::new().host_index(&single, &Environment::from([("A", "3")])).unwrap(), 0);
+        assert_eq!(ProcessPlan::default().host_index(&single, &Environment::from([("A", "3")])).unwrap(), 0);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::address::Address;
-use super::environment::{Environment, Host, NoHost};
+use super::environment::{Environment, Host};
 use super::partial_topology::{Attributed, Partial};
 use super::provenance::{Origin, Source};
 use super::source::{self, Input, Reading};
@@ -113,7 +113,9 @@ const LAUNCHERS: [(Source, Read); 7] = [
     (Source::Neuron, source::neuron::read),
 ];
 
-/// Detection of the topology of this process, first from values that the program passes, then from the environment.
+/// Detects the topology of this process, first from the values in `explicit`, which the program passes, and then from the
+/// environment. Without `host`, reads only the variables in `environment`. With it, also reads the host's files and
+/// metadata.
 ///
 /// The order of precedence is JAX's: explicit values, then JAX's own variables, then the first launcher that is present
 /// among Open MPI, Slurm, TPU variables, TPU metadata and Kubernetes. Detection also reads three sources that JAX does
@@ -127,117 +129,73 @@ const LAUNCHERS: [(Source, Read); 7] = [
 ///
 /// A value that none of these sources provides is derived from the other values. If no source describes how processes
 /// share hosts, each process has its own host. If no source describes the processes, this process is the only one.
-pub struct Detection<'a> {
-    environment: &'a Environment,
-    host: &'a dyn Host,
-    explicit: Explicit,
-}
-
-impl<'a> Detection<'a> {
-    /// Creates a detection that reads only the variables in `environment`.
-    pub fn new(environment: &'a Environment) -> Self {
-        Self { environment, host: &NoHost, explicit: Explicit::default() }
+///
+/// # Errors
+///
+/// Returns an error if values of the used sources are malformed or contradictory, or if a missing value cannot be
+/// derived. Each fault contains the variable, its value and the remedy. Malformed values of unused sources are ignored.
+pub fn detect(environment: &Environment, host: Option<&dyn Host>, explicit: &Explicit) -> Result<Detected, Faults> {
+    let input = |source| Input { environment, host, source };
+    let mut sources = Vec::new();
+    let mut report = |source, state| sources.push(SourceReport { source, state });
+    let mut known = explicit.partial();
+    report(Source::Explicit, if known == Partial::default() { SourceState::Absent } else { SourceState::Used });
+    for (source, read) in PARTS {
+        report(
+            source,
+            match read(&input(source))? {
+                Reading::Absent => SourceState::Absent,
+                Reading::Incomplete(why) => SourceState::Incomplete(why),
+                Reading::Present(partial) => {
+                    known.or(*partial);
+                    SourceState::Used
+                }
+            },
+        );
     }
-
-    /// Allows the detection to read the files and metadata of `host` in addition to the variables.
-    #[must_use]
-    pub fn with_host(mut self, host: &'a dyn Host) -> Self {
-        self.host = host;
-        self
-    }
-
-    /// Sets the values that the program passes. They take precedence over all other sources.
-    #[must_use]
-    pub fn with_explicit(mut self, explicit: Explicit) -> Self {
-        self.explicit = explicit;
-        self
-    }
-
-    /// Detects the topology.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if values of the used sources are malformed or contradictory, or if a missing value cannot be
-    /// derived. Each fault contains the variable, its value and the remedy. Malformed values of unused sources are
-    /// ignored.
-    pub fn run(&self) -> Result<Detected, Faults> {
-        let mut sources = Vec::new();
-        let mut report = |source, state| sources.push(SourceReport { source, state });
-        let mut known = self.explicit.partial();
-        report(Source::Explicit, if known == Partial::default() { SourceState::Absent } else { SourceState::Used });
-        for (source, read) in PARTS {
-            report(
-                source,
-                match read(&self.input(source))? {
-                    Reading::Absent => SourceState::Absent,
-                    Reading::Incomplete(why) => SourceState::Incomplete(why),
-                    Reading::Present(partial) => {
-                        known.or(*partial);
-                        SourceState::Used
+    let mut found = false;
+    for (source, read) in LAUNCHERS {
+        if found && source == Source::TpuMetadata {
+            report(source, SourceState::NotAsked);
+            continue;
+        }
+        let reading = read(&input(source));
+        report(
+            source,
+            match reading {
+                // Another launcher is used, so the faults of this source do not matter.
+                Ok(Reading::Present(_)) | Err(_) if found => SourceState::Passed,
+                Err(faults) => return Err(faults),
+                Ok(Reading::Absent) => SourceState::Absent,
+                Ok(Reading::Incomplete(why)) => SourceState::Incomplete(why),
+                Ok(Reading::Present(mut partial)) => {
+                    found = true;
+                    // This variable replaces the port of a launcher's coordinator.
+                    if let (Some(port), Some(coordinator)) =
+                        (input(Source::Jax).port(source::jax::PORT)?, &mut partial.coordinator)
+                    {
+                        coordinator.value = coordinator.value.clone().with_port(port);
                     }
-                },
-            );
-        }
-        let mut found = false;
-        for (source, read) in LAUNCHERS {
-            if found && source == Source::TpuMetadata {
-                report(source, SourceState::NotAsked);
-                continue;
-            }
-            let reading = read(&self.input(source));
-            report(
-                source,
-                match reading {
-                    // Another launcher is used, so the faults of this source do not matter.
-                    Ok(Reading::Present(_)) | Err(_) if found => SourceState::Passed,
-                    Err(faults) => return Err(faults),
-                    Ok(Reading::Absent) => SourceState::Absent,
-                    Ok(Reading::Incomplete(why)) => SourceState::Incomplete(why),
-                    Ok(Reading::Present(mut partial)) => {
-                        found = true;
-                        self.override_port(&mut partial)?;
-                        known.or(*partial);
-                        SourceState::Used
-                    }
-                },
-            );
-        }
-        let mut topology = known.complete()?;
-        if let Some(share) = self.explicit.device_share {
-            topology = topology.with_device_share(share);
-        }
-        Ok(Detected { topology, sources })
+                    known.or(*partial);
+                    SourceState::Used
+                }
+            },
+        );
     }
-
-    fn input(&self, source: Source) -> Input<'_> {
-        Input { environment: self.environment, host: self.host, source }
-    }
-
-    /// Replaces the port of a launcher's coordinator with `JAX_COORDINATOR_PORT`, if this variable is set.
-    fn override_port(&self, partial: &mut Partial) -> Result<(), Faults> {
-        if let (Some(port), Some(coordinator)) =
-            (self.input(Source::Jax).port(source::jax::PORT)?, &mut partial.coordinator)
-        {
-            coordinator.value = coordinator.value.clone().with_port(port);
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Detection<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Detection").field("explicit", &self.explicit).finish_non_exhaustive()
-    }
+    let mut topology = known.complete()?;
+    topology.device_share = explicit.device_share.unwrap_or(topology.device_share);
+    Ok(Detected { topology, sources })
 }
 
 impl ProcessTopology {
-    /// Detects the topology of this process from environment variables alone. [`Detection`] supports further sources.
+    /// Detects the topology of this process from environment variables alone. [`detect`](crate::process::detect)
+    /// supports further sources.
     ///
     /// # Errors
     ///
-    /// Returns an error if [`Detection::run`] returns an error.
+    /// Returns the errors of [`detect`](crate::process::detect).
     pub fn detect(environment: &Environment) -> Result<Self, Faults> {
-        Detection::new(environment).run().map(|detected| detected.topology)
+        detect(environment, None, &Explicit::default()).map(|detected| detected.topology)
     }
 }
 
@@ -260,22 +218,22 @@ mod tests {
             (path == "/etc/hosts").then_some(self.hosts_file)?.map(str::to_owned)
         }
 
-        fn folder(&self, _: &str) -> Vec<String> {
-            Vec::new()
-        }
-
         fn metadata(&self, attribute: &str) -> Option<String> {
             self.metadata.iter().find(|(name, _)| *name == attribute).map(|(_, value)| (*value).to_owned())
         }
     }
 
     fn detect(variables: &[(&str, &str)]) -> Result<Detected, Faults> {
-        Detection::new(&variables.iter().copied().collect()).run()
+        super::detect(&variables.iter().copied().collect(), None, &Explicit::default())
+    }
+
+    fn detect_on(host: &Made, environment: &Environment) -> Result<Detected, Faults> {
+        super::detect(environment, Some(host), &Explicit::default())
     }
 
     /// Formats a topology as `global local host coordinator`, such as `3/4 1/2 1/2 node0:8547`.
     fn shown(topology: &ProcessTopology) -> String {
-        let coordinator = topology.coordinator().map_or("-".to_owned(), Address::to_string);
+        let coordinator = topology.coordinator.as_ref().map_or("-".to_owned(), Address::to_string);
         format!(
             "{}/{} {}/{} {}/{} {coordinator}",
             topology.global_rank(),
@@ -504,7 +462,8 @@ mod tests {
             ],
         );
         let detected = found(&slices, "5/6 0/1 5/6 10.1.0.1:8482");
-        assert_eq!((detected.topology.slice().to_string(), detected.topology.host_in_slice()), ("2/3".to_owned(), 1));
+        let slice = detected.topology.slice();
+        assert_eq!((slice.index(), slice.count(), detected.topology.host_in_slice()), (2, 3, 1));
         refused(
             &without(&slices, "MEGASCALE_SLICE_ID"),
             "MEGASCALE_SLICE_ID",
@@ -545,16 +504,16 @@ mod tests {
         ];
         let host = Made { metadata: METADATA, ..Made::default() };
         let empty = Environment::new();
-        let detected = Detection::new(&empty).with_host(&host).run().unwrap();
+        let detected = detect_on(&host, &empty).unwrap();
         assert_eq!(shown(&detected.topology), "1/2 0/1 1/2 10.0.0.1:8482");
-        assert_eq!(detected.topology.attributes()["TPU_HOST_BOUNDS"], "1,1,2");
+        assert_eq!(detected.topology.attributes["TPU_HOST_BOUNDS"], "1,1,2");
         assert_eq!(
             detected.topology.provenance().of(Item::HostIndex).unwrap().to_string(),
             "TPU metadata agent-worker-number"
         );
         // The plan uses the metadata of the slice.
         let four = Environment::from([("PJRT_LOCAL_PROCESS_RANK", "3"), ("PJRT_LOCAL_PROCESS_COUNT", "4")]);
-        let topology = Detection::new(&four).with_host(&host).run().unwrap().topology;
+        let topology = detect_on(&host, &four).unwrap().topology;
         let plan = super::super::builtin_plans::tpu().resolve(&topology, &four).unwrap();
         assert!(plan.for_child().any(|step| step == ("TPU_PROCESS_BOUNDS", "2,2,2")), "{plan}");
         assert!(plan.for_child().any(|step| step == ("CLOUD_TPU_TASK_ID", "7")), "{plan}");
@@ -566,14 +525,14 @@ mod tests {
             ],
             ..Made::default()
         };
-        let topology = Detection::new(&four).with_host(&seventh).run().unwrap().topology;
+        let topology = detect_on(&seventh, &four).unwrap().topology;
         let plan = super::super::builtin_plans::tpu().resolve(&topology, &four).unwrap();
         assert!(plan.for_child().any(|step| step == ("TPU_PROCESS_BOUNDS", "2,2,1,2")), "{plan}");
         let skip = Environment::from([("TPU_SKIP_MDS_QUERY", "1")]);
-        assert_eq!(Detection::new(&skip).with_host(&host).run().unwrap().topology, ProcessTopology::single());
+        assert_eq!(detect_on(&host, &skip).unwrap().topology, ProcessTopology::single());
         let broken =
             Made { metadata: &[("agent-worker-number", "0"), ("worker-network-endpoints", "a")], ..Made::default() };
-        let faults = Detection::new(&empty).with_host(&broken).run().unwrap_err();
+        let faults = detect_on(&broken, &empty).unwrap_err();
         assert_eq!(faults.all()[0].field, "worker-network-endpoints", "{faults}");
         expect![[
             r#"worker-network-endpoints: "a" does not have the form name:id:address,…; set TPU_WORKER_HOSTNAMES"#
@@ -608,7 +567,7 @@ mod tests {
             hosts_file: Some("127.0.0.1 localhost\n# train-3.no\n10.1.2.3\ttrain-3.workers.default.svc\ttrain-3\n"),
             ..Made::default()
         };
-        let detected = Detection::new(&sized.iter().copied().collect()).with_host(&host).run().unwrap();
+        let detected = detect_on(&host, &sized.iter().copied().collect()).unwrap();
         assert_eq!(shown(&detected.topology), "3/4 0/1 3/4 train-0.workers.default.svc:55527");
     }
 
@@ -646,19 +605,19 @@ mod tests {
             device_share: Some(DeviceShare::All),
             ..Explicit::default()
         };
-        let detected = Detection::new(&environment).with_explicit(explicit).run().unwrap();
+        let detected = super::detect(&environment, None, &explicit).unwrap();
         assert_eq!(shown(&detected.topology), "3/4 1/2 1/2 mine:1");
-        assert_eq!(detected.topology.device_share(), DeviceShare::All);
+        assert_eq!(detected.topology.device_share, DeviceShare::All);
         assert_eq!(state(&detected, Source::Explicit), SourceState::Used);
         let explicit = Explicit { global_rank: Some(9), ..Explicit::default() };
-        let error = Detection::new(&environment).with_explicit(explicit).run().unwrap_err();
+        let error = super::detect(&environment, None, &explicit).unwrap_err();
         assert_eq!(error.all()[0].field, "process topology (explicit)", "{error}");
     }
 
     #[test]
     fn completes_explicit_values() {
         let empty = Environment::new();
-        let run = |explicit: Explicit| Detection::new(&empty).with_explicit(explicit).run();
+        let run = |explicit: Explicit| super::detect(&empty, None, &explicit);
         let two = Explicit { global_rank: Some(1), world_size: Some(2), ..Explicit::default() };
         assert_eq!(shown(&run(two.clone()).unwrap().topology), "1/2 0/1 1/2 -");
         let one_host = Explicit { host_count: Some(1), ..two };

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use pjrt_types::{NamedValue, Value};
+use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
-use serde::{Deserialize, Serialize};
 
 use super::address::Address;
 use super::environment::Environment;
@@ -14,7 +14,7 @@ use crate::options::value_to_json;
 use crate::{Error, OptionType, Result};
 
 /// The effect of a step on its environment variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Effect {
@@ -32,17 +32,6 @@ impl Effect {
     /// Returns whether the step changes the variable.
     pub fn changes(self) -> bool {
         matches!(self, Self::Set | Self::Replace)
-    }
-}
-
-impl fmt::Display for Effect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Set => "set",
-            Self::Replace => "replace",
-            Self::Keep => "keep",
-            Self::Unchanged => "unchanged",
-        })
     }
 }
 
@@ -68,7 +57,7 @@ pub struct EnvStep {
 
 /// One option for `PJRT_Client_Create` in an [`EnvPlan`].
 #[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
+// Exhaustive, because plugins that compute their own plan construct this struct.
 pub struct PlannedOption {
     /// Name and value of the option.
     pub option: NamedValue,
@@ -88,25 +77,25 @@ impl Serialize for PlannedOption {
     }
 }
 
-/// The resolved plan of one process. Creating a plan does not set any variables.
+/// The resolved plan of one process. Creating a plan does not set any variables. A plugin that computes its own plan adds
+/// its steps and options to the default, which is empty.
 ///
 /// For a child process, pass [`EnvPlan::for_child`] to [`std::process::Command::envs`]. To apply a plan in the running
 /// process, use `plugin-registry`. Setting variables of a running process is unsafe in Rust, because C libraries read
 /// the variables without a lock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct EnvPlan {
-    steps: Vec<EnvStep>,
-    options: Vec<PlannedOption>,
-    coordinator: Option<Address>,
+    /// The steps in order, including steps whose variables keep their values.
+    pub steps: Vec<EnvStep>,
+    /// The options for `PJRT_Client_Create`, with their reasons.
+    pub options: Vec<PlannedOption>,
+    /// The address of the coordinator, if clients need one. Such clients require a key-value store that all processes
+    /// share.
+    pub coordinator: Option<Address>,
 }
 
 impl EnvPlan {
-    /// Creates a plan without steps, options or a coordinator. A plugin that computes its own plan adds its steps and
-    /// options to this plan.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Adds a step that specifies the value of a variable. Its effect depends on `set` and on the value of the variable
     /// in `environment`.
     pub fn add_variable(
@@ -128,41 +117,15 @@ impl EnvPlan {
         self.steps.push(EnvStep { variable, value, set, before, reason: reason.into(), current, effect });
     }
 
-    /// Adds an option for `PJRT_Client_Create`.
-    pub fn add_option(&mut self, option: NamedValue, reason: impl Into<String>) {
-        self.options.push(PlannedOption { option, reason: reason.into() });
-    }
-
-    /// Declares that clients need the coordinator at this address.
-    pub fn set_coordinator(&mut self, address: Address) {
-        self.coordinator = Some(address);
-    }
-
-    /// Returns the steps in order, including steps whose variables keep their values.
-    pub fn steps(&self) -> &[EnvStep] {
-        &self.steps
-    }
-
     /// Returns the steps that change a variable and must be applied before the given event. The steps for
     /// [`Before::Client`] include the steps for [`Before::Load`].
     pub fn changes(&self, before: Before) -> impl Iterator<Item = &EnvStep> {
         self.steps.iter().filter(move |step| step.effect.changes() && step.before <= before)
     }
 
-    /// Returns the options for `PJRT_Client_Create`, with their reasons.
-    pub fn options(&self) -> &[PlannedOption] {
-        &self.options
-    }
-
     /// Returns the options for `PJRT_Client_Create`.
     pub fn create_options(&self) -> Vec<NamedValue> {
         self.options.iter().map(|planned| planned.option.clone()).collect()
-    }
-
-    /// Returns the address of the coordinator, if clients need one. Such clients require a key-value store that all
-    /// processes share.
-    pub fn coordinator(&self) -> Option<&Address> {
-        self.coordinator.as_ref()
     }
 
     /// Returns the variables that change and their values, for [`std::process::Command::envs`].
@@ -208,7 +171,14 @@ impl fmt::Display for EnvPlan {
                 (Effect::Replace, Some(current)) => format!("{:?}, was {current:?}", step.value),
                 _ => format!("{:?}", step.value),
             };
-            let what = format!("{} before {}", step.effect, step.before);
+            let effect = match step.effect {
+                Effect::Set => "set",
+                Effect::Replace => "replace",
+                Effect::Keep => "keep",
+                Effect::Unchanged => "unchanged",
+            };
+            let event = if step.before == Before::Load { "load" } else { "client" };
+            let what = format!("{effect} before {event}");
             rows.push([what, step.variable.clone(), shown, step.reason.clone()]);
         }
         for planned in &self.options {

@@ -54,41 +54,26 @@ impl<K: Into<String>, V: Into<String>, const N: usize> From<[(K, V); N]> for Env
     }
 }
 
-impl From<BTreeMap<String, String>> for Environment {
-    fn from(variables: BTreeMap<String, String>) -> Self {
-        Self(variables)
-    }
-}
-
 /// Access to files and metadata of a host. Some sources of topology values need them in addition to environment
-/// variables. Tests can implement this trait without a file system.
+/// variables. Tests can implement this trait without a file system. By default, a host has no files and no metadata.
 pub trait Host {
     /// Returns the text of a file, or `None` if the file cannot be read.
-    fn file(&self, path: &str) -> Option<String>;
+    fn file(&self, path: &str) -> Option<String> {
+        let _ = path;
+        None
+    }
 
     /// Returns the file names in a folder, or an empty list if the folder cannot be read.
-    fn folder(&self, path: &str) -> Vec<String>;
+    fn folder(&self, path: &str) -> Vec<String> {
+        let _ = path;
+        Vec::new()
+    }
 
     /// Returns an instance attribute of the cloud's metadata server, such as `agent-worker-number` of a Google TPU VM.
     /// Returns `None` if the server or the attribute does not exist. This crate has no implementation that uses the
     /// network.
-    fn metadata(&self, attribute: &str) -> Option<String>;
-}
-
-/// A host without files and metadata. With this host, detection uses only variables.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoHost;
-
-impl Host for NoHost {
-    fn file(&self, _: &str) -> Option<String> {
-        None
-    }
-
-    fn folder(&self, _: &str) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn metadata(&self, _: &str) -> Option<String> {
+    fn metadata(&self, attribute: &str) -> Option<String> {
+        let _ = attribute;
         None
     }
 }
@@ -107,9 +92,5 @@ impl Host for ThisHost {
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();
         names
-    }
-
-    fn metadata(&self, _: &str) -> Option<String> {
-        None
     }
 }

@@ -9,11 +9,12 @@
 //! use plugin_manifest::process::{EnvRule, Position, When};
 //! use plugin_manifest::{Environment, ProcessPlan, ProcessTopology};
 //!
-//! let plan = ProcessPlan::new().with_variable(
-//!     EnvRule::default_value("EXAMPLE_VISIBLE_DEVICES", "{local_rank}")
-//!         .when([When::OneDevice])
-//!         .reason("the device of this process"),
-//! );
+//! let rule = EnvRule {
+//!     when: vec![When::OneDevice],
+//!     reason: "the device of this process".to_owned(),
+//!     ..EnvRule::new("EXAMPLE_VISIBLE_DEVICES", "{local_rank}")
+//! };
+//! let plan = ProcessPlan { environment: vec![rule], ..ProcessPlan::default() };
 //! // The second of two processes on the only host.
 //! let place = Position::new(1, 2)?;
 //! let topology = ProcessTopology::new(place, place, Position::SOLE)?;
@@ -47,7 +48,7 @@
 //! [`ProcessTopology`]: crate::ProcessTopology
 
 mod address;
-pub mod builtin_plans;
+pub(crate) mod builtin_plans;
 mod chips;
 mod detect;
 pub(crate) mod env_plan;
@@ -65,12 +66,12 @@ pub(crate) mod topology;
 mod validate;
 
 pub use address::Address;
-pub use detect::{Detected, Detection, Explicit, SourceReport, SourceState};
+pub use detect::{Detected, Explicit, SourceReport, SourceState, detect};
 pub use env_plan::{Effect, EnvStep, PlannedOption};
-pub use environment::{Host, NoHost, ThisHost};
+pub use environment::{Host, ThisHost};
 pub use plan::{Before, Coordinator, CoordinatorNeed, EnvRule, OptionRule, SetMode, When};
 pub use probe::{ChipProbe, HostIndex};
-pub use provenance::{Item, Origin, Provenance, Source};
+pub use provenance::Source;
 pub use rank::Position;
 pub(crate) use template::is_variable;
 pub use topology::DeviceShare;

@@ -124,11 +124,9 @@ impl Partial {
         }
         if let Some(coordinator) = self.coordinator {
             provenance.set(Item::Coordinator, coordinator.origin);
-            made = made.with_coordinator(coordinator.value);
+            made.coordinator = Some(coordinator.value);
         }
-        for (name, value) in self.attributes {
-            made = made.with_attribute(name, value);
-        }
+        made.attributes = self.attributes;
         Ok(made.with_provenance(provenance))
     }
 
@@ -309,7 +307,7 @@ impl Partial {
 pub(super) fn field(origin: &Origin) -> String {
     match &origin.name {
         Some(name) => name.clone(),
-        None => format!("process topology ({})", origin.source),
+        None => format!("process topology ({})", origin.source.name()),
     }
 }
 

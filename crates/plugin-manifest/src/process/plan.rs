@@ -1,7 +1,5 @@
 //! The requirements of a plugin for each process, as data.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::probe::{ChipProbe, HostIndex};
@@ -36,8 +34,8 @@ impl When {
             Self::MultiProcess => topology.world_size() > 1,
             Self::SoleOnHost => topology.local_world_size() == 1,
             Self::SharedHost => topology.local_world_size() > 1,
-            Self::OneDevice => topology.device_share() == DeviceShare::One,
-            Self::AllDevices => topology.device_share() == DeviceShare::All,
+            Self::OneDevice => topology.device_share == DeviceShare::One,
+            Self::AllDevices => topology.device_share == DeviceShare::All,
         }
     }
 
@@ -75,18 +73,9 @@ pub enum Before {
     Client,
 }
 
-impl fmt::Display for Before {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Load => "load",
-            Self::Client => "client",
-        })
-    }
-}
-
 /// A rule that sets an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct EnvRule {
     /// Name of the variable.
     pub variable: String,
@@ -112,7 +101,7 @@ pub struct EnvRule {
 
 impl EnvRule {
     /// Creates a rule that sets a variable before the library is loaded, unless the variable is already set.
-    pub fn default_value(variable: impl Into<String>, value: impl Into<String>) -> Self {
+    pub fn new(variable: impl Into<String>, value: impl Into<String>) -> Self {
         Self {
             variable: variable.into(),
             value: value.into(),
@@ -123,44 +112,11 @@ impl EnvRule {
             reason: String::new(),
         }
     }
-
-    /// Creates a rule that sets a variable before the library is loaded, even if the variable is already set.
-    pub fn override_value(variable: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { set: SetMode::Override, ..Self::default_value(variable, value) }
-    }
-
-    /// Adds conditions, all of which must be true.
-    #[must_use]
-    pub fn when(mut self, when: impl IntoIterator<Item = When>) -> Self {
-        self.when.extend(when);
-        self
-    }
-
-    /// Disables the rule if the given variable is set and not empty.
-    #[must_use]
-    pub fn unless_set(mut self, variable: impl Into<String>) -> Self {
-        self.unless_set.push(variable.into());
-        self
-    }
-
-    /// Allows the variable to be set after the library is loaded, if it is set before a client is created.
-    #[must_use]
-    pub fn before_client(mut self) -> Self {
-        self.before = Before::Client;
-        self
-    }
-
-    /// Sets the reason for the rule.
-    #[must_use]
-    pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.reason = reason.into();
-        self
-    }
 }
 
 /// A rule that passes an option to `PJRT_Client_Create`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct OptionRule {
     /// Name of the option.
     pub name: String,
@@ -193,27 +149,6 @@ impl OptionRule {
             reason: String::new(),
         }
     }
-
-    /// Adds conditions, all of which must be true.
-    #[must_use]
-    pub fn when(mut self, when: impl IntoIterator<Item = When>) -> Self {
-        self.when.extend(when);
-        self
-    }
-
-    /// Disables the rule if the given variable is set and not empty.
-    #[must_use]
-    pub fn unless_set(mut self, variable: impl Into<String>) -> Self {
-        self.unless_set.push(variable.into());
-        self
-    }
-
-    /// Sets the reason for the rule.
-    #[must_use]
-    pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.reason = reason.into();
-        self
-    }
 }
 
 /// Whether clients need a key-value store that all processes share.
@@ -234,7 +169,7 @@ pub enum CoordinatorNeed {
 /// store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct Coordinator {
     /// Whether clients need a coordinator.
     pub need: CoordinatorNeed,
@@ -245,16 +180,12 @@ pub struct Coordinator {
 impl Coordinator {
     /// Default port of the coordinator in PyTorch/XLA.
     pub const DEFAULT_PORT: u16 = 8547;
-
-    /// Declares when clients need a coordinator. The default port of the coordinator is [`Self::DEFAULT_PORT`].
-    pub fn new(need: CoordinatorNeed) -> Self {
-        Self { need, default_port: Self::DEFAULT_PORT }
-    }
 }
 
+/// No coordinator. If a plan sets only [`Self::need`], the default port is [`Self::DEFAULT_PORT`].
 impl Default for Coordinator {
     fn default() -> Self {
-        Self::new(CoordinatorNeed::Never)
+        Self { need: CoordinatorNeed::Never, default_port: Self::DEFAULT_PORT }
     }
 }
 
@@ -265,7 +196,7 @@ impl Default for Coordinator {
 /// faults of a plan. [`ProcessPlan::resolve`] computes its values for one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct ProcessPlan {
     /// Rules for environment variables, which are set in this order.
     pub environment: Vec<EnvRule>,
@@ -290,54 +221,5 @@ impl Default for ProcessPlan {
             chips: vec![ChipProbe::Constant { count: 1 }],
             host_index: HostIndex::Topology,
         }
-    }
-}
-
-impl ProcessPlan {
-    /// Creates a plan without requirements, which counts one device on each host.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a rule for an environment variable.
-    #[must_use]
-    pub fn with_variable(mut self, rule: EnvRule) -> Self {
-        self.environment.push(rule);
-        self
-    }
-
-    /// Adds a rule for an option of the client.
-    #[must_use]
-    pub fn with_option(mut self, rule: OptionRule) -> Self {
-        self.options.push(rule);
-        self
-    }
-
-    /// Sets whether clients need a coordinator.
-    #[must_use]
-    pub fn with_coordinator(mut self, need: CoordinatorNeed) -> Self {
-        self.coordinator.need = need;
-        self
-    }
-
-    /// Sets the port of the coordinator for topologies whose sources do not provide a port.
-    #[must_use]
-    pub fn with_default_port(mut self, port: u16) -> Self {
-        self.coordinator.default_port = port;
-        self
-    }
-
-    /// Sets the probes that count the devices of this host.
-    #[must_use]
-    pub fn with_chips(mut self, probes: impl IntoIterator<Item = ChipProbe>) -> Self {
-        self.chips = probes.into_iter().collect();
-        self
-    }
-
-    /// Sets the source of the host's index.
-    #[must_use]
-    pub fn with_host_index(mut self, from: HostIndex) -> Self {
-        self.host_index = from;
-        self
     }
 }

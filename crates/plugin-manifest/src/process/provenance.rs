@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 /// The source of a topology value, such as a launcher that sets variables, the program itself, or a computation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Source {
@@ -39,7 +39,7 @@ pub enum Source {
 
 impl Source {
     /// Returns the name for tables and errors.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Explicit => "explicit",
             Self::Jax => "JAX",
@@ -57,18 +57,10 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// Identifies one of the values of a topology.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the getters of ProcessTopology say it")]
-pub enum Item {
+pub(crate) enum Item {
     GlobalRank,
     WorldSize,
     LocalRank,
@@ -83,7 +75,7 @@ pub enum Item {
 
 impl Item {
     /// Returns the name for tables and errors.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::GlobalRank => "global rank",
             Self::WorldSize => "world size",
@@ -106,25 +98,23 @@ impl fmt::Display for Item {
 }
 
 /// The origin of a value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Origin {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Origin {
     /// The source that provides the value.
-    pub source: Source,
+    pub(super) source: Source,
     /// Name of the variable, file or metadata attribute that contains the value, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
 }
 
 impl Origin {
     /// Creates the origin of a value that `source` provides without a name.
-    pub fn of(source: Source) -> Self {
+    pub(super) fn of(source: Source) -> Self {
         Self { source, name: None }
     }
 
     /// Creates the origin of a value that `source` provides in the variable, file or attribute `name`.
-    pub fn named(source: Source, name: impl Into<String>) -> Self {
+    pub(super) fn named(source: Source, name: impl Into<String>) -> Self {
         Self { source, name: Some(name.into()) }
     }
 }
@@ -133,26 +123,26 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {
-            Some(name) => write!(f, "{} {name}", self.source),
-            None => self.source.fmt(f),
+            Some(name) => write!(f, "{} {name}", self.source.name()),
+            None => f.write_str(self.source.name()),
         }
     }
 }
 
 /// The origin of each value of a topology.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub struct Provenance(BTreeMap<Item, Origin>);
+pub(crate) struct Provenance(BTreeMap<Item, Origin>);
 
 impl Provenance {
     /// Returns the origin of one value. Returns `None` if the value is unknown, or if the program passed it to
     /// [`ProcessTopology`](crate::ProcessTopology) directly.
-    pub fn of(&self, item: Item) -> Option<&Origin> {
+    pub(super) fn of(&self, item: Item) -> Option<&Origin> {
         self.0.get(&item)
     }
 
     /// Returns all values that have an origin, with their origins.
-    pub fn iter(&self) -> impl Iterator<Item = (Item, &Origin)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Item, &Origin)> {
         self.0.iter().map(|(item, origin)| (*item, origin))
     }
 

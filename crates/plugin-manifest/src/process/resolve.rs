@@ -3,7 +3,7 @@
 use pjrt_types::NamedValue;
 
 use super::address::Address;
-use super::env_plan::EnvPlan;
+use super::env_plan::{EnvPlan, PlannedOption};
 use super::environment::Environment;
 use super::plan::{CoordinatorNeed, ProcessPlan, SetMode, When};
 use super::template::{Scope, Template};
@@ -25,7 +25,7 @@ impl ProcessPlan {
             when.iter().all(|when| when.holds(topology))
                 && !unless_set.iter().any(|name| environment.value(name).is_some())
         };
-        let mut plan = EnvPlan::new();
+        let mut plan = EnvPlan::default();
         let mut faults = Found::default();
         for (i, rule) in self.environment.iter().enumerate() {
             if !holds(&rule.when, &rule.unless_set) {
@@ -49,18 +49,20 @@ impl ProcessPlan {
             match value.and_then(|text| {
                 rule.ty.parse(&text).ok_or_else(|| format!("{text:?} is not a value of type {}", rule.ty.name()))
             }) {
-                Ok(value) => plan.add_option(NamedValue::new(&rule.name, value), &rule.reason),
+                Ok(value) => plan
+                    .options
+                    .push(PlannedOption { option: NamedValue::new(&rule.name, value), reason: rule.reason.clone() }),
                 Err(problem) => faults.add(format!("options[{i}] {}", rule.name), problem),
             }
         }
         let needed = match self.coordinator.need {
             CoordinatorNeed::Never => false,
             CoordinatorNeed::Always => true,
-            CoordinatorNeed::MultiProcess => topology.is_multi_process(),
+            CoordinatorNeed::MultiProcess => topology.world_size() > 1,
         };
         if needed {
             match coordinator(topology, self.coordinator.default_port) {
-                Some(address) => plan.set_coordinator(address),
+                Some(address) => plan.coordinator = Some(address),
                 None => faults.add(
                     "coordinator",
                     format!(
@@ -80,7 +82,7 @@ impl ProcessPlan {
 /// Returns the coordinator's address, with `default_port` if its port is unknown. If the address is unknown, returns
 /// `localhost` for a single host and `None` for several hosts.
 fn coordinator(topology: &ProcessTopology, default_port: u16) -> Option<Address> {
-    let known = topology.coordinator().cloned();
+    let known = topology.coordinator.clone();
     let local = || (topology.host_count() == 1).then(|| Address::new("localhost", None).ok()).flatten();
     known.or_else(local).map(|address| address.or_port(default_port))
 }
@@ -100,21 +102,28 @@ mod tests {
         ProcessTopology::new(at(3, 4), at(1, 2), at(1, 2)).unwrap()
     }
 
+    fn with_variables<const N: usize>(rules: [EnvRule; N]) -> ProcessPlan {
+        ProcessPlan { environment: rules.into(), ..ProcessPlan::default() }
+    }
+
     #[test]
     fn steps_list_changes() {
-        let plan = ProcessPlan::new()
-            .with_variable(EnvRule::default_value("UNSET", "{local_rank}").reason("why"))
-            .with_variable(EnvRule::default_value("KEPT", "{local_rank}"))
-            .with_variable(EnvRule::override_value("REPLACED", "{local_rank}").before_client())
-            .with_variable(EnvRule::override_value("SAME", "{local_rank}"))
-            .with_variable(EnvRule::default_value("ALONE", "1").when([When::SingleProcess]))
-            .with_variable(EnvRule::default_value("NOT_BESIDE", "1").unless_set("KEPT"))
+        let rank = |variable: &str| EnvRule::new(variable, "{local_rank}");
+        let set = SetMode::Override;
+        let plan = with_variables([
+            EnvRule { reason: "why".to_owned(), ..rank("UNSET") },
+            rank("KEPT"),
+            EnvRule { set, before: Before::Client, ..rank("REPLACED") },
+            EnvRule { set, ..rank("SAME") },
+            EnvRule { when: vec![When::SingleProcess], ..EnvRule::new("ALONE", "1") },
+            EnvRule { unless_set: vec!["KEPT".to_owned()], ..EnvRule::new("NOT_BESIDE", "1") },
             // The value of the plan is unknown, but `HERE` keeps its current value.
-            .with_variable(EnvRule::default_value("HERE", "{env:NOWHERE}"));
+            EnvRule::new("HERE", "{env:NOWHERE}"),
+        ]);
         let environment =
             Environment::from([("KEPT", "7"), ("REPLACED", "7"), ("SAME", "1"), ("HERE", ""), ("EMPTY", "")]);
         let plan = plan.resolve(&two_hosts(), &environment).unwrap();
-        let effects: Vec<_> = plan.steps().iter().map(|step| (step.variable.as_str(), step.effect)).collect();
+        let effects: Vec<_> = plan.steps.iter().map(|step| (step.variable.as_str(), step.effect)).collect();
         assert_eq!(
             effects,
             [
@@ -139,7 +148,7 @@ mod tests {
 
     #[test]
     fn child_process_gets_variables() {
-        let plan = ProcessPlan::new().with_variable(EnvRule::default_value("PLAN_CHILD", "{global_rank}"));
+        let plan = with_variables([EnvRule::new("PLAN_CHILD", "{global_rank}")]);
         let plan = plan.resolve(&two_hosts(), &Environment::new()).unwrap();
         let output = std::process::Command::new("env").env_clear().envs(plan.for_child()).output();
         let Ok(output) = output else {
@@ -152,7 +161,10 @@ mod tests {
     #[test]
     fn option_types() {
         let option = |kind, value: &str| OptionRule::new("o", kind, value);
-        let resolve = |rule| ProcessPlan::new().with_option(rule).resolve(&two_hosts(), &Environment::new());
+        let resolve = |rule| {
+            let plan = ProcessPlan { options: vec![rule], ..ProcessPlan::default() };
+            plan.resolve(&two_hosts(), &Environment::new())
+        };
         for (kind, text, value) in [
             (OptionType::Int64, "{global_rank}", Value::Int64(3)),
             (OptionType::Int64List, "{local_rank}, 7", Value::Int64List(vec![1, 7])),
@@ -174,10 +186,8 @@ mod tests {
 
     #[test]
     fn lists_all_unknown_values() {
-        let plan = ProcessPlan::new()
-            .with_variable(EnvRule::default_value("A", "{env:UNSET}"))
-            .with_variable(EnvRule::default_value("B", "{hosts}"))
-            .with_coordinator(CoordinatorNeed::MultiProcess);
+        let mut plan = with_variables([EnvRule::new("A", "{env:UNSET}"), EnvRule::new("B", "{hosts}")]);
+        plan.coordinator.need = CoordinatorNeed::MultiProcess;
         let error = plan.resolve(&two_hosts(), &Environment::new()).unwrap_err();
         assert_eq!(error.all().len(), 3);
         expect!["environment[0] A: UNSET is not set; environment[1] B: the names of the hosts are unknown; set TPU_WORKER_HOSTNAMES; coordinator: the 4 processes are on 2 hosts, and the address of the coordinator is unknown; set JAX_COORDINATOR_ADDRESS to host:port of the process of rank 0, or MASTER_ADDR to its host"]
@@ -187,11 +197,13 @@ mod tests {
     #[test]
     fn coordinator_only_when_needed() {
         let address = |need, topology: &ProcessTopology| {
-            let plan = ProcessPlan::new().with_coordinator(need).resolve(topology, &Environment::new()).unwrap();
-            plan.coordinator().map(Address::to_string)
+            let mut plan = ProcessPlan::default();
+            plan.coordinator.need = need;
+            plan.resolve(topology, &Environment::new()).unwrap().coordinator.map(|address| address.to_string())
         };
         let single = ProcessTopology::single();
-        let many = two_hosts().with_coordinator("node0".parse().unwrap());
+        let mut many = two_hosts();
+        many.coordinator = Some("node0".parse().unwrap());
         assert_eq!(address(CoordinatorNeed::Never, &many), None);
         assert_eq!(address(CoordinatorNeed::MultiProcess, &single), None);
         assert_eq!(address(CoordinatorNeed::MultiProcess, &many).unwrap(), "node0:8547");

@@ -234,7 +234,7 @@ fn first_known(choices: &[Choice], scope: &Scope<'_>) -> Result<String, String> 
 impl Scope<'_> {
     fn value(&self, choice: &Choice) -> Result<String, Gap> {
         let coordinator = || {
-            self.topology.coordinator().ok_or_else(|| {
+            self.topology.coordinator.as_ref().ok_or_else(|| {
                 Gap::Unknown("the coordinator is unknown; set MASTER_ADDR or JAX_COORDINATOR_ADDRESS".to_owned())
             })
         };
@@ -253,7 +253,7 @@ impl Scope<'_> {
     }
 
     fn variable(&self, name: &str) -> Result<&str, Gap> {
-        let attribute = || self.topology.attributes().get(name).map(String::as_str);
+        let attribute = || self.topology.attributes.get(name).map(String::as_str);
         let value = self.environment.value(name).or_else(attribute);
         value.ok_or_else(|| Gap::Unknown(format!("{name} is not set")))
     }
@@ -370,11 +370,10 @@ mod tests {
 
     fn topology() -> ProcessTopology {
         let at = |index, count| Position::new(index, count).unwrap();
-        ProcessTopology::new(at(6, 8), at(2, 4), at(1, 2))
-            .unwrap()
-            .with_hosts(vec!["a".into(), "b".into()])
-            .unwrap()
-            .with_attribute("META", "m")
+        let topology = ProcessTopology::new(at(6, 8), at(2, 4), at(1, 2)).unwrap();
+        let mut topology = topology.with_hosts(vec!["a".into(), "b".into()]).unwrap();
+        topology.attributes.insert("META".to_owned(), "m".to_owned());
+        topology
     }
 
     fn fill_in(text: &str, topology: &ProcessTopology) -> Result<String, String> {
@@ -392,7 +391,8 @@ mod tests {
 
     #[test]
     fn fills_in_values() {
-        let mut topology = topology().with_coordinator("fe80::1".parse().unwrap());
+        let mut topology = topology();
+        topology.coordinator = Some("fe80::1".parse().unwrap());
         for (text, expected) in [
             ("", ""),
             ("plain", "plain"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::address::Address;
 use super::provenance::{Item, Origin, Provenance, Source};
@@ -11,7 +11,7 @@ use super::rank::Position;
 use crate::{Fault, Faults};
 
 /// The devices of its host that a process uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum DeviceShare {
@@ -24,56 +24,22 @@ pub enum DeviceShare {
 /// The position of a process among the processes that run one program together.
 ///
 /// The values are always consistent. Ranks are smaller than their counts, a host has at least one process, and if there
-/// is only one host, the local rank equals the global rank.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Raw")]
+/// is only one host, the local rank equals the global rank. The public fields do not depend on the other values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessTopology {
     global: Position,
     local: Position,
     host: Position,
     slice: Position,
-    coordinator: Option<Address>,
+    /// The address of the coordinator, through which the processes find each other, if it is known.
+    pub coordinator: Option<Address>,
     hosts: Vec<String>,
-    device_share: DeviceShare,
-    attributes: BTreeMap<String, String>,
+    /// The devices of its host that the process uses.
+    pub device_share: DeviceShare,
+    /// Other values of the job, by the name of the environment variable that would contain them. Templates use such a
+    /// value if the environment variable is not set.
+    pub attributes: BTreeMap<String, String>,
     provenance: Provenance,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Raw {
-    global: Position,
-    local: Position,
-    host: Position,
-    #[serde(default = "sole")]
-    slice: Position,
-    #[serde(default)]
-    coordinator: Option<Address>,
-    #[serde(default)]
-    hosts: Vec<String>,
-    #[serde(default)]
-    device_share: Option<DeviceShare>,
-    #[serde(default)]
-    attributes: BTreeMap<String, String>,
-    #[serde(default)]
-    provenance: Provenance,
-}
-
-fn sole() -> Position {
-    Position::SOLE
-}
-
-impl TryFrom<Raw> for ProcessTopology {
-    type Error = Faults;
-
-    fn try_from(raw: Raw) -> Result<Self, Faults> {
-        let mut topology = Self::new(raw.global, raw.local, raw.host)?.with_slice(raw.slice)?.with_hosts(raw.hosts)?;
-        topology.coordinator = raw.coordinator;
-        topology.device_share = raw.device_share.unwrap_or(topology.device_share);
-        topology.attributes = raw.attributes;
-        topology.provenance = raw.provenance;
-        Ok(topology)
-    }
 }
 
 impl ProcessTopology {
@@ -131,15 +97,8 @@ impl ProcessTopology {
         if let Some(problem) = problem {
             return Err(fault(problem));
         }
-        let device_share = if local.has_others() { DeviceShare::One } else { DeviceShare::All };
+        let device_share = if local.count() > 1 { DeviceShare::One } else { DeviceShare::All };
         Ok(Self { global, local, host, device_share, provenance: Provenance::default(), ..Self::single() })
-    }
-
-    /// Sets the address of the coordinator, through which the processes find each other.
-    #[must_use]
-    pub fn with_coordinator(mut self, coordinator: Address) -> Self {
-        self.coordinator = Some(coordinator);
-        self
     }
 
     /// Sets the slice that contains the host. A slice is a group of hosts whose devices have a network of their own.
@@ -180,21 +139,6 @@ impl ProcessTopology {
         }
         self.hosts = hosts;
         Ok(self)
-    }
-
-    /// Sets which devices of its host the process uses.
-    #[must_use]
-    pub fn with_device_share(mut self, share: DeviceShare) -> Self {
-        self.device_share = share;
-        self
-    }
-
-    /// Adds another value of the job, under the name of the environment variable that would contain it. Templates use
-    /// this value if the environment variable is not set.
-    #[must_use]
-    pub fn with_attribute(mut self, variable: impl Into<String>, value: impl Into<String>) -> Self {
-        self.attributes.insert(variable.into(), value.into());
-        self
     }
 
     pub(super) fn with_provenance(mut self, provenance: Provenance) -> Self {
@@ -251,35 +195,16 @@ impl ProcessTopology {
         self.host.index() % self.hosts_per_slice()
     }
 
-    /// Returns the address of the coordinator, if it is known.
-    pub fn coordinator(&self) -> Option<&Address> {
-        self.coordinator.as_ref()
-    }
-
     /// Returns the names of the hosts of this process's slice, in the order of their indices. Returns an empty list if
     /// the names are not known.
     pub fn hosts(&self) -> &[String] {
         &self.hosts
     }
 
-    /// Returns which devices of its host the process uses.
-    pub fn device_share(&self) -> DeviceShare {
-        self.device_share
-    }
-
-    /// Returns other values of the job, by the name of the environment variable that would contain them.
-    pub fn attributes(&self) -> &BTreeMap<String, String> {
-        &self.attributes
-    }
-
     /// Returns the origins of the values. [`Self::new`] does not record any origins.
-    pub fn provenance(&self) -> &Provenance {
+    #[cfg(test)]
+    pub(super) fn provenance(&self) -> &Provenance {
         &self.provenance
-    }
-
-    /// Returns whether there is more than one process.
-    pub fn is_multi_process(&self) -> bool {
-        self.global.has_others()
     }
 }
 
@@ -349,19 +274,5 @@ mod tests {
         assert_eq!((topology.hosts_per_slice(), topology.host_in_slice()), (2, 0));
         assert!(topology.clone().with_hosts(vec!["a".into()]).is_err());
         assert!(topology.with_hosts(vec!["a".into(), "b".into()]).is_ok());
-    }
-
-    #[test]
-    fn json_rejects_impossible_topologies() {
-        let topology = ProcessTopology::new(at(5, 8), at(1, 2), at(2, 4)).unwrap();
-        let topology = topology.with_coordinator("node0:1234".parse().unwrap());
-        let json = serde_json::to_string(&topology).unwrap();
-        assert_eq!(serde_json::from_str::<ProcessTopology>(&json).unwrap(), topology);
-        let broken = json.replace(r#""local":{"index":1,"count":2}"#, r#""local":{"index":0,"count":9}"#);
-        assert_ne!(broken, json);
-        let error = serde_json::from_str::<ProcessTopology>(&broken).unwrap_err();
-        assert_eq!(error.classify(), serde_json::error::Category::Data, "{error}");
-        let single = serde_json::to_string(&ProcessTopology::single()).unwrap();
-        assert_eq!(serde_json::from_str::<ProcessTopology>(&single).unwrap(), ProcessTopology::single());
     }
 }

@@ -131,28 +131,35 @@ fn together(a: &[When], b: &[When]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::{EnvRule, OptionRule};
+    use super::super::plan::{Coordinator, EnvRule, OptionRule};
     use super::*;
     use crate::OptionType;
 
+    fn when(when: &[When], variable: &str, value: &str) -> EnvRule {
+        EnvRule { when: when.to_vec(), ..EnvRule::new(variable, value) }
+    }
+
     #[test]
     fn lists_all_faults() {
-        let plan = ProcessPlan::new()
-            .with_variable(EnvRule::default_value("A", "{local_rank}"))
-            .with_variable(EnvRule::default_value("A", "{rank}").when([When::MultiProcess]))
-            .with_variable(EnvRule::default_value("1A", "x").when([When::OneDevice, When::AllDevices]))
-            .with_variable(EnvRule::default_value("B", "x").unless_set("="))
-            .with_variable(EnvRule::default_value("C", "a\0b"))
-            .with_option(OptionRule::new("", OptionType::Int64, "{"))
-            .with_option(OptionRule::new("o", OptionType::Int64, "1"))
-            .with_option(OptionRule::new("o", OptionType::Int64, "2"))
-            .with_default_port(0)
-            .with_chips([
+        let plan = ProcessPlan {
+            environment: vec![
+                EnvRule::new("A", "{local_rank}"),
+                when(&[When::MultiProcess], "A", "{rank}"),
+                when(&[When::OneDevice, When::AllDevices], "1A", "x"),
+                EnvRule { unless_set: vec!["=".to_owned()], ..EnvRule::new("B", "x") },
+                EnvRule::new("C", "a\0b"),
+            ],
+            options: [("", "{"), ("o", "1"), ("o", "2")]
+                .map(|(name, value)| OptionRule::new(name, OptionType::Int64, value))
+                .into(),
+            coordinator: Coordinator { default_port: 0, ..Coordinator::default() },
+            chips: vec![
                 ChipProbe::Constant { count: 0 },
                 ChipProbe::Variable { name: String::new() },
                 ChipProbe::DeviceNodes { glob: "x".to_owned() },
-            ])
-            .with_host_index(HostIndex::Variables { names: vec![] });
+            ],
+            host_index: HostIndex::Variables { names: vec![] },
+        };
         let error = plan.validate().unwrap_err();
         let at: Vec<&str> = error.all().iter().map(|fault| fault.field.as_str()).collect();
         assert_eq!(
@@ -178,10 +185,9 @@ mod tests {
 
     #[test]
     fn exclusive_rules_for_one_variable() {
-        let plan = ProcessPlan::new()
-            .with_variable(EnvRule::default_value("A", "1").when([When::SingleProcess, When::OneDevice]))
-            .with_variable(EnvRule::default_value("A", "2").when([When::MultiProcess]));
-        plan.validate().unwrap();
+        let environment =
+            vec![when(&[When::SingleProcess, When::OneDevice], "A", "1"), when(&[When::MultiProcess], "A", "2")];
+        ProcessPlan { environment, ..ProcessPlan::default() }.validate().unwrap();
     }
 
     #[test]

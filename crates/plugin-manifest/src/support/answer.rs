@@ -106,7 +106,7 @@ impl fmt::Display for Support {
 
 /// A reason why a program is not supported, or may not be supported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+// Exhaustive, because plugins construct this struct.
 pub struct Reason {
     /// Name of the operation, such as `stablehlo.sort`. `None` if the reason concerns the whole program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,34 +140,6 @@ impl Reason {
     /// Creates a reason that concerns the whole program.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), count: 1, ..Self::default() }
-    }
-
-    /// Sets the name of the operation that the reason concerns.
-    #[must_use]
-    pub fn operation(mut self, name: impl Into<String>) -> Self {
-        self.operation = Some(name.into());
-        self
-    }
-
-    /// Sets the unsupported attribute and its value, such as `precision = [HIGHEST]`.
-    #[must_use]
-    pub fn attribute(mut self, attribute: impl Into<String>) -> Self {
-        self.attribute = Some(attribute.into());
-        self
-    }
-
-    /// Sets the unsupported type, such as `tensor<4xf64>`.
-    #[must_use]
-    pub fn ty(mut self, ty: impl Into<String>) -> Self {
-        self.ty = Some(ty.into());
-        self
-    }
-
-    /// Sets the source location of the operation.
-    #[must_use]
-    pub fn location(mut self, location: impl Into<String>) -> Self {
-        self.location = Some(location.into());
-        self
     }
 }
 

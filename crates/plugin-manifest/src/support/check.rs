@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use ::stablehlo::ir::{Attribute, ElementType, Func, Module, Op, OpKind, Region, TensorType, Type};
+use ::stablehlo::ir::{Attribute, ElementType, Func, Module, Op, OpKind, Region, Type};
 
 use super::{AttributeRule, OperationRule, Reason, Verdict};
 use crate::diagnostic::{Fault, Faults};
@@ -16,10 +16,11 @@ const MAX_REASONS: usize = 64;
 impl Reason {
     /// Creates the reason for a program that cannot be read.
     pub fn unreadable(error: &::stablehlo::Error) -> Self {
-        let mut reason = Self::new(format!("the program cannot be read: {}", error.message()));
-        reason.operation = error.op().map(str::to_owned);
-        reason.location = error.location().map(str::to_owned);
-        reason
+        Self {
+            operation: error.op().map(str::to_owned),
+            location: error.location().map(str::to_owned),
+            ..Self::new(format!("the program cannot be read: {}", error.message()))
+        }
     }
 }
 
@@ -217,6 +218,11 @@ impl Found {
     }
 }
 
+/// Returns the source location of an operation, if the program contains it.
+fn location(module: &Module, op: &Op) -> Option<String> {
+    Some(module.location(op.location).to_owned()).filter(|location| !location.is_empty())
+}
+
 struct Walk<'a> {
     checker: &'a Checker,
     module: &'a Module,
@@ -237,11 +243,8 @@ impl Walk<'_> {
 
     fn op(&mut self, func: &Func, op: &Op) {
         let (name, rule) = self.checker.rule(&op.kind);
-        let place = |reason: Reason| {
-            let location = self.module.location(op.location);
-            let reason = reason.operation(name.clone());
-            if location.is_empty() { reason } else { reason.location(location) }
-        };
+        let module = self.module;
+        let place = |reason| Reason { operation: Some(name.clone()), location: location(module, op), ..reason };
         let Some(rule) = rule else {
             // A call needs no rule of its own, because the walk also checks the called function.
             if matches!(op.kind, OpKind::Call { .. }) {
@@ -278,7 +281,8 @@ impl Walk<'_> {
             let Some(allowed) = rule.rule.attributes.get(name) else { continue };
             let value = Spelled::new(value);
             for message in allowed.faults(&value) {
-                self.no.add(place(Reason::new(message).attribute(format!("{name} = {value}"))));
+                let attribute = Some(format!("{name} = {value}"));
+                self.no.add(place(Reason { attribute, ..Reason::new(message) }));
             }
         }
     }
@@ -289,31 +293,28 @@ impl Walk<'_> {
             Type::Tuple(types) => return types.iter().for_each(|ty| self.value(of, ty, name)),
             _ => return,
         };
-        let place = |reason: Reason| {
-            let reason = match name {
-                Some(name) => reason.operation(name),
-                None => reason,
-            };
-            match of.map(|(op, _)| self.module.location(op.location)) {
-                Some(location) if !location.is_empty() => reason.location(location),
-                _ => reason,
-            }
+        let module = self.module;
+        let unsupported = |message: String| Reason {
+            operation: name.map(str::to_owned),
+            ty: Some(tensor.to_string()),
+            location: of.and_then(|(op, _)| location(module, op)),
+            ..Reason::new(message)
         };
         if let Some((_, rule)) = of
             && !rule.types.is_empty()
             && !rule.types.contains(&tensor.element)
         {
             let message = format!("the device does not support the operation for elements of type {}", tensor.element);
-            self.no.add(place(Reason::new(message).ty(tensor.to_string())));
+            self.no.add(unsupported(message));
         }
         let most = of.and_then(|(_, rule)| rule.rule.max_rank).or(self.checker.max_rank);
         if let Some(most) = most.filter(|&most| tensor.rank() > most) {
             let message = format!("the device supports at most {most} dimensions, but the type has {}", tensor.rank());
-            self.no.add(place(Reason::new(message).ty(tensor.to_string())));
+            self.no.add(unsupported(message));
         }
         if !self.checker.dynamic_shapes && !tensor.is_static() {
             let message = "the device does not support dynamic shapes; make every extent constant";
-            self.no.add(place(Reason::new(message).ty(TensorType::to_string(tensor))));
+            self.no.add(unsupported(message.to_owned()));
         }
     }
 }
@@ -322,8 +323,7 @@ impl Manifest {
     /// Returns `No` for an artifact whose StableHLO version the plugin does not read, because the compiler would reject
     /// it, too. Returns `None` for any other program.
     pub(crate) fn refuses_version(&self, program: &Program) -> Option<Support> {
-        let read = self.capabilities.stablehlo.map(Into::into);
-        let error = crate::artifact::check(program, read).err()?;
+        let error = crate::artifact::check(program, self.capabilities.stablehlo).err()?;
         Some(Support::No(vec![Reason::new(error.message())]))
     }
 

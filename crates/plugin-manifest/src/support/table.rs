@@ -20,11 +20,11 @@ use crate::diagnostic::Fault;
 ///         "func.*": {}
 ///     }
 /// }"#)?;
-/// assert!(table.validate().is_empty());
+/// assert!(table.complete && table.operations.len() == 5);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct SupportTable {
     /// Whether the table lists all supported operations. If so, all other operations are unsupported. Otherwise, the
     /// support of other operations is unknown.
@@ -49,7 +49,7 @@ pub struct SupportTable {
 
 /// The restrictions under which a device supports an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct OperationRule {
     /// Whether the operation is supported. The other fields restrict the support.
     #[serde(default)]
@@ -72,7 +72,7 @@ pub struct OperationRule {
 /// The supported values of an attribute. A list is supported if all of its elements are supported. Attributes with
 /// their default value are not checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
+// Exhaustive, because vendors construct this struct.
 pub struct AttributeRule {
     /// The supported values in the specification's spelling, such as `DEFAULT`, `true` or `1`. If omitted, any value is
     /// supported.
@@ -104,28 +104,9 @@ pub enum Verdict {
 }
 
 impl SupportTable {
-    /// Creates an empty table for which unlisted operations are unsupported, so it must list all supported operations.
-    pub fn complete() -> Self {
-        Self { complete: true, ..Self::default() }
-    }
-
-    /// Defines a group of element types. Rules and other groups refer to it as `@name`.
-    #[must_use]
-    pub fn type_group<T: Into<String>>(mut self, name: impl Into<String>, types: impl IntoIterator<Item = T>) -> Self {
-        self.type_groups.insert(name.into(), types.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Adds the rule of the operation `name`. Replaces an earlier rule of this name.
-    #[must_use]
-    pub fn operation(mut self, name: impl Into<String>, rule: OperationRule) -> Self {
-        self.operations.insert(name.into(), rule);
-        self
-    }
-
     /// Returns all faults of the table, except for unknown names of element types. `Checker::new`, which requires the
     /// feature `stablehlo`, also checks these names.
-    pub fn validate(&self) -> Vec<Fault> {
+    pub(crate) fn validate(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (name, types) in &self.type_groups {
             self.groups_exist(&format!("type_groups.{name}"), types, &mut faults);
@@ -188,29 +169,5 @@ impl OperationRule {
     /// Creates the rule of an operation that is supported for these element types.
     pub fn of_types<T: Into<String>>(types: impl IntoIterator<Item = T>) -> Self {
         Self { types: types.into_iter().map(Into::into).collect(), ..Self::default() }
-    }
-
-    /// Creates the rule of an operation that is not supported, with the reason.
-    pub fn no(reason: impl Into<String>) -> Self {
-        Self { support: Verdict::No, reason: reason.into(), ..Self::default() }
-    }
-
-    /// Creates the rule of an operation that is supported under a condition that the table cannot express.
-    pub fn maybe(reason: impl Into<String>) -> Self {
-        Self { support: Verdict::Maybe, reason: reason.into(), ..Self::default() }
-    }
-
-    /// Adds the rule of the attribute `name`. Replaces an earlier rule of this name.
-    #[must_use]
-    pub fn attribute(mut self, name: impl Into<String>, rule: AttributeRule) -> Self {
-        self.attributes.insert(name.into(), rule);
-        self
-    }
-}
-
-impl AttributeRule {
-    /// Creates a rule that restricts an attribute to these values.
-    pub fn one_of<T: Into<String>>(values: impl IntoIterator<Item = T>) -> Self {
-        Self { one_of: values.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 }

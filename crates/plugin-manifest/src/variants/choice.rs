@@ -224,7 +224,7 @@ fn unmet(requires: &Requirements, machine: &MachineProperties) -> Vec<UnmetNeed>
 }
 
 fn cpu(level: CpuLevel, machine: &MachineProperties) -> Option<UnmetNeed> {
-    let needs = format!("CPU level {level}");
+    let needs = format!("CPU level {}", level.name());
     let Some(features) = &machine.cpu_features else {
         let remedy = format!("set {} to the CPU's level", MachineProperties::CPU_LEVEL_VARIABLE);
         return Some(UnmetNeed { needs, has: None, remedy });
@@ -233,7 +233,8 @@ fn cpu(level: CpuLevel, machine: &MachineProperties) -> Option<UnmetNeed> {
     if missing.is_empty() {
         return None;
     }
-    let known = CpuLevel::of(features).map_or_else(|| "a CPU of no known level".to_owned(), |known| known.to_string());
+    let known =
+        CpuLevel::of(features).map_or_else(|| "a CPU of no known level".to_owned(), |known| known.name().to_owned());
     Some(UnmetNeed {
         needs,
         has: Some(format!("{known} (without {})", missing.join(", "))),
@@ -264,6 +265,8 @@ fn version(name: &str, range: &VersionRange, found: &[DottedVersion], remedies: 
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use expect_test::expect;
 
     use super::*;
@@ -273,14 +276,31 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn from(min: &str) -> VersionRange {
-        VersionRange::from_version(version(min))
+    fn from(min: &str) -> Option<VersionRange> {
+        Some(VersionRange { min: Some(version(min)), below: None })
+    }
+
+    fn between(min: &str, below: &str) -> Option<VersionRange> {
+        Some(VersionRange { min: Some(version(min)), below: Some(version(below)) })
+    }
+
+    fn cpu(level: CpuLevel) -> Requirements {
+        Requirements { cpu: Some(level), ..Requirements::default() }
+    }
+
+    fn capability(range: Option<VersionRange>) -> Requirements {
+        Requirements { cuda_compute_capability: range, ..Requirements::default() }
+    }
+
+    fn at(level: CpuLevel) -> MachineProperties {
+        MachineProperties::default().with_cpu_level(level)
     }
 
     fn manifest(variants: &[(&str, Requirements)]) -> Manifest {
         let mut manifest = Manifest::new("x");
-        manifest.library =
-            variants.iter().map(|(path, needs)| LibraryFile::new(path).with_requires(needs.clone())).collect();
+        let file =
+            |(path, needs): &(&str, Requirements)| LibraryFile { requires: needs.clone(), ..LibraryFile::new(path) };
+        manifest.library = variants.iter().map(file).collect();
         assert_eq!(Manifest::from_json(&manifest.to_json()).as_ref(), Ok(&manifest));
         manifest
     }
@@ -294,42 +314,39 @@ mod tests {
 
     fn levels() -> Manifest {
         manifest(&[
-            ("v3", Requirements::default().with_cpu(CpuLevel::X86_64V3)),
+            ("v3", cpu(CpuLevel::X86_64V3)),
             ("any", Requirements::default()),
-            ("v4", Requirements::default().with_cpu(CpuLevel::X86_64V4)),
-            ("v2", Requirements::default().with_cpu(CpuLevel::X86_64V2)),
+            ("v4", cpu(CpuLevel::X86_64V4)),
+            ("v2", cpu(CpuLevel::X86_64V2)),
         ])
     }
 
     #[test]
     fn cpu_levels() {
-        let machine = |level| MachineProperties::unknown().with_cpu_level(level);
         for (level, path) in [(CpuLevel::X86_64V2, "v2"), (CpuLevel::X86_64V3, "v3"), (CpuLevel::X86_64V4, "v4")] {
-            assert_chosen(&levels(), &machine(level), path, ChoiceReason::MostSpecific);
+            assert_chosen(&levels(), &at(level), path, ChoiceReason::MostSpecific);
         }
-        assert_chosen(&levels(), &machine(CpuLevel::X86_64), "any", ChoiceReason::OnlyFit);
-        assert_chosen(&levels(), &MachineProperties::unknown(), "any", ChoiceReason::OnlyFit);
+        assert_chosen(&levels(), &at(CpuLevel::X86_64), "any", ChoiceReason::OnlyFit);
+        assert_chosen(&levels(), &MachineProperties::default(), "any", ChoiceReason::OnlyFit);
         // This CPU lacks one feature of level 3.
-        let mut features = CpuLevel::X86_64V3.features();
-        features.retain(|feature| *feature != "bmi2");
-        let machine = MachineProperties::unknown().with_cpu_features(features);
+        let mut machine = at(CpuLevel::X86_64V3);
+        machine.cpu_features.as_mut().unwrap().remove("bmi2");
         assert_chosen(&levels(), &machine, "v2", ChoiceReason::MostSpecific);
     }
 
     #[test]
     fn compute_capability_before_driver_and_cpu() {
-        let hopper = from("9.0").with_below(version("10.0"));
         let manifest = manifest(&[
-            ("driver", Requirements::default().with_nvidia_driver(from("550"))),
-            ("ampere", Requirements::default().with_cuda_compute_capability(from("8.0"))),
-            ("hopper", Requirements::default().with_cuda_compute_capability(hopper)),
-            ("cpu", Requirements::default().with_cpu(CpuLevel::X86_64V4)),
-            ("late", Requirements::default().with_cuda_compute_capability(from("9.0"))),
+            ("driver", Requirements { nvidia_driver: from("550"), ..Requirements::default() }),
+            ("ampere", capability(from("8.0"))),
+            ("hopper", capability(between("9.0", "10.0"))),
+            ("cpu", cpu(CpuLevel::X86_64V4)),
+            ("late", capability(from("9.0"))),
         ]);
-        let machine = |capabilities: &[&str]| {
-            let capabilities = capabilities.iter().map(|text| version(text));
-            let machine = MachineProperties::unknown().with_cuda_compute_capabilities(capabilities);
-            machine.with_nvidia_driver(version("550.54.15")).with_cpu_level(CpuLevel::X86_64V4)
+        let machine = |capabilities: &[&str]| MachineProperties {
+            cuda_compute_capabilities: capabilities.iter().map(|text| version(text)).collect(),
+            nvidia_driver: Some(version("550.54.15")),
+            ..at(CpuLevel::X86_64V4)
         };
         for (capabilities, path) in [
             (&["9.0"][..], "hopper"),
@@ -347,22 +364,21 @@ mod tests {
     #[test]
     fn equal_needs_keep_order() {
         let twice = manifest(&[("a", Requirements::default()), ("b", Requirements::default())]);
-        assert_chosen(&twice, &MachineProperties::unknown(), "a", ChoiceReason::First);
-        let needs = Requirements::default().with_cpu(CpuLevel::X86_64V2);
+        assert_chosen(&twice, &MachineProperties::default(), "a", ChoiceReason::First);
+        let needs = cpu(CpuLevel::X86_64V2);
         let twice = manifest(&[("a", needs.clone()), ("b", needs.clone())]);
-        let machine = MachineProperties::unknown().with_cpu_level(CpuLevel::X86_64V4);
-        assert_chosen(&twice, &machine, "a", ChoiceReason::First);
-        assert_chosen(&twice, &MachineProperties::unknown(), "a", ChoiceReason::NeedsLeast);
+        assert_chosen(&twice, &at(CpuLevel::X86_64V4), "a", ChoiceReason::First);
+        assert_chosen(&twice, &MachineProperties::default(), "a", ChoiceReason::NeedsLeast);
     }
 
     #[test]
     fn unknown_property_needs_least() {
         let manifest = manifest(&[
-            ("late", Requirements::default().with_cuda_compute_capability(from("9.0"))),
-            ("early", Requirements::default().with_cuda_compute_capability(from("8.0"))),
-            ("newest", Requirements::default().with_cpu(CpuLevel::X86_64V4).with_nvidia_driver(from("1"))),
+            ("late", capability(from("9.0"))),
+            ("early", capability(from("8.0"))),
+            ("newest", Requirements { nvidia_driver: from("1"), ..cpu(CpuLevel::X86_64V4) }),
         ]);
-        let machine = MachineProperties::unknown().with_cpu_level(CpuLevel::X86_64V2);
+        let machine = at(CpuLevel::X86_64V2);
         assert_chosen(&manifest, &machine, "early", ChoiceReason::NeedsLeast);
         let choice = manifest.choose_library("linux", "x86_64", &machine);
         let fits: Vec<Fit> = choice.variants.iter().map(Variant::fit).collect();
@@ -371,23 +387,23 @@ mod tests {
 
     #[test]
     fn mismatch_has_remedy() {
-        let range = from("8.0").with_below(version("9.0"));
-        let needs = Requirements::default()
-            .with_cpu(CpuLevel::X86_64V3)
-            .with_cuda_compute_capability(range.clone())
-            .with_nvidia_driver(from("550").with_below(version("560")));
-        let manifest = manifest(&[("x", needs)]);
-        let machine = |capability: &str, driver: &str| {
-            MachineProperties::unknown()
-                .with_cpu_level(CpuLevel::X86_64V2)
-                .with_cuda_compute_capabilities([version(capability)])
-                .with_nvidia_driver(version(driver))
+        let needs = Requirements {
+            cpu: Some(CpuLevel::X86_64V3),
+            cuda_compute_capability: between("8.0", "9.0"),
+            nvidia_driver: between("550", "560"),
         };
+        let manifest = manifest(&[("x", needs)]);
+        let machine = |capability: &str, driver: &str| MachineProperties {
+            cuda_compute_capabilities: vec![version(capability)],
+            nvidia_driver: Some(version(driver)),
+            ..at(CpuLevel::X86_64V2)
+        };
+        let odd = BTreeSet::from(["lm2".to_owned()]);
         let cases = [
             ("earlier", machine("7.5", "535.1")),
             ("later", machine("9.0", "560")),
-            ("unknown", MachineProperties::unknown()),
-            ("no level", MachineProperties::unknown().with_cpu_features(["lm2"])),
+            ("unknown", MachineProperties::default()),
+            ("no level", MachineProperties { cpu_features: Some(odd), ..MachineProperties::default() }),
         ];
         let mut messages = String::new();
         for (case, machine) in cases {
@@ -422,7 +438,7 @@ mod tests {
     fn other_systems_are_left_out() {
         let mut manifest = levels();
         manifest.library[2].os = Some("windows".to_owned());
-        let machine = MachineProperties::unknown().with_cpu_level(CpuLevel::X86_64V4);
+        let machine = at(CpuLevel::X86_64V4);
         let choice = manifest.choose_library("linux", "x86_64", &machine);
         assert_eq!(choice.variants.iter().map(|variant| variant.index).collect::<Vec<_>>(), [0, 1, 3]);
         assert_eq!(choice.chosen().map(|variant| variant.index), Some(0));

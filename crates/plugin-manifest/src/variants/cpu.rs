@@ -1,7 +1,6 @@
 //! Levels of CPU features.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -96,12 +95,6 @@ impl CpuLevel {
     }
 }
 
-impl fmt::Display for CpuLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,7 +116,7 @@ mod tests {
             for feature in level.added() {
                 let mut without = features.clone();
                 without.remove(*feature);
-                assert!(CpuLevel::of(&without) < Some(level), "{level} without {feature}");
+                assert!(CpuLevel::of(&without) < Some(level), "{level:?} without {feature}");
             }
         }
         assert_eq!(CpuLevel::of(&BTreeSet::new()), None);

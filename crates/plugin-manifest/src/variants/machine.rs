@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use super::cpu::CpuLevel;
 use super::version::DottedVersion;
 
-/// The properties of a machine that a library may require. Each property may be unknown.
+/// The properties of a machine that a library may require. Each property may be unknown, as all are by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
+// Exhaustive, because programs that describe a machine construct this struct.
 pub struct MachineProperties {
     /// Features that all processors of the machine have, as `/proc/cpuinfo` of Linux spells them. `None` if they are
     /// unknown.
@@ -27,35 +27,10 @@ impl MachineProperties {
     /// Name of the environment variable that sets the version of NVIDIA's driver, such as `550.54`.
     pub const NVIDIA_DRIVER_VARIABLE: &str = "PJRT_REGISTRY_NVIDIA_DRIVER";
 
-    /// Returns a machine whose properties are all unknown.
-    pub fn unknown() -> Self {
-        Self::default()
-    }
-
-    /// Sets the features of the CPU, as `/proc/cpuinfo` of Linux spells them.
-    #[must_use]
-    pub fn with_cpu_features(mut self, features: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        self.cpu_features = Some(features.into_iter().map(Into::into).collect());
-        self
-    }
-
     /// Sets the features of the CPU to those of a level.
     #[must_use]
-    pub fn with_cpu_level(self, level: CpuLevel) -> Self {
-        self.with_cpu_features(level.features())
-    }
-
-    /// Sets the CUDA compute capabilities of the GPUs.
-    #[must_use]
-    pub fn with_cuda_compute_capabilities(mut self, capabilities: impl IntoIterator<Item = DottedVersion>) -> Self {
-        self.cuda_compute_capabilities = capabilities.into_iter().collect();
-        self
-    }
-
-    /// Sets the version of NVIDIA's kernel driver.
-    #[must_use]
-    pub fn with_nvidia_driver(mut self, version: DottedVersion) -> Self {
-        self.nvidia_driver = Some(version);
+    pub fn with_cpu_level(mut self, level: CpuLevel) -> Self {
+        self.cpu_features = Some(level.features().into_iter().map(str::to_owned).collect());
         self
     }
 }

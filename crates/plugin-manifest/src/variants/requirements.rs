@@ -10,8 +10,8 @@ use super::version::DottedVersion;
 
 /// The properties of a machine that a library requires. If a field is omitted, the library works with any value of that
 /// property.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+// Exhaustive, because vendors construct this struct.
 pub struct Requirements {
     /// The lowest CPU level on which the library runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,8 +25,8 @@ pub struct Requirements {
 }
 
 /// A range of versions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+// Exhaustive, because vendors construct this struct.
 pub struct VersionRange {
     /// First version in the range. `None` if the range has no lower limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,20 +37,8 @@ pub struct VersionRange {
 }
 
 impl VersionRange {
-    /// Returns the range of this version and all later versions.
-    pub fn from_version(min: DottedVersion) -> Self {
-        Self { min: Some(min), below: None }
-    }
-
-    /// Ends the range before this version.
-    #[must_use]
-    pub fn with_below(mut self, below: DottedVersion) -> Self {
-        self.below = Some(below);
-        self
-    }
-
     /// Returns whether the range contains this version.
-    pub fn contains(&self, version: &DottedVersion) -> bool {
+    pub(super) fn contains(&self, version: &DottedVersion) -> bool {
         self.min.as_ref().is_none_or(|min| version >= min) && self.below.as_ref().is_none_or(|below| version < below)
     }
 
@@ -81,27 +69,6 @@ impl fmt::Display for VersionRange {
 type RangeRank = Option<(Option<DottedVersion>, bool, Reverse<Option<DottedVersion>>)>;
 
 impl Requirements {
-    /// Sets the lowest CPU level on which the library runs.
-    #[must_use]
-    pub fn with_cpu(mut self, level: CpuLevel) -> Self {
-        self.cpu = Some(level);
-        self
-    }
-
-    /// Sets the CUDA compute capabilities for which the library has code.
-    #[must_use]
-    pub fn with_cuda_compute_capability(mut self, range: VersionRange) -> Self {
-        self.cuda_compute_capability = Some(range);
-        self
-    }
-
-    /// Sets the versions of NVIDIA's kernel driver that the library supports.
-    #[must_use]
-    pub fn with_nvidia_driver(mut self, range: VersionRange) -> Self {
-        self.nvidia_driver = Some(range);
-        self
-    }
-
     /// Returns whether the library works on any machine.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -118,7 +85,8 @@ impl Requirements {
             let levels: Vec<&str> = levels.map(CpuLevel::name).collect();
             let known = if levels.is_empty() { "none".to_owned() } else { levels.join(", ") };
             let message = format!(
-                "{level} is a level of {}, but the library is for {arch}; its levels are: {known}",
+                "{} is a level of {}, but the library is for {arch}; its levels are: {known}",
+                level.name(),
                 level.architecture()
             );
             faults.push(("cpu", message));
@@ -149,7 +117,7 @@ impl Requirements {
 
 impl fmt::Display for Requirements {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cpu = self.cpu.map(|level| format!("CPU level {level}"));
+        let cpu = self.cpu.map(|level| format!("CPU level {}", level.name()));
         let range = |name: &str, range: &Option<VersionRange>| range.as_ref().map(|range| format!("{name} {range}"));
         let needs: Vec<String> = [
             cpu,

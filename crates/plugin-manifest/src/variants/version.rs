@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -51,12 +50,6 @@ impl PartialEq for DottedVersion {
 }
 
 impl Eq for DottedVersion {}
-
-impl Hash for DottedVersion {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.numbers.hash(state);
-    }
-}
 
 impl PartialOrd for DottedVersion {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {

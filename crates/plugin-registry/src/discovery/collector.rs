@@ -104,7 +104,7 @@ impl<'a> Collector<'a> {
     pub(super) fn choose(&mut self, manifest: &Manifest) -> LibraryChoice {
         let host = self.discovery.host;
         if host.libraries_of(manifest).all(|file| file.requires.is_empty()) {
-            return host.choose(manifest, &MachineProperties::unknown());
+            return host.choose(manifest, &MachineProperties::default());
         }
         if self.machine.is_none() {
             let (machine, notes) = self.discovery.read_machine();

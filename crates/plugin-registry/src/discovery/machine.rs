@@ -27,14 +27,12 @@ impl Discovery {
     /// Returns the properties of the machine that libraries may require, and a note for each variable with an invalid
     /// value. A process with elevated privileges ignores all variables.
     pub(super) fn read_machine(&self) -> (MachineProperties, Vec<(&'static str, String)>) {
-        let mut machine = MachineProperties::unknown();
+        let mut machine = MachineProperties {
+            cpu_features: cpu_features(&self.system("/proc/cpuinfo")),
+            nvidia_driver: nvidia_driver(&self.system("/")),
+            ..MachineProperties::default()
+        };
         let mut notes = Vec::new();
-        if let Some(features) = cpu_features(&self.system("/proc/cpuinfo")) {
-            machine = machine.with_cpu_features(features);
-        }
-        if let Some(version) = nvidia_driver(&self.system("/")) {
-            machine = machine.with_nvidia_driver(version);
-        }
         let text = |variable| self.trusted(variable).map(|value| value.to_string_lossy().trim().to_owned());
         let variable = MachineProperties::CPU_LEVEL_VARIABLE;
         if let Some(name) = text(variable) {
@@ -49,13 +47,13 @@ impl Discovery {
         let variable = MachineProperties::COMPUTE_CAPABILITY_VARIABLE;
         if let Some(list) = text(variable) {
             match list.split(',').map(|item| item.trim().parse()).collect::<Result<Vec<DottedVersion>, _>>() {
-                Ok(versions) => machine = machine.with_cuda_compute_capabilities(versions),
+                Ok(versions) => machine.cuda_compute_capabilities = versions,
                 Err(fault) => notes.push((variable, format!("ignored: {fault}"))),
             }
         }
         let variable = MachineProperties::NVIDIA_DRIVER_VARIABLE;
         match text(variable).map(|version| version.parse()) {
-            Some(Ok(version)) => machine = machine.with_nvidia_driver(version),
+            Some(Ok(version)) => machine.nvidia_driver = Some(version),
             Some(Err(fault)) => notes.push((variable, format!("ignored: {fault}"))),
             None => {}
         }
@@ -140,7 +138,7 @@ mod tests {
             assert!(found.cuda_compute_capabilities.is_empty() && notes.is_empty());
         }
         let (nothing, _) = machine("nothing", &[("proc/cpuinfo", "processor: 0\n")]).read_machine();
-        assert_eq!(nothing, MachineProperties::unknown());
+        assert_eq!(nothing, MachineProperties::default());
         let (arm, _) = machine("arm", &[("proc/cpuinfo", "Features\t: fp asimd\n")]).read_machine();
         assert_eq!(CpuLevel::of(&arm.cpu_features.unwrap()), Some(CpuLevel::Armv8));
     }
@@ -153,10 +151,11 @@ mod tests {
             .variable("PJRT_REGISTRY_CUDA_COMPUTE_CAPABILITY", "8.0, 9.0")
             .variable("PJRT_REGISTRY_NVIDIA_DRIVER", "550");
         let (found, notes) = discovery.read_machine();
-        let expected = MachineProperties::unknown()
-            .with_cpu_level(CpuLevel::X86_64V2)
-            .with_cuda_compute_capabilities(version("8.0").into_iter().chain(version("9.0")))
-            .with_nvidia_driver(version("550").unwrap());
+        let expected = MachineProperties {
+            cuda_compute_capabilities: version("8.0").into_iter().chain(version("9.0")).collect(),
+            nvidia_driver: version("550"),
+            ..MachineProperties::default().with_cpu_level(CpuLevel::X86_64V2)
+        };
         assert_eq!((found, notes.len()), (expected, 0));
         let (elevated, _) = discovery.clone().elevated(true).read_machine();
         assert_eq!(elevated.nvidia_driver, version("535.1"));

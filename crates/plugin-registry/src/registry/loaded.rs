@@ -153,7 +153,7 @@ impl LoadedPlugin {
         let mut given = entry.candidate().create_options.clone();
         given.extend_from_slice(options.values());
         let values = self.descriptor.client_options(plan, &given).map_err(Error::Options)?;
-        if let (Some(coordinator), None) = (plan.coordinator(), options.key_value_store()) {
+        if let (Some(coordinator), None) = (&plan.coordinator, options.key_value_store()) {
             return Err(Error::NoStore { name: name.to_owned(), coordinator: coordinator.to_string() });
         }
         let options = options.clone().with_values(values).keeping(Arc::new(self.lease(label)?));

@@ -81,7 +81,7 @@ impl Setup {
 /// other's devices. In a single process, a value that the plan sets only if the variable is unset is a recommendation,
 /// because the plugin has a default.
 fn require_essential(name: &str, topology: &ProcessTopology, missing: &[&EnvStep]) -> Result<(), Error> {
-    let shares = topology.is_multi_process() || topology.local_world_size() > 1;
+    let shares = topology.world_size() > 1 || topology.local_world_size() > 1;
     let essential = missing.iter().filter(|step| shares || step.set == SetMode::Override);
     let missing: Vec<MissingVariable> = essential.map(|step| MissingVariable::of(step)).collect();
     if missing.is_empty() { Ok(()) } else { Err(Error::Setup { name: name.to_owned(), missing }) }
@@ -92,7 +92,7 @@ fn same_position(a: &ProcessTopology, b: &ProcessTopology) -> bool {
     let position = |t: &ProcessTopology| {
         let ranks = [t.global_rank(), t.world_size(), t.local_rank(), t.local_world_size()];
         let hosts = [t.host_index(), t.host_count()];
-        (ranks, hosts, t.slice(), t.device_share(), t.coordinator().cloned(), t.hosts().to_vec())
+        (ranks, hosts, t.slice(), t.device_share, t.coordinator.clone(), t.hosts().to_vec())
     };
     position(a) == position(b)
 }

@@ -41,7 +41,7 @@ fn machine(name: &str, variants: &[(&str, &str)]) -> Machine {
 }
 
 fn with(level: CpuLevel) -> MachineProperties {
-    MachineProperties::unknown().with_cpu_level(level)
+    MachineProperties::default().with_cpu_level(level)
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn most_specific_library_that_fits() {
         (with(CpuLevel::X86_64V4), "v4", ChoiceReason::MostSpecific),
         (with(CpuLevel::X86_64V3), "v3", ChoiceReason::MostSpecific),
         (with(CpuLevel::X86_64V2), "any", ChoiceReason::OnlyFit),
-        (MachineProperties::unknown(), "any", ChoiceReason::OnlyFit),
+        (MachineProperties::default(), "any", ChoiceReason::OnlyFit),
     ] {
         let found = discovery(&machine).machine(properties).discover();
         let lines: Vec<String> = list(&machine, &found).iter().map(|line| line.replace("/./", "/")).collect();
@@ -82,7 +82,8 @@ fn machine_is_read_from_files_and_variables() {
 fn no_library_fits() {
     let needs = [("new", r#""nvidia_driver": {"min": "550"}"#), ("v4", r#""cpu": "x86-64-v4""#)];
     let machine = machine("variants-none", &needs);
-    let properties = with(CpuLevel::X86_64V2).with_nvidia_driver("535.54".parse().unwrap());
+    let mut properties = with(CpuLevel::X86_64V2);
+    properties.nvidia_driver = Some("535.54".parse().unwrap());
     let found = discovery(&machine).machine(properties).discover();
     let candidate = named(&found, "acme");
     let [refusal @ Refusal::NoVariantFits { unmet, .. }] = candidate.refusals.as_slice() else {

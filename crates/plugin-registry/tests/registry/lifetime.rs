@@ -154,7 +154,7 @@ impl LoadsItself {
 impl Hooks for LoadsItself {
     fn configure(&self, _: &ProcessTopology, _: &Environment) -> Option<Result<EnvPlan, plugin_manifest::Error>> {
         self.load();
-        Some(Ok(EnvPlan::new()))
+        Some(Ok(EnvPlan::default()))
     }
 
     fn shutdown(&self) {
@@ -218,7 +218,7 @@ fn library_without_manifest_describes_itself() {
     let registry = registry("own");
     let entry = register_library(&registry, closing_plugin(), None).unwrap();
     assert_eq!(entry.name(), format!("{}closing_plugin", std::env::consts::DLL_PREFIX));
-    assert!(entry.manifest().create_options.is_open());
+    assert!(entry.manifest().create_options.open);
     let loaded = entry.load().unwrap();
     assert_eq!(loaded.descriptor().manifest().name, "closing");
     let error = loaded.client(&ClientOptions::new().with("bogus", 1i64)).unwrap_err();

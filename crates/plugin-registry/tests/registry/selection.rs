@@ -17,7 +17,7 @@ fn refused(registry: &PluginRegistry, policy: &Policy) -> SelectError {
 }
 
 fn nodes(pattern: &str) -> Hardware {
-    Hardware::default().with_device_nodes([pattern])
+    Hardware { device_nodes: vec![pattern.to_owned()], ..Hardware::default() }
 }
 
 #[test]
@@ -73,9 +73,10 @@ fn hardware_decides_unless_named() {
     for (file, text) in [("vendor", "0x10de\n"), ("device", "0x2330\n"), ("class", "0x030200\n")] {
         fs::write(device.join(file), text).unwrap();
     }
-    let pci = |vendor: &str, devices: &[&str], classes: &[&str]| {
-        Hardware::default()
-            .with_pci([PciId::new(vendor).with_devices(devices.iter().copied()).with_classes(classes.iter().copied())])
+    let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    let pci = |vendor: &str, devices: &[&str], classes: &[&str]| Hardware {
+        pci: vec![PciId { vendor: vendor.to_owned(), devices: owned(devices), classes: owned(classes) }],
+        ..Hardware::default()
     };
     let registry = PluginRegistry::builder().hardware(HardwareProbe::at(&root)).build();
     for (name, hardware, presence, evidence) in [

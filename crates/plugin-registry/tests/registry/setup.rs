@@ -1,36 +1,43 @@
 //! Tests the environment variables and the coordinator that a plugin needs.
 
-use device_plugin::process::{CoordinatorNeed, EnvRule, Position};
+use device_plugin::process::{Before, Coordinator, CoordinatorNeed, EnvRule, Position, SetMode};
 use device_plugin::{Environment, ProcessPlan, ProcessTopology};
 use pjrt::ClientOptions;
 use plugin_registry::{Error, PluginLoadOptions};
 
 use crate::fakes::{fake, registry};
 
+/// Returns a plan with one rule.
+fn setting(rule: EnvRule) -> ProcessPlan {
+    ProcessPlan { environment: vec![rule], ..ProcessPlan::default() }
+}
+
 fake! {
     Ranked "ranked" {
         fn process() -> ProcessPlan {
-            ProcessPlan::new().with_variable(EnvRule::default_value("RANKED_DEVICE", "{local_rank}").reason("its device"))
+            setting(EnvRule { reason: "its device".to_owned(), ..EnvRule::new("RANKED_DEVICE", "{local_rank}") })
         }
     }
     Tuned "tuned" {
         fn process() -> ProcessPlan {
-            ProcessPlan::new().with_variable(EnvRule::default_value("TUNED_THREADS", "4"))
+            setting(EnvRule::new("TUNED_THREADS", "4"))
         }
     }
     Strict "strict" {
         fn process() -> ProcessPlan {
-            ProcessPlan::new().with_variable(EnvRule::override_value("STRICT_MODE", "on"))
+            setting(EnvRule { set: SetMode::Override, ..EnvRule::new("STRICT_MODE", "on") })
         }
     }
     Late "late" {
         fn process() -> ProcessPlan {
-            ProcessPlan::new().with_variable(EnvRule::override_value("LATE_MODE", "on").before_client())
+            let (set, before) = (SetMode::Override, Before::Client);
+            setting(EnvRule { set, before, ..EnvRule::new("LATE_MODE", "on") })
         }
     }
     Linked "linked" {
         fn process() -> ProcessPlan {
-            ProcessPlan::new().with_coordinator(CoordinatorNeed::Always)
+            let coordinator = Coordinator { need: CoordinatorNeed::Always, ..Coordinator::default() };
+            ProcessPlan { coordinator, ..ProcessPlan::default() }
         }
     }
 }

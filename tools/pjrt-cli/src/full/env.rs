@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use device_plugin::Environment;
-use device_plugin::process::{Address, Detected, Detection, DeviceShare, Explicit, ThisHost};
+use device_plugin::process::{Address, Detected, DeviceShare, Explicit, ThisHost, detect};
 use serde_json::json;
 
 use crate::Report;
@@ -79,10 +79,12 @@ impl Args {
         (explicit.host_index, explicit.host_count) = (self.host_index, self.host_count);
         explicit.coordinator.clone_from(&self.coordinator);
         explicit.device_share = self.one_device.then_some(DeviceShare::One);
-        let nothing = Environment::new();
-        let detection =
-            if self.from_env { Detection::new(environment).with_host(&ThisHost) } else { Detection::new(&nothing) };
-        detection.with_explicit(explicit).run().map_err(|faults| format!("the process's place: {faults}"))
+        let detected = if self.from_env {
+            detect(environment, Some(&ThisHost), &explicit)
+        } else {
+            detect(&Environment::new(), None, &explicit)
+        };
+        detected.map_err(|faults| format!("the process's place: {faults}"))
     }
 }
 

@@ -132,20 +132,20 @@ fn capabilities(out: &mut String, capabilities: &Capabilities) {
 }
 
 fn options(out: &mut String, schema: &OptionSchema) {
-    let others = if schema.is_open() { "others pass unchecked" } else { "no others" };
-    if schema.options().is_empty() {
-        line!(out, "create options: {}", if schema.is_open() { "all pass unchecked" } else { "none" });
+    let others = if schema.open { "others pass unchecked" } else { "no others" };
+    if schema.options.is_empty() {
+        line!(out, "create options: {}", if schema.open { "all pass unchecked" } else { "none" });
         return;
     }
     line!(out, "create options ({others})");
     let mut table = Table::plain();
-    for option in schema.options() {
-        let default = match option.default() {
+    for option in &schema.options {
+        let default = match &option.default {
             Some(value) => format!("default {value}"),
-            None if option.is_required() => "required".to_owned(),
+            None if option.required => "required".to_owned(),
             None => String::new(),
         };
-        table.row([option.name().to_owned(), option.ty().name().to_owned(), default, option.description().to_owned()]);
+        table.row([option.name.clone(), option.ty.name().to_owned(), default, option.description.clone()]);
     }
     out.push_str(&table.text("  "));
 }

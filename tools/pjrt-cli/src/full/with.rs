@@ -6,8 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use device_plugin::Environment;
-use device_plugin::process::Detection;
+use device_plugin::{Environment, ProcessTopology};
 use pjrt_layers::record::Selection;
 use plugin_registry::{PluginEntry, PluginRegistry, Policy};
 
@@ -80,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     })?;
     // The plugin needs the same environment as without layers.
     let environment = Environment::of_this_process();
-    let topology = Detection::new(&environment).run().map_err(|faults| faults.to_string())?.topology;
+    let topology = ProcessTopology::detect(&environment).map_err(|faults| faults.to_string())?;
     let plan = entry.plan(&topology, &environment).map_err(|error| error.to_string())?;
     let planned = plan.for_child().map(|(name, value)| (name.into(), value.into()));
     let mut variables: Vec<(OsString, OsString)> = planned.collect();

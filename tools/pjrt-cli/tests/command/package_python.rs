@@ -7,10 +7,11 @@ use std::process::{Command, Output};
 
 use crate::wheel_support::{Folder, PLUGIN};
 use device_plugin::process::{
-    ChipProbe, CoordinatorNeed, DeviceShare, EnvRule, Host, HostIndex, OptionRule, Position, When, builtin_plans,
+    Before, ChipProbe, Coordinator, CoordinatorNeed, DeviceShare, EnvRule, Host, HostIndex, OptionRule, Position,
+    SetMode, When,
 };
 use device_plugin::{
-    Environment, Manifest, NamedValue, OptionSchema, OptionSpec, OptionType, ProcessPlan, ProcessTopology,
+    Environment, Manifest, NamedValue, OptionSchema, OptionSpec, OptionType, ProcessPlan, ProcessTopology, builtin,
     value_from_json, value_to_json,
 };
 use serde_json::{Value, json};
@@ -45,7 +46,7 @@ fn answers(test: &str, script: &str, cases: &[Value]) -> Option<Vec<Value>> {
 
 /// Returns a plan with every kind of template, condition and option.
 fn everything() -> ProcessPlan {
-    let mut plan = ProcessPlan::new();
+    let mut environment = Vec::new();
     for (index, value) in [
         "plain {{text}}",
         "{local_rank}/{local_world_size},{global_rank}/{world_size},{host_index}/{host_count}",
@@ -65,7 +66,7 @@ fn everything() -> ProcessPlan {
     .iter()
     .enumerate()
     {
-        plan = plan.with_variable(EnvRule::default_value(format!("V{index}"), *value));
+        environment.push(EnvRule::new(format!("V{index}"), *value));
     }
     let conditions = [
         When::SingleProcess,
@@ -76,21 +77,29 @@ fn everything() -> ProcessPlan {
         When::AllDevices,
     ];
     for (index, when) in conditions.into_iter().enumerate() {
-        plan = plan.with_variable(EnvRule::default_value(format!("W{index}"), "1").when([when]));
+        environment.push(EnvRule { when: vec![when], ..EnvRule::new(format!("W{index}"), "1") });
     }
-    plan.with_variable(EnvRule::override_value("CORES", "{env:CORES[local_rank]|local_rank}").when([When::OneDevice]))
-        .with_variable(EnvRule::default_value("MESH", "9,9,9").before_client())
-        .with_variable(EnvRule::default_value("UNLESS", "x").unless_set("MESH"))
-        .with_variable(EnvRule::default_value("EMPTY", "{env:ABSENT}"))
-        .with_option(OptionRule::new("text", OptionType::String, "{local_rank}"))
-        .with_option(OptionRule::new("number", OptionType::Int64, "{global_rank}"))
-        .with_option(OptionRule::new("list", OptionType::Int64List, "{local_rank}, 7").when([When::SharedHost]))
-        .with_option(OptionRule::new("share", OptionType::Float, "0.25"))
-        .with_option(OptionRule::new("flag", OptionType::Bool, "true").unless_set("CORES"))
-        .with_coordinator(CoordinatorNeed::MultiProcess)
-        .with_default_port(1234)
-        .with_chips([ChipProbe::Variable { name: "N".to_owned() }, ChipProbe::Constant { count: 3 }])
-        .with_host_index(HostIndex::Variables { names: vec!["A".to_owned(), "B".to_owned()] })
+    let (set, when) = (SetMode::Override, vec![When::OneDevice]);
+    environment.extend([
+        EnvRule { set, when, ..EnvRule::new("CORES", "{env:CORES[local_rank]|local_rank}") },
+        EnvRule { before: Before::Client, ..EnvRule::new("MESH", "9,9,9") },
+        EnvRule { unless_set: vec!["MESH".to_owned()], ..EnvRule::new("UNLESS", "x") },
+        EnvRule::new("EMPTY", "{env:ABSENT}"),
+    ]);
+    let (option, when, unless_set) = (OptionRule::new, vec![When::SharedHost], vec!["CORES".to_owned()]);
+    ProcessPlan {
+        environment,
+        options: vec![
+            option("text", OptionType::String, "{local_rank}"),
+            option("number", OptionType::Int64, "{global_rank}"),
+            OptionRule { when, ..option("list", OptionType::Int64List, "{local_rank}, 7") },
+            option("share", OptionType::Float, "0.25"),
+            OptionRule { unless_set, ..option("flag", OptionType::Bool, "true") },
+        ],
+        coordinator: Coordinator { need: CoordinatorNeed::MultiProcess, default_port: 1234 },
+        chips: vec![ChipProbe::Variable { name: "N".to_owned() }, ChipProbe::Constant { count: 3 }],
+        host_index: HostIndex::Variables { names: vec!["A".to_owned(), "B".to_owned()] },
+    }
 }
 
 /// Returns the topology of every process in several arrangements of hosts, with and without the optional values.
@@ -104,11 +113,17 @@ fn topologies() -> Vec<ProcessTopology> {
                 let topology = ProcessTopology::new(global, at(local, on_host), at(host, hosts)).unwrap();
                 let topology = topology.with_slice(at(host / (hosts / slices), slices)).unwrap();
                 let names = (0..hosts / slices).map(|index| format!("host{index}")).collect();
-                let known = topology.clone().with_hosts(names).unwrap().with_attribute("META", "m");
-                topologies.push(known.clone().with_coordinator("node0".parse().unwrap()));
-                topologies.push(known.with_coordinator("[fe80::1]:99".parse().unwrap()));
-                topologies.push(topology.clone().with_device_share(DeviceShare::One));
-                topologies.push(topology.with_device_share(DeviceShare::All));
+                let mut known = topology.clone().with_hosts(names).unwrap();
+                known.attributes.insert("META".to_owned(), "m".to_owned());
+                for coordinator in ["node0", "[fe80::1]:99"] {
+                    known.coordinator = Some(coordinator.parse().unwrap());
+                    topologies.push(known.clone());
+                }
+                for share in [DeviceShare::One, DeviceShare::All] {
+                    let mut sharing = topology.clone();
+                    sharing.device_share = share;
+                    topologies.push(sharing);
+                }
             }
         }
     }
@@ -194,14 +209,8 @@ print(json.dumps([of(case) for case in json.load(open(sys.argv[1]))]))
 
 #[test]
 fn plans_are_carried_out_as_in_rust() {
-    let plans = [
-        ProcessPlan::new(),
-        everything(),
-        builtin_plans::tpu(),
-        builtin_plans::neuron(),
-        builtin_plans::cuda(),
-        builtin_plans::rocm(),
-    ];
+    let mut plans = vec![ProcessPlan::default(), everything()];
+    plans.extend(["tpu", "neuron", "cuda", "rocm"].map(|name| builtin::find(name).unwrap().process));
     let mut cases = Vec::new();
     let mut expected = Vec::new();
     let (mut filled, mut refused) = (0, 0);
@@ -291,8 +300,8 @@ fn options_are_converted_as_in_rust() {
         OptionSchema::any(),
         OptionSchema::only([]),
         OptionSchema::only(specs()),
-        OptionSchema::at_least(specs()),
-        OptionSchema::only([OptionSpec::new("count", OptionType::Int64, "").required()]),
+        OptionSchema { open: true, options: specs().into() },
+        OptionSchema::only([OptionSpec { required: true, ..OptionSpec::new("count", OptionType::Int64, "") }]),
     ];
     let given = [
         json!({}),

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use device_plugin::process::EnvRule;
-use device_plugin::{Capabilities, Manifest, OptionSchema, OptionSpec, OptionType, Ownership, ProcessPlan};
+use device_plugin::process::{EnvRule, SetMode};
+use device_plugin::{Capabilities, Manifest, OptionSchema, OptionSpec, OptionType, Ownership};
 use serde_json::Value;
 
 /// Runs the command with only the plugins whose manifests are in a folder.
@@ -234,9 +234,12 @@ fn inspect_shows_manifest() {
 fn env_runs_command() {
     let machine = Machine::new("env").with("ODD_SET", "mine");
     machine.install("odd", &odd_plugin(), |manifest| {
-        manifest.process = ProcessPlan::new()
-            .with_variable(EnvRule::override_value("ODD_DEVICE", "{local_rank}").reason("its device"))
-            .with_variable(EnvRule::default_value("ODD_SET", "plan"));
+        let device = EnvRule {
+            set: SetMode::Override,
+            reason: "its device".to_owned(),
+            ..EnvRule::new("ODD_DEVICE", "{local_rank}")
+        };
+        manifest.process.environment = vec![device, EnvRule::new("ODD_SET", "plan")];
     });
     let place =
         ["env", "-p", "odd", "--rank", "1", "--world-size", "2", "--local-rank", "1", "--local-world-size", "2"];

@@ -28,10 +28,17 @@ fn folder(test: &str) -> PathBuf {
     let library = library();
     let mut manifest = Manifest::new("board");
     manifest.library.push(device_plugin::manifest::LibraryFile::new(library.clone()));
-    let precision = AttributeRule::one_of(["DEFAULT"]);
-    let rule = OperationRule::of_types(["@float"]).attribute("precision_config", precision);
-    let table = SupportTable::complete().type_group("float", ["f32", "bf16"]).operation("stablehlo.dot_general", rule);
-    manifest.supported_programs = Some(table);
+    let precision = AttributeRule { one_of: vec!["DEFAULT".to_owned()], ..AttributeRule::default() };
+    let rule = OperationRule {
+        attributes: [("precision_config".to_owned(), precision)].into(),
+        ..OperationRule::of_types(["@float"])
+    };
+    manifest.supported_programs = Some(SupportTable {
+        complete: true,
+        type_groups: [("float".to_owned(), vec!["f32".to_owned(), "bf16".to_owned()])].into(),
+        operations: [("stablehlo.dot_general".to_owned(), rule)].into(),
+        ..SupportTable::default()
+    });
     fs::write(folder.join("board.json"), manifest.to_json()).unwrap();
     folder
 }

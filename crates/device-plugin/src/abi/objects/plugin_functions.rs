@@ -22,8 +22,8 @@ fn attributes<P: DevicePlugin>() -> &'static NamedValues {
         };
         default(NamedValue::new("xla_version", XLA_VERSION));
         if let Some(versions) = P::stablehlo_versions() {
-            default(NamedValue::new("stablehlo_current_version", versions.current));
-            default(NamedValue::new("stablehlo_minimum_version", versions.minimum));
+            default(NamedValue::new("stablehlo_current_version", versions.current.map(i64::from)));
+            default(NamedValue::new("stablehlo_minimum_version", versions.minimum.map(i64::from)));
         }
         NamedValues::new(values)
     })

@@ -12,9 +12,9 @@ use crate::c_view::foreign;
 use crate::capabilities::{
     Autocast, AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, HostCallbacks, Int64Policy,
     LayoutPolicy, MemoryKinds, MemoryStatsReport, MixedDot, OptimizedProgram, ProgramFormat, ProgramFormats,
-    RngBitGenerator, Spmd, StablehloRange, StablehloVersion,
+    RngBitGenerator, Spmd,
 };
-use crate::{ElementType, Error, Result, Value};
+use crate::{ElementType, Error, Result, StablehloVersions, Value};
 
 /// The Rust type of a capability. `FIELDS` is the number of fields that represent the capability in the C struct.
 pub(super) trait CForm<const FIELDS: usize>: Sized {
@@ -164,7 +164,7 @@ impl CForm<2> for ProgramFormats {
     unsafe fn read(list: List, [name, _]: [&str; 2]) -> Result<Self> {
         // SAFETY: V8 (descriptors): the list is readable for its length.
         let formats = unsafe { decoded(list, name, ProgramFormat::from_code) }?;
-        if formats.is_empty() { Ok(Self::default()) } else { Self::try_from(formats) }
+        Ok(Self::try_from(formats).unwrap_or_default())
     }
 
     fn write(&self, owned: &mut Owned) -> Result<List> {
@@ -182,10 +182,9 @@ impl CForm<4> for Option<Autocast> {
         }
         let [dtypes, _, default_dtype, kind_name] = names;
         // SAFETY: V8 (descriptors): the list is readable for its length.
-        let mut autocast = Autocast::xla(unsafe { decoded((data, size), dtypes, ElementType::from_raw) }?);
-        autocast.kind = decode(kind_name, kind, AutocastKind::from_code)?;
-        autocast.default_dtype = decode(default_dtype, default, ElementType::from_raw)?;
-        Ok(Some(autocast))
+        let dtypes = unsafe { decoded((data, size), dtypes, ElementType::from_raw) }?;
+        let kind = decode(kind_name, kind, AutocastKind::from_code)?;
+        Ok(Some(Autocast { kind, dtypes, default_dtype: decode(default_dtype, default, ElementType::from_raw)? }))
     }
 
     fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
@@ -228,7 +227,7 @@ impl CForm<3> for LayoutPolicy {
                 let (rows, columns) = rows.zip(columns).ok_or_else(|| {
                     Error::invalid_argument(format!("{tile_name} = {tile:?} is not a tile; write positive numbers"))
                 })?;
-                Ok(Self::tiled([rows, columns], max_padding))
+                Ok(Self::Tiled { tile: [rows, columns], max_padding })
             }
             other => decode(name, other, |_| None),
         }
@@ -237,7 +236,7 @@ impl CForm<3> for LayoutPolicy {
     fn write(&self, _: &mut Owned) -> Result<Self::Raw> {
         Ok(match self {
             Self::Descending => ([0; 2], 0.0, DP_LAYOUT_DESCENDING),
-            Self::Tiled(tiling) => (tiling.tile.map(NonZeroU32::get), tiling.max_padding, DP_LAYOUT_TILED),
+            Self::Tiled { tile, max_padding } => (tile.map(NonZeroU32::get), *max_padding, DP_LAYOUT_TILED),
         })
     }
 }
@@ -251,7 +250,8 @@ impl CForm<3> for Option<HostCallbacks> {
         if !flag(names[2], any)? {
             return Ok(None);
         }
-        Ok(Some(HostCallbacks::new(flag(names[0], partitioned)?, flag(names[1], empty_arrays)?)))
+        let (partitioned, empty_arrays) = (flag(names[0], partitioned)?, flag(names[1], empty_arrays)?);
+        Ok(Some(HostCallbacks { partitioned, empty_arrays }))
     }
 
     fn write(&self, _: &mut Owned) -> Result<Self::Raw> {
@@ -260,17 +260,15 @@ impl CForm<3> for Option<HostCallbacks> {
 }
 
 /// Oldest and newest version. If the newest version is 0.0.0, the value is `None`.
-impl CForm<2> for Option<StablehloRange> {
+impl CForm<2> for Option<StablehloVersions> {
     type Raw = ([u32; 3], [u32; 3]);
 
     unsafe fn read((minimum, current): Self::Raw, _: [&str; 2]) -> Result<Self> {
-        let version = |[major, minor, patch]: [u32; 3]| StablehloVersion::new(major, minor, patch);
-        Ok((current != [0; 3]).then(|| StablehloRange::new(version(minimum), version(current))))
+        Ok((current != [0; 3]).then_some(StablehloVersions { minimum, current }))
     }
 
     fn write(&self, _: &mut Owned) -> Result<Self::Raw> {
-        let numbers = |StablehloVersion { major, minor, patch }| [major, minor, patch];
-        Ok(self.map_or(([0; 3], [0; 3]), |range| (numbers(range.minimum), numbers(range.current))))
+        Ok(self.map_or(([0; 3], [0; 3]), |range| (range.minimum, range.current)))
     }
 }
 

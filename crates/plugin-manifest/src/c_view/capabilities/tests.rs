@@ -61,7 +61,7 @@ fn sorted() -> Vec<(&'static str, usize)> {
 fn round_trip_at_full_size() {
     for capabilities in [full(), Capabilities::default()] {
         let c = CCapabilities::new(&capabilities).unwrap();
-        assert_eq!(c.struct_size, C_SIZE);
+        assert_eq!(c.raw.struct_size, C_SIZE);
         let moved = Box::new(c);
         // SAFETY: V8 (descriptors): the struct is ours.
         assert_eq!(unsafe { read(moved.as_ptr()) }.unwrap(), capabilities);
@@ -69,8 +69,8 @@ fn round_trip_at_full_size() {
         assert_eq!(read_cut(&moved, C_SIZE + 8).unwrap(), capabilities);
     }
     let default = CCapabilities::new(&Capabilities::default()).unwrap();
-    assert!(default.features.is_null() && default.memory_kinds.is_null());
-    assert_eq!(default.program_formats_size, 2);
+    assert!(default.raw.features.is_null() && default.raw.memory_kinds.is_null());
+    assert_eq!(default.raw.program_formats_size, 2);
 }
 
 #[test]

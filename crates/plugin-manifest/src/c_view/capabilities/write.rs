@@ -1,7 +1,5 @@
 //! Conversion from [`Capabilities`] to C.
 
-use std::ops::Deref;
-
 use pjrt_sys::AbiStruct;
 
 use super::fields::write_fields;
@@ -14,7 +12,7 @@ use crate::{Capabilities, Result};
 /// The pointers in the struct are valid as long as this value exists, even if the value is moved.
 #[derive(Debug)]
 pub struct CCapabilities {
-    raw: dp_capabilities,
+    pub(super) raw: dp_capabilities,
     // The memory to which `raw` points. The elements of a vector do not move when the vector is moved.
     _owned: Owned,
 }
@@ -24,14 +22,6 @@ pub struct CCapabilities {
 unsafe impl Send for CCapabilities {}
 // SAFETY: V6 (lifetimes): the data that the pointers refer to never changes, so several threads can read it.
 unsafe impl Sync for CCapabilities {}
-
-impl Deref for CCapabilities {
-    type Target = dp_capabilities;
-
-    fn deref(&self) -> &dp_capabilities {
-        &self.raw
-    }
-}
 
 impl CCapabilities {
     /// Converts valid capabilities to C. An empty list and `None` have the same C form.

@@ -54,7 +54,7 @@ impl CDescriptor {
         const REASON: &CStr = c"the plugin cannot be described";
         Self(dp_descriptor {
             error: dp_string { data: REASON.as_ptr(), size: REASON.count_bytes() },
-            ..dp_descriptor::new()
+            ..dp_descriptor::EMPTY
         })
     };
 
@@ -64,7 +64,7 @@ impl CDescriptor {
         Self(contain(describe::<E>).unwrap_or_else(|error| dp_descriptor {
             name: strings::leak(E::NAME),
             error: strings::leak(error.message()),
-            ..dp_descriptor::new()
+            ..dp_descriptor::EMPTY
         }))
     }
 
@@ -85,7 +85,7 @@ fn describe<E: ExportedPlugin>() -> Result<dp_descriptor> {
         configure: if E::CONFIGURES { Some(configure::<E>) } else { None },
         shutdown: Some(shutdown::<E>),
         supports: Some(supports::<E>),
-        ..dp_descriptor::new()
+        ..dp_descriptor::EMPTY
     };
     let mut library = None;
     match descriptor.library() {

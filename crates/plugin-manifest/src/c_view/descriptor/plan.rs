@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::options::OptionType;
-use crate::process::{Address, Before, SetMode};
+use crate::process::{Address, Before, PlannedOption, SetMode};
 use crate::{EnvPlan, Environment, Error, NamedValue, Result, Value};
 
 pub(super) fn to_json(plan: &EnvPlan) -> Result<String> {
@@ -48,7 +48,7 @@ struct Planned {
 pub(super) fn from_json(json: &str, environment: &Environment) -> Result<EnvPlan> {
     let read: Plan = serde_json::from_str(json)
         .map_err(|error| Error::internal(format!("the plan that configure returned: {error}")))?;
-    let mut plan = EnvPlan::new();
+    let mut plan = EnvPlan { coordinator: read.coordinator, ..EnvPlan::default() };
     for step in read.steps {
         plan.add_variable(step.variable, step.value, (step.set, step.before), step.reason, environment);
     }
@@ -59,10 +59,8 @@ pub(super) fn from_json(json: &str, environment: &Environment) -> Result<EnvPlan
                 "the plan that configure returned: option {name} is {value}, which is not of its type {ty}"
             ))
         })?;
-        plan.add_option(NamedValue::new(planned.name, value), planned.reason);
-    }
-    if let Some(address) = read.coordinator {
-        plan.set_coordinator(address);
+        let option = NamedValue::new(planned.name, value);
+        plan.options.push(PlannedOption { option, reason: planned.reason });
     }
     Ok(plan)
 }

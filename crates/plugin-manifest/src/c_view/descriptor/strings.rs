@@ -109,7 +109,7 @@ unsafe impl Growing for dp_descriptor {
     const NAME: &'static str = "dp_descriptor";
 
     fn empty() -> Self {
-        Self { struct_size: 0, version: 0, ..Self::new() }
+        Self { struct_size: 0, version: 0, ..Self::EMPTY }
     }
 }
 
@@ -120,7 +120,7 @@ unsafe impl Growing for dp_topology {
     const NAME: &'static str = "dp_topology";
 
     fn empty() -> Self {
-        Self { struct_size: 0, ..Self::new() }
+        Self { struct_size: 0, ..Self::SINGLE }
     }
 }
 

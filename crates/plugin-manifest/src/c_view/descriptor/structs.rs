@@ -197,30 +197,22 @@ impl dp_descriptor {
     /// Size of the shortest struct that a reader accepts: all fields up to and including `name`.
     pub const MIN_SIZE: usize = std::mem::offset_of!(Self, manifest);
 
-    /// Creates an empty descriptor, for a plugin to fill in.
-    pub const fn new() -> Self {
-        Self {
-            struct_size: Self::STRUCT_SIZE,
-            version: DP_DESCRIPTOR_VERSION,
-            library_kind: 0,
-            error: dp_string::EMPTY,
-            name: dp_string::EMPTY,
-            manifest: dp_string::EMPTY,
-            library: dp_string::EMPTY,
-            capabilities: std::ptr::null(),
-            get_pjrt_api: None,
-            library_path: None,
-            configure: None,
-            shutdown: None,
-            supports: None,
-        }
-    }
-}
-
-impl Default for dp_descriptor {
-    fn default() -> Self {
-        Self::new()
-    }
+    /// A descriptor without data.
+    pub(crate) const EMPTY: Self = Self {
+        struct_size: Self::STRUCT_SIZE,
+        version: DP_DESCRIPTOR_VERSION,
+        library_kind: 0,
+        error: dp_string::EMPTY,
+        name: dp_string::EMPTY,
+        manifest: dp_string::EMPTY,
+        library: dp_string::EMPTY,
+        capabilities: std::ptr::null(),
+        get_pjrt_api: None,
+        library_path: None,
+        configure: None,
+        shutdown: None,
+        supports: None,
+    };
 }
 
 impl dp_topology {
@@ -229,31 +221,23 @@ impl dp_topology {
     /// Size of the shortest struct that a reader accepts: all fields before `coordinator`.
     pub const MIN_SIZE: usize = std::mem::offset_of!(Self, coordinator);
 
-    /// Creates the topology of a single process.
-    pub const fn new() -> Self {
-        Self {
-            struct_size: Self::STRUCT_SIZE,
-            global_rank: 0,
-            world_size: 0,
-            local_rank: 0,
-            local_world_size: 0,
-            host_index: 0,
-            host_count: 0,
-            slice_index: 0,
-            slice_count: 0,
-            device_share: DP_DEVICE_SHARE_DEFAULT,
-            reserved: 0,
-            coordinator: dp_string::EMPTY,
-            hosts: std::ptr::null(),
-            num_hosts: 0,
-            attributes: std::ptr::null(),
-            num_attributes: 0,
-        }
-    }
-}
-
-impl Default for dp_topology {
-    fn default() -> Self {
-        Self::new()
-    }
+    /// The topology of a single process.
+    pub(crate) const SINGLE: Self = Self {
+        struct_size: Self::STRUCT_SIZE,
+        global_rank: 0,
+        world_size: 0,
+        local_rank: 0,
+        local_world_size: 0,
+        host_index: 0,
+        host_count: 0,
+        slice_index: 0,
+        slice_count: 0,
+        device_share: DP_DEVICE_SHARE_DEFAULT,
+        reserved: 0,
+        coordinator: dp_string::EMPTY,
+        hosts: std::ptr::null(),
+        num_hosts: 0,
+        attributes: std::ptr::null(),
+        num_attributes: 0,
+    };
 }

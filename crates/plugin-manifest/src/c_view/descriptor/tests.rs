@@ -35,7 +35,7 @@ fn foreign() -> dp_descriptor {
         name: dp_string::new("foreign"),
         library_kind: DP_LIBRARY_BESIDE,
         library: dp_string::new("libforeign.so"),
-        ..dp_descriptor::new()
+        ..dp_descriptor::EMPTY
     }
 }
 
@@ -255,7 +255,7 @@ fn plans_of_newer_versions() {
     let plan = |json| super::plan::from_json(json, &Environment::new());
     assert!(plan("{}").unwrap().is_empty());
     let read = plan(r#"{"steps": [{"variable": "A", "value": "1", "current": 3}], "later": []}"#).unwrap();
-    assert_eq!((read.steps()[0].set, read.steps()[0].before), (SetMode::Default, Before::Load));
+    assert_eq!((read.steps[0].set, read.steps[0].before), (SetMode::Default, Before::Load));
     let mut messages = String::new();
     for json in [
         "",
@@ -293,18 +293,19 @@ fn struct_capabilities_fill_manifest() {
 fn topology_round_trip() {
     let read = |raw: *const dp_topology| unsafe { ProcessTopology::from_raw(raw) };
     let topology = ProcessTopology::new(place(5, 8), place(1, 2), place(2, 4)).unwrap();
-    let topology = topology.with_slice(place(1, 2)).unwrap().with_hosts(vec!["a".into(), "b".into()]).unwrap();
-    let topology = topology.with_coordinator("[::1]:7".parse().unwrap()).with_device_share(DeviceShare::All);
-    let topology = topology.with_attribute("POD", "");
+    let mut topology = topology.with_slice(place(1, 2)).unwrap().with_hosts(vec!["a".into(), "b".into()]).unwrap();
+    topology.coordinator = Some("[::1]:7".parse().unwrap());
+    topology.device_share = DeviceShare::All;
+    topology.attributes.insert("POD".to_owned(), String::new());
     assert_eq!(read(CTopology::new(&topology).as_ptr()).unwrap(), topology);
     let single = ProcessTopology::single();
     let back = read(CTopology::new(&single).as_ptr()).unwrap();
-    assert_eq!((back.world_size(), back.device_share()), (1, DeviceShare::All));
-    let alone = dp_topology::new();
+    assert_eq!((back.world_size(), back.device_share), (1, DeviceShare::All));
+    let alone = dp_topology::SINGLE;
     assert_eq!(read(&raw const alone).unwrap(), single);
 
     let wrong = |raw: dp_topology| read(&raw const raw).unwrap_err().to_string();
-    let two = dp_topology { world_size: 2, local_world_size: 2, host_count: 1, ..dp_topology::new() };
+    let two = dp_topology { world_size: 2, local_world_size: 2, host_count: 1, ..dp_topology::SINGLE };
     assert!(read(&raw const two).is_ok());
     let mut messages = String::new();
     for (raw, case) in [

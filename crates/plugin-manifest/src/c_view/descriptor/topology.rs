@@ -21,10 +21,10 @@ pub struct CTopology<'a> {
 impl<'a> CTopology<'a> {
     /// Converts a topology to C.
     pub fn new(topology: &'a ProcessTopology) -> Self {
-        let coordinator = topology.coordinator().map(Address::to_string);
+        let coordinator = topology.coordinator.as_ref().map(Address::to_string);
         let hosts: Vec<dp_string> = topology.hosts().iter().map(|host| dp_string::new(host)).collect();
         let attributes: Vec<dp_variable> = topology
-            .attributes()
+            .attributes
             .iter()
             .map(|(name, value)| dp_variable { name: dp_string::new(name), value: dp_string::new(value) })
             .collect();
@@ -37,7 +37,7 @@ impl<'a> CTopology<'a> {
             host_count: topology.host_count(),
             slice_index: topology.slice().index(),
             slice_count: topology.slice().count(),
-            device_share: match topology.device_share() {
+            device_share: match topology.device_share {
                 DeviceShare::One => DP_DEVICE_SHARE_ONE,
                 DeviceShare::All => DP_DEVICE_SHARE_ALL,
             },
@@ -46,7 +46,7 @@ impl<'a> CTopology<'a> {
             num_hosts: hosts.len(),
             attributes: attributes.as_ptr(),
             num_attributes: attributes.len(),
-            ..dp_topology::new()
+            ..dp_topology::SINGLE
         };
         Self { raw, _coordinator: coordinator, _hosts: hosts, _attributes: attributes, _topology: topology }
     }
@@ -87,10 +87,10 @@ impl ProcessTopology {
                 raw.slice_count.max(1),
             )?)?
         };
-        read = match raw.device_share {
-            DP_DEVICE_SHARE_DEFAULT => read,
-            DP_DEVICE_SHARE_ONE => read.with_device_share(DeviceShare::One),
-            DP_DEVICE_SHARE_ALL => read.with_device_share(DeviceShare::All),
+        read.device_share = match raw.device_share {
+            DP_DEVICE_SHARE_DEFAULT => read.device_share,
+            DP_DEVICE_SHARE_ONE => DeviceShare::One,
+            DP_DEVICE_SHARE_ALL => DeviceShare::All,
             unknown => {
                 let message = format!("device_share of the dp_topology is {unknown}; write one of DP_DEVICE_SHARE_*");
                 return Err(Error::invalid_argument(message));
@@ -99,14 +99,13 @@ impl ProcessTopology {
         // SAFETY: D2 (referenced memory): the text is readable for its length.
         let coordinator = unsafe { strings::read(raw.coordinator, "coordinator") }?;
         if !coordinator.is_empty() {
-            read = read.with_coordinator(coordinator.parse()?);
+            read.coordinator = Some(coordinator.parse()?);
         }
         // SAFETY: D2 (referenced memory): the array is readable for its length.
         read = read.with_hosts(unsafe { strings::texts(raw.hosts, raw.num_hosts, "hosts") }?)?;
         // SAFETY: D2 (referenced memory): the array is readable for its length.
-        for (name, value) in unsafe { strings::variables(raw.attributes, raw.num_attributes, "attributes") }? {
-            read = read.with_attribute(name, value);
-        }
+        let attributes = unsafe { strings::variables(raw.attributes, raw.num_attributes, "attributes") }?;
+        read.attributes = attributes.into_iter().collect();
         Ok(read)
     }
 }

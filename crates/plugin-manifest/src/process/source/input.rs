@@ -25,7 +25,7 @@ impl Reading {
 /// The data from which a source is read, and the source itself, for the origins of its values.
 pub(in crate::process) struct Input<'a> {
     pub(in crate::process) environment: &'a Environment,
-    pub(in crate::process) host: &'a dyn Host,
+    pub(in crate::process) host: Option<&'a dyn Host>,
     pub(in crate::process) source: Source,
 }
 
@@ -55,7 +55,7 @@ impl Input<'_> {
             Some(number) => Ok(Some(number)),
             None => Err(Fault::new(
                 name,
-                format!("the variable is not set, but the source {} needs it; {remedy}", self.source),
+                format!("the variable is not set, but the source {} needs it; {remedy}", self.source.name()),
             )
             .into()),
         }

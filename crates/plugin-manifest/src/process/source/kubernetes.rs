@@ -57,7 +57,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
 fn first_pod(input: &Input<'_>) -> Option<Attributed<Address>> {
     let (name, index) = (input.text(NAME)?, input.text(INDEX)?);
     let job = name.strip_suffix(index.trim())?.strip_suffix('-')?;
-    let hosts = input.host.file(HOSTS_FILE)?;
+    let hosts = input.host?.file(HOSTS_FILE)?;
     let words = hosts.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(str::split_whitespace);
     let domain = words.filter_map(|word| word.strip_prefix(name)).find(|rest| rest.starts_with('.'))?;
     let address = Address::new(format!("{job}-0{domain}"), Some(PORT)).ok()?;

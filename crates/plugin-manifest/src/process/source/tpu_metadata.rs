@@ -17,9 +17,10 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     if input.has(SKIP) {
         return Ok(Reading::Incomplete(format!("{SKIP} is set, so the metadata server is not queried")));
     }
-    let Some(worker) = input.host.metadata(WORKER) else { return Ok(Reading::Absent) };
+    let metadata = |attribute: &str| input.host.and_then(|host| host.metadata(attribute));
+    let Some(worker) = metadata(WORKER) else { return Ok(Reading::Absent) };
     let worker = input.known(WORKER, number(WORKER, &worker)?);
-    let endpoints = input.host.metadata(ENDPOINTS).ok_or_else(|| {
+    let endpoints = metadata(ENDPOINTS).ok_or_else(|| {
         Fault::new(ENDPOINTS, format!("the metadata has {WORKER} but lacks this entry; set TPU_WORKER_HOSTNAMES"))
     })?;
     // Each endpoint has the form `name:id:address`.
@@ -35,7 +36,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     let mut partial = tpu_variables::slice(input, addresses, listed, Some(worker))?;
     // Add the shape of the slice, under the names of the environment variables. The metadata uses one of two names for
     // each value. The newer name is first.
-    let tpu_env = input.host.metadata(TPU_ENV).unwrap_or_default();
+    let tpu_env = metadata(TPU_ENV).unwrap_or_default();
     for (variable, names) in [
         ("TPU_ACCELERATOR_TYPE", ["ACCELERATOR_TYPE", "TPU_ACCELERATOR_TYPE"]),
         ("TPU_HOST_BOUNDS", ["TPU_PROCESS_BOUNDS", "HOST_BOUNDS"]),

@@ -58,13 +58,18 @@ impl Front {
                 layers.target()
             )
         })?;
-        let mut file = LibraryFile::new(name.clone()).with_os(both.os).with_sha256(sha256(&path)?);
-        if let [architecture] = both.architectures[..] {
-            file.arch = Some(architecture.to_owned());
-        }
-        // The plugin behind the layers has the same requirements as without layers.
-        file.requires = manifest.library.first().map(|file| file.requires.clone()).unwrap_or_default();
-        manifest.library = vec![file];
+        let architecture = match both.architectures[..] {
+            [only] => Some(only.to_owned()),
+            _ => None,
+        };
+        manifest.library = vec![LibraryFile {
+            path: name.clone().into(),
+            os: Some(both.os.into()),
+            arch: architecture,
+            sha256: Some(sha256(&path)?),
+            // The plugin behind the layers has the same requirements as without layers.
+            requires: manifest.library.first().map(|file| file.requires.clone()).unwrap_or_default(),
+        }];
         let settings = json!({ variables::PLUGIN: file_name(vendor)?, variables::LAYERS: "compat" });
         Ok(Self { path, name, settings: format!("{settings:#}\n"), both })
     }

@@ -159,8 +159,9 @@ fn file_of(part: &Part<'_>, manifest: &Manifest) -> Result<LibraryFile, String> 
     let sha256 = wheel::sha256(path)?;
     drop(progress);
     let architecture = library.architectures.first().copied().unwrap_or_default();
+    let for_system = || manifest.library.iter().find(|file| file.is_for(library.os, architecture));
     let listed = manifest.library.iter().find(|file| file.path.file_name() == path.file_name());
-    if let Some(file) = listed.or_else(|| manifest.library_for(library.os, architecture))
+    if let Some(file) = listed.or_else(for_system)
         && let Some(expected) = &file.sha256
         && *expected != sha256
     {
@@ -173,11 +174,14 @@ fn file_of(part: &Part<'_>, manifest: &Manifest) -> Result<LibraryFile, String> 
     {
         return Err(format!("library {shown}: it does not export {symbol}, the manifest's shutdown_symbol"));
     }
-    let file = LibraryFile::new(name).with_os(library.os).with_sha256(sha256);
-    let mut file = file.with_requires((*requires).clone());
-    // A universal file runs on several architectures, so the manifest states none.
-    file.arch = (library.architectures.len() == 1).then(|| architecture.to_owned());
-    Ok(file)
+    Ok(LibraryFile {
+        path: name.into(),
+        os: Some(library.os.into()),
+        // A universal file runs on several architectures, so the manifest states none.
+        arch: (library.architectures.len() == 1).then(|| architecture.to_owned()),
+        sha256: Some(sha256),
+        requires: (*requires).clone(),
+    })
 }
 
 /// Returns the files to add to the library's folder, by file name. Rejects the names in `reserved`, because other files
