@@ -1,5 +1,5 @@
-//! Fuzzes the readers of recordings: blocks, JSON, summaries and `trim`. Any bytes must result in an error or a result that
-//! takes little memory. The mutator writes valid checksums, because the reader rejects almost all other files.
+//! Fuzzes the readers of recordings: blocks, JSON, summaries and `trim`. Any bytes must result in an error or a result
+//! that takes little memory. The mutator writes valid checksums, because the reader rejects almost all other files.
 #![no_main]
 
 use device_plugin_fuzz::{recordings, report};

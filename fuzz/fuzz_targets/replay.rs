@@ -1,5 +1,5 @@
-//! Fuzzes replays of recordings on the embedded device. Any bytes must result in an error or a report, in limited time and
-//! memory.
+//! Fuzzes replays of recordings on the embedded device. Any bytes must result in an error or a report, in limited time
+//! and memory.
 #![no_main]
 
 use device_plugin_fuzz::{recordings, report};

@@ -126,8 +126,8 @@ fn change_blocks(blocks: &mut Vec<RawBlock>, random: &mut Random, change: &impl 
     }
 }
 
-/// Changes a piece of data without its size, and all references to the piece. Keeps programs, because a changed program may
-/// run for any time.
+/// Changes a piece of data without its size, and all references to the piece. Keeps programs, because a changed program
+/// may run for any time.
 fn change_data(blocks: &mut [RawBlock], at: usize, change: &impl Fn(&mut [u8], usize, usize) -> usize) {
     let Some((old, piece)) = blocks[at].payload.split_at_checked(HASH) else { return };
     if piece.is_empty() || piece.starts_with(b"module") {

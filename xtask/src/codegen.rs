@@ -14,8 +14,9 @@ pub(crate) use headers::headers;
 use crate::package::Unavailable;
 use crate::{Error, sh};
 
-/// Writes the generated files. With `check`, compares them with the committed files instead. The check is skipped if the
-/// registry does not provide the headers, because it deletes nightly builds. The committed files stay valid without them.
+/// Writes the generated files. With `check`, compares them with the committed files instead. The check is skipped if
+/// the registry does not provide the headers, because it deletes nightly builds. The committed files stay valid without
+/// them.
 pub(crate) fn run(check: bool) -> Result<(), Error> {
     let headers = match headers() {
         Err(error) if check && error.is::<Unavailable>() => {

@@ -1,6 +1,6 @@
 //! `cargo xtask fuzz`: runs the fuzz targets with libFuzzer, on the stable toolchain. Sanitizers are not needed,
-//! because most crates under test have no unsafe code. The target `jit` checks itself that generated code does not write
-//! beside its arrays.
+//! because most crates under test have no unsafe code. The target `jit` checks itself that generated code does not
+//! write beside its arrays.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! `cargo xtask layouts`: measures the null device in builds with different code layouts.
 //!
 //! The times of the benchmark `null_plugin` differ by several percent between builds, because caches and branch
-//! prediction depend on the addresses of functions. This task therefore builds the benchmark several times, and the linker
-//! orders the functions differently in each build.
+//! prediction depend on the addresses of functions. This task therefore builds the benchmark several times, and the
+//! linker orders the functions differently in each build.
 
 use std::process::Command;
 

@@ -32,7 +32,8 @@ pub(crate) enum Form {
     Part { folder: &'static str },
 }
 
-/// The error of a package that the registry does not provide, because it was deleted or because no registry is reachable.
+/// The error of a package that the registry does not provide, because it was deleted or because no registry is
+/// reachable.
 #[derive(Debug)]
 pub(crate) struct Unavailable {
     package: String,
@@ -106,8 +107,8 @@ pub(crate) const PLUGINS: &[Plugin] = &[
     },
 ];
 
-/// Plugins for x86-64 Linux that need hardware, which this computer may lack. `cargo xtask test --thorough` calls those of
-/// their functions that need no hardware.
+/// Plugins for x86-64 Linux that need hardware, which this computer may lack. `cargo xtask test --thorough` calls those
+/// of their functions that need no hardware.
 pub(crate) const PLUGINS_WITHOUT_HARDWARE: &[Plugin] = &[
     Plugin {
         package: Package {

@@ -100,8 +100,8 @@ pub(crate) fn run_filtered(command: &mut Command, mut shows: impl FnMut(&str) ->
     if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
 }
 
-/// Runs a command like [`run_filtered`], but shows the lines of its output and of its stderr together, in parts that end
-/// with a line for which `ends` returns true. The outputs of commands that run at the same time are then not mixed.
+/// Runs a command like [`run_filtered`], but shows the lines of its output and of its stderr together, in parts that
+/// end with a line for which `ends` returns true. The outputs of commands that run at the same time are then not mixed.
 pub(crate) fn run_in_parts(
     command: &mut Command,
     mut shows: impl FnMut(&str) -> bool,

@@ -139,7 +139,8 @@ fn wheels(workspace: Workspace, python: &Path, cpu: &Path, plugins: &OsStr, repo
         sh::run_watched(&mut pytest, |line| report.pytest_line(line))
     };
     run(python, "tests/package")?;
-    // Also test the newest version of JAX on the oldest plugin, and a hostile manifest in the oldest and newest version.
+    // Also test the newest version of JAX on the oldest plugin, and a hostile manifest in the oldest and newest
+    // version.
     let hostile = "tests/package/test_hostile_manifests.py::test_jax_sees_exactly_the_values";
     let (oldest, newest) = (python::JAX.first(), python::JAX.last());
     for (jax, tests) in [(newest, "tests/package/test_compat.py"), (newest, hostile), (oldest, hostile)] {
@@ -206,7 +207,8 @@ impl Report {
         if thorough {
             self.sanitizers();
         }
-        // The tests with one version of JAX use little more than one core, and those of packages wait for installations.
+        // The tests with one version of JAX use little more than one core, and those of packages wait for
+        // installations.
         std::thread::scope(|scope| {
             let packages = scope.spawn(|| {
                 let mut report = Self::default();
@@ -511,8 +513,8 @@ impl Report {
         }
     }
 
-    /// Prints the skipped and the left out checks, the errors of failed tests, and the counts. Returns an error if a test
-    /// or a step failed.
+    /// Prints the skipped and the left out checks, the errors of failed tests, and the counts. Returns an error if a
+    /// test or a step failed.
     pub(crate) fn close(&self) -> Result<(), Error> {
         println!();
         for skipped in &self.skipped {

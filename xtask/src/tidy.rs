@@ -4,6 +4,7 @@ mod circles;
 mod crate_diagram;
 mod links;
 mod rooms;
+mod width;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -98,6 +99,15 @@ fn run() -> Result<(), Error> {
     let pages = markdown(&root)?;
     for (name, text) in read(&root, &pages)? {
         links::check(&root, &name, &text, &mut faults);
+        width::check(&name, &text, &mut faults);
+    }
+    let mut settings = Vec::new();
+    for folder in sh::PACKAGES.iter().chain(&["xtask"]) {
+        collect(&root.join(folder), &["toml"], &mut settings)?;
+    }
+    settings.push(root.join("Cargo.toml"));
+    for (name, text) in read(&root, &settings)? {
+        width::check(&name, &text, &mut faults);
     }
     for name in SAFE {
         let folder = root.join(name).join("src");
@@ -181,6 +191,7 @@ fn check_file(name: &str, text: &str, faults: &mut Vec<String>) {
         return;
     }
     rooms::check(name, text, faults);
+    width::check(name, text, faults);
     let lines = text.lines().count();
     if lines > MAX_LINES {
         faults.push(format!("{name}: {lines} lines, more than {MAX_LINES}; split the file"));

@@ -19,8 +19,8 @@ const MAX_SIZE: u64 = 1_000_000;
 /// Maximum number of crates in the library's dependency tree, including those of the SDK and build dependencies.
 ///
 /// Seven crates are the SDK's own. The types for half-precision and complex numbers add nine, `prost` for compile
-/// options six, the manifest twelve, derived errors and macros seven, `tracing` four, and reading and writing programs one
-/// each. They belong to the SDK's interface or implement a documented format, so the SDK cannot omit them.
+/// options six, the manifest twelve, derived errors and macros seven, `tracing` four, and reading and writing programs
+/// one each. They belong to the SDK's interface or implement a documented format, so the SDK cannot omit them.
 const MAX_CRATES: usize = 47;
 
 /// A new project and its target folder.

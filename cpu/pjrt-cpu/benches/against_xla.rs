@@ -4,7 +4,8 @@
 //! Start the benchmark with `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-cpu --bench against_xla [-- FILTER]`. The last
 //! library in the variable is the plugin to compare with. The benchmark prints a table, and writes the results as JSON
 //! to `target/against_xla.json` and as a chart to `target/against_xla.svg`. `cargo xtask performance programs` copies
-//! the table and the chart to `docs`. Rows that exceed their target are marked. The outputs are compared first, so that a fast but wrong result does not count.
+//! the table and the chart to `docs`. Rows that exceed their target are marked. The outputs are compared first, so that
+//! a fast but wrong result does not count.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Compares the transports over MPI and sockets between two processes of one machine: the time of a message of 4 bytes in
-//! one direction, and the throughput of messages of 64 MiB. Prints the medians and the ratio of the times.
+//! Compares the transports over MPI and sockets between two processes of one machine: the time of a message of 4 bytes
+//! in one direction, and the throughput of messages of 64 MiB. Prints the medians and the ratio of the times.
 //!
 //! Start the example with `mpirun -n 2 compare_transports`.
 

@@ -69,8 +69,8 @@ impl Blocks {
         Some(map)
     }
 
-    /// Keeps the memory of a large block for later messages. If the kept memory exceeds [`MAX_FREE_BYTES`], frees the oldest
-    /// blocks.
+    /// Keeps the memory of a large block for later messages. If the kept memory exceeds [`MAX_FREE_BYTES`], frees the
+    /// oldest blocks.
     pub(crate) fn put(&self, block: Block) {
         let Block::Large { map, .. } = block else { return };
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,9 +22,9 @@ const STALL: Duration = Duration::from_secs(60);
 /// Accepts the connections of the other processes. On Linux, processes of this user, machine and network namespace
 /// connect to an abstract Unix socket. All others use TCP.
 ///
-/// Until it has sent the secret of this process, a program that connects can only occupy a connection. At the Unix socket,
-/// connections of other users are closed at once. The listener keeps a limited number of unfinished connections, and
-/// all end at the deadline of [`connect`](Self::connect).
+/// Until it has sent the secret of this process, a program that connects can only occupy a connection. At the Unix
+/// socket, connections of other users are closed at once. The listener keeps a limited number of unfinished
+/// connections, and all end at the deadline of [`connect`](Self::connect).
 #[derive(Debug)]
 pub struct LocalListener {
     tcp: TcpListener,

@@ -75,8 +75,8 @@ impl Meeting<'_> {
         if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
     }
 
-    /// Connects to a process of lower rank. Tries again if the connection is closed without an answer, because a process
-    /// to which very many programs connect also closes connections of its peers.
+    /// Connects to a process of lower rank. Tries again if the connection is closed without an answer, because a
+    /// process to which very many programs connect also closes connections of its peers.
     pub(crate) fn dial(&self, peer: usize) -> Result<Socket, Error> {
         let Some(address) = self.all.get(peer) else {
             return Err(Error::Invalid(format!("there is no process {peer} among {}", self.all.len())));

@@ -18,8 +18,8 @@ use crate::Error;
 
 /// Time to sleep between two attempts to connect or to accept a connection.
 pub(crate) const PAUSE: Duration = Duration::from_millis(1);
-/// Size in bytes of the send buffer of a Unix socket. With the system's default, a large message wakes the receiver more
-/// often.
+/// Size in bytes of the send buffer of a Unix socket. With the system's default, a large message wakes the receiver
+/// more often.
 #[cfg(target_os = "linux")]
 const SEND_BUFFER: usize = 1 << 20;
 
@@ -153,8 +153,8 @@ pub(crate) struct UnixSocketListener {
 }
 
 impl UnixSocketListener {
-    /// Listens at a Unix socket with a random name. If that is not possible, returns a value with an empty name, and the
-    /// processes use TCP.
+    /// Listens at a Unix socket with a random name. If that is not possible, returns a value with an empty name, and
+    /// the processes use TCP.
     #[cfg(target_os = "linux")]
     pub(crate) fn bind() -> Result<Self, Error> {
         let name = format!("process-transport-{:016x}", u64::from_ne_bytes(random()?));

@@ -5,8 +5,8 @@
 //! - *The verifier* has proved that each access of the program lies in its array and that only writable arrays are
 //!   written, for all values that indices can have. It computes without overflow.
 //! - *Cranelift* translates the program correctly. The ops of a program become instructions that do not trap.
-//! - *The arrays* of the call have the lengths that the verifier assumed. [`Code::check`] compares them. Slices keep them
-//!   alive and exclude other accesses to the written arrays during the call.
+//! - *The arrays* of the call have the lengths that the verifier assumed. [`Code::check`] compares them. Slices keep
+//!   them alive and exclude other accesses to the written arrays during the call.
 //! - *The stack* is not overrun unnoticed. The generated function does not call itself, its frame has at most
 //!   [`limits::STACK`] bytes, and it writes to each page of a larger frame than a page before it uses the frame. On a
 //!   stack that is too small, it therefore reaches the guard page, as Rust functions do.

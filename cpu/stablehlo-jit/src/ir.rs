@@ -125,8 +125,8 @@ impl Program {
     }
 }
 
-/// Returns the index of a value, an array or a step. A program with more than `u32::MAX` of them exceeds a limit, so the
-/// same index for the following ones does no harm.
+/// Returns the index of a value, an array or a step. A program with more than `u32::MAX` of them exceeds a limit, so
+/// the same index for the following ones does no harm.
 fn index(at: usize) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
 }

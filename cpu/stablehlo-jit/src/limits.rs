@@ -11,8 +11,8 @@ pub const VALUES: usize = 16_384;
 /// Maximum number of arrays.
 pub const ARRAYS: usize = 4096;
 
-/// Maximum number of parts of a program: statements, branches, terms of accesses, steps of the host, and parts of arrays
-/// that these steps read and write.
+/// Maximum number of parts of a program: statements, branches, terms of accesses, steps of the host, and parts of
+/// arrays that these steps read and write.
 pub const PARTS: usize = 1 << 18;
 
 /// Maximum number of blocks that contain each other, below the outermost block. The compiler, and the derived

@@ -32,9 +32,10 @@ pub(crate) fn signature(convention: CallConv, pointer: Type) -> Signature {
     signature
 }
 
-/// Translates a verified program into the function of `builder`. It relies on the verifier for the types of operands and
-/// for the numbers that it passes to instructions, and on [`Block::new`] for the depth of its recursion. `call_host` is the address of a function that takes the third
-/// parameter of the generated function and the index of a step, and returns 0 if the run continues.
+/// Translates a verified program into the function of `builder`. It relies on the verifier for the types of operands
+/// and for the numbers that it passes to instructions, and on [`Block::new`] for the depth of its recursion.
+/// `call_host` is the address of a function that takes the third parameter of the generated function and the index of a
+/// step, and returns 0 if the run continues.
 pub(crate) fn translate(
     program: &Program,
     mut builder: FunctionBuilder<'_>,
@@ -419,8 +420,8 @@ fn too_large_number() -> Error {
 }
 
 /// Returns the size of a block. The size is the number of its statements and nested statements, plus one for each
-/// block. Returns `None` if the block has loops or host steps, or more than [`UNROLLED`] statements. Such a block is not
-/// unrolled.
+/// block. Returns `None` if the block has loops or host steps, or more than [`UNROLLED`] statements. Such a block is
+/// not unrolled.
 fn size_of_block(block: &Block) -> Option<i64> {
     let mut size = 1i64;
     for statement in block.statements() {

@@ -13,8 +13,8 @@ use crate::limits;
 /// inside it. A loop's body may also use the values of the loop's condition. Operands must have the right types. Each
 /// access must lie in its array. The program must write only to writable arrays.
 ///
-/// Every count and every sum or product of sizes, offsets, strides and counts is computed without overflow. The verifier
-/// calls itself for each nested block, which [`Block::new`] limits.
+/// Every count and every sum or product of sizes, offsets, strides and counts is computed without overflow. The
+/// verifier calls itself for each nested block, which [`Block::new`] limits.
 pub(crate) fn verify(program: &Program) -> Result<(), Error> {
     within(program.values.len(), limits::VALUES, "values")?;
     within(program.arrays.len(), limits::ARRAYS, "arrays")?;
@@ -289,7 +289,8 @@ impl Verifier<'_> {
             return invalid("an array does not exist");
         };
         self.count(access.terms.len())?;
-        // The range of offsets of the element. `None` stands for offsets that do not fit in an `i64`. No array has them.
+        // The range of offsets of the element. `None` stands for offsets that do not fit in an `i64`. No array has
+        // them.
         let mut range = i64::try_from(access.offset).ok().map(|offset| (offset, offset));
         for &(index, stride) in &access.terms {
             self.has(index, Element::I64)?;

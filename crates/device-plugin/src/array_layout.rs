@@ -61,7 +61,8 @@ impl PartialEq for ArrayLayout {
         self.element_type == other.element_type
             && self.rank == other.rank
             && self.few == other.few
-            // Equal ranks imply that both layouts have `more` or neither does, because only such layouts have the rank `MORE`.
+            // Equal ranks imply that both layouts have `more` or neither does, because only such layouts have the rank
+            // `MORE`.
             && (self.more.is_none() || self.has_same_more(other))
     }
 }

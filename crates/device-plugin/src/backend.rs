@@ -21,14 +21,14 @@ use crate::{
 ///
 /// # Threads
 ///
-/// The SDK calls methods from any thread, and calls may overlap, also for one buffer or executable. Methods get a shared
-/// reference to it. A framework may call all functions of the C API for one object at the same time, except while it
-/// destroys the object, and the SDK passes these calls on without a lock. The cases `threads.*` of `pjrt conform` make
-/// such calls from eight threads. Most calls come from a thread of the framework. The SDK has its own threads for work that
-/// must wait: a launch thread calls `execute` when the last argument of a launch becomes ready, and a completion thread
-/// calls `read` and `copy` when their buffer becomes ready. The SDK never calls a method on a thread that completes an
-/// event with [`Completer::complete`](crate::Completer::complete), because that thread may run a driver's callback. A
-/// panic in a method becomes an `INTERNAL` error of the call.
+/// The SDK calls methods from any thread, and calls may overlap, also for one buffer or executable. Methods get a
+/// shared reference to it. A framework may call all functions of the C API for one object at the same time, except
+/// while it destroys the object, and the SDK passes these calls on without a lock. The cases `threads.*` of
+/// `pjrt conform` make such calls from eight threads. Most calls come from a thread of the framework. The SDK has its
+/// own threads for work that must wait: a launch thread calls `execute` when the last argument of a launch becomes
+/// ready, and a completion thread calls `read` and `copy` when their buffer becomes ready. The SDK never calls a method
+/// on a thread that completes an event with [`Completer::complete`](crate::Completer::complete), because that thread
+/// may run a driver's callback. A panic in a method becomes an `INTERNAL` error of the call.
 ///
 /// # Drop
 ///

@@ -8,7 +8,8 @@ use crate::abi::lend::output_callbacks::OutputCallbacks;
 use crate::ffi::ExecuteContext;
 use crate::{NamedValue, TaskIncarnation};
 
-/// Options that a framework passes for one execution (`pjrt::ExecuteOptions`), as the backend reads them. Cheap to clone.
+/// Options that a framework passes for one execution (`pjrt::ExecuteOptions`), as the backend reads them. Cheap to
+/// clone.
 ///
 /// Frameworks omit most options, and older frameworks do not define all of them. The SDK rejects only a
 /// `multi_slice_config`, because no extension of the SDK creates such a configuration.

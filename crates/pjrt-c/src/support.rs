@@ -117,7 +117,8 @@ pub unsafe extern "C" fn dp_support_reason_at(support: Option<&dp_support>, inde
     text_of(support, |support| support.reasons.get(index))
 }
 
-/// Returns the answer as JSON: `{"answer": "no", "reasons": [{"operation": …, "type": …, "location": …, "message": …}]}`.
+/// Returns the answer as JSON:
+/// `{"answer": "no", "reasons": [{"operation": …, "type": …, "location": …, "message": …}]}`.
 ///
 /// # Safety
 ///

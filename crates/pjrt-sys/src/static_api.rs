@@ -20,8 +20,8 @@ impl StaticApi {
     ///
     /// # Safety
     ///
-    /// `table` is readable for its own `struct_size` until the process ends, and keeps the [contracts](crate::contracts)
-    /// C1 to C11.
+    /// `table` is readable for its own `struct_size` until the process ends, and keeps the
+    /// [contracts](crate::contracts) C1 to C11.
     #[must_use]
     pub const unsafe fn new(table: *const PJRT_Api) -> Self {
         Self(table)

@@ -64,8 +64,8 @@ impl UnknownFields {
     }
 
     /// Returns the values of an integer field of XLA's `DebugOptions`, in the order of their bytes. Decoders merge all
-    /// occurrences of the message and use the last value. Returns `None` if the bytes of the message are not fields that
-    /// this SDK can read.
+    /// occurrences of the message and use the last value. Returns `None` if the bytes of the message are not fields
+    /// that this SDK can read.
     #[must_use]
     pub fn debug_option(&self, number: u64) -> Option<Vec<i64>> {
         let mut values = Vec::new();

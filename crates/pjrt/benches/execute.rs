@@ -4,9 +4,9 @@
 //!
 //! Run it with `[PJRT_TEST_PLUGINS=…] cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. Batches of C calls
 //! and Rust calls alternate in one process, with the same plugin, program and arguments. The benchmark measures first a
-//! plugin whose functions do almost nothing, then each plugin of `PJRT_TEST_PLUGINS`. It prints a table with medians over
-//! the batches. With `--assert`, the benchmark fails if Rust's time for `execute` exceeds C's time by more than the given
-//! ratio on a plugin of `PJRT_TEST_PLUGINS`.
+//! plugin whose functions do almost nothing, then each plugin of `PJRT_TEST_PLUGINS`. It prints a table with medians
+//! over the batches. With `--assert`, the benchmark fails if Rust's time for `execute` exceeds C's time by more than
+//! the given ratio on a plugin of `PJRT_TEST_PLUGINS`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

@@ -68,8 +68,8 @@ impl Arguments {
     }
 }
 
-/// Implements the trait `Entry` with a function that has the name of a function of the table. The second argument of the
-/// function, if there is one, has the name of a handle in the argument struct.
+/// Implements the trait `Entry` with a function that has the name of a function of the table. The second argument of
+/// the function, if there is one, has the name of a handle in the argument struct.
 pub(crate) fn entry(arguments: TokenStream, function: TokenStream) -> Result<TokenStream> {
     let arguments = Punctuated::<Argument, Token![,]>::parse_terminated.parse2(arguments)?;
     let Arguments { module, constants } = Arguments::read(arguments)?;

@@ -17,8 +17,8 @@ pub(crate) fn is_identifier(name: &str) -> bool {
     name.chars().next().is_some_and(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit())
 }
 
-/// Returns whether a header for C11 and C++17 can declare a shutdown function with this name, beside the functions of the
-/// plugin interface.
+/// Returns whether a header for C11 and C++17 can declare a shutdown function with this name, beside the functions of
+/// the plugin interface.
 pub(crate) fn is_shutdown(name: &str) -> bool {
     let is_entry_point = ["GetPjrtApi", "DevicePlugin_GetDescriptor"].iter().any(|entry| name.ends_with(entry));
     is_identifier(name) && !is_entry_point && !RESERVED.split(' ').any(|word| word == name)

@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-/// Inclusive range of StableHLO versions, each as major, minor and patch version. The JSON form of a version is a string
-/// such as `1.13.7`.
+/// Inclusive range of StableHLO versions, each as major, minor and patch version. The JSON form of a version is a
+/// string such as `1.13.7`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 // Exhaustive, because a range always consists of two versions.
 pub struct StablehloVersions {

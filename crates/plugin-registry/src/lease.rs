@@ -302,8 +302,8 @@ fn read_note(file: io::Result<File>) -> LeaseHolder {
     let mut note = String::new();
     // Treat an unreadable note as empty.
     let _ = file.and_then(|file| file.take(4096).read_to_string(&mut note));
-    // Another user may have written the note. Remove control characters and characters that change the direction of text,
-    // because the note may be shown in a terminal.
+    // Another user may have written the note. Remove control characters and characters that change the direction of
+    // text, because the note may be shown in a terminal.
     let directs =
         |c: char| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let note: String = note.chars().filter(|c| *c == '\n' || !(c.is_control() || directs(*c))).collect();

@@ -45,9 +45,9 @@
 //! # Trust
 //!
 //! A plugin is native code that runs in this process. The creator of a registry guarantees that the libraries in it can
-//! be trusted, so loading a plugin by name does not require `unsafe`. Functions that take the path of a library are `unsafe`,
-//! because the path can lead to any code. [Contract](pjrt::contracts) R1 states what the guarantee means, and which checks
-//! of [`discovery`] allow it for a whole machine.
+//! be trusted, so loading a plugin by name does not require `unsafe`. Functions that take the path of a library are
+//! `unsafe`, because the path can lead to any code. [Contract](pjrt::contracts) R1 states what the guarantee means, and
+//! which checks of [`discovery`] allow it for a whole machine.
 
 mod describe;
 pub mod discovery;

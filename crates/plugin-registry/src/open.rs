@@ -16,7 +16,8 @@ pub fn names() -> Vec<String> {
 }
 
 /// Loads a plugin by its name, in [`PluginRegistry::global`]. Prefers a plugin that is linked into the program, such as
-/// `cpu`, the embedded device, to one that discovery finds on the machine. Opening a plugin again returns the same plugin.
+/// `cpu`, the embedded device, to one that discovery finds on the machine. Opening a plugin again returns the same
+/// plugin.
 ///
 /// [`open_path`] loads a plugin by the path of its library.
 ///
@@ -45,8 +46,8 @@ pub unsafe fn open_path(path: impl AsRef<Path>) -> Result<LoadedPlugin, Error> {
 ///
 /// # Errors
 ///
-/// Returns [`Error::Select`] with the known plugins if no plugin has this name, or [`Error::PathNotName`] if `name` is a
-/// path with a folder or the file name of an existing shared library.
+/// Returns [`Error::Select`] with the known plugins if no plugin has this name, or [`Error::PathNotName`] if `name` is
+/// a path with a folder or the file name of an existing shared library.
 pub fn find(name: &str) -> Result<PluginEntry, Error> {
     let registry = PluginRegistry::global();
     let policy = Policy::named(name);

@@ -1,7 +1,8 @@
-//! Tests that a program with elevated privileges, which contains the registry and the layers, loads no code and reads no
-//! file of the user who started it.
+//! Tests that a program with elevated privileges, which contains the registry and the layers, loads no code and reads
+//! no file of the user who started it.
 //!
-//! The program is a copy of this test. Root starts the copy as an ordinary user, and chooses `argv[0]` as an attacker would.
+//! The program is a copy of this test. Root starts the copy as an ordinary user, and chooses `argv[0]` as an attacker
+//! would.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 #![cfg(target_os = "linux")]
 
@@ -24,8 +25,8 @@ const FOLDER: &str = "PJRT_TEST_ELEVATED";
 /// Name of the library that must not be loaded.
 const LIBRARY: &str = "libmine.so";
 
-/// Lets only one test at a time copy and run the program, because the system does not run a file that is open for writing in
-/// a process that another test is starting.
+/// Lets only one test at a time copy and run the program, because the system does not run a file that is open for
+/// writing in a process that another test is starting.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 pjrt_layers::instance!(Stack);

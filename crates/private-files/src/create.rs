@@ -11,8 +11,8 @@ const NUMBERS: u32 = 10_000;
 ///
 /// # Errors
 ///
-/// Returns an error with [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the path exists, even as a link whose target
-/// does not exist. Otherwise, the errors of [`OpenOptions::open`] apply.
+/// Returns an error with [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the path exists, even as a link whose
+/// target does not exist. Otherwise, the errors of [`OpenOptions::open`] apply.
 pub fn create_new(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);
@@ -26,8 +26,8 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 ///
-/// Returns an error with [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the first 10,000 names exist. Otherwise, the
-/// errors of [`create_new`] apply.
+/// Returns an error with [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the first 10,000 names exist. Otherwise,
+/// the errors of [`create_new`] apply.
 pub fn create_numbered(folder: &Path, stem: &str, extension: &str) -> io::Result<(PathBuf, File)> {
     let name = |number| match number {
         1 => format!("{stem}.{extension}"),
@@ -43,8 +43,8 @@ pub fn create_numbered(folder: &Path, stem: &str, extension: &str) -> io::Result
     Err(io::Error::new(io::ErrorKind::AlreadyExists, message))
 }
 
-/// Creates a folder and the missing folders above it. On Unix, only this user may use the new folders. Does nothing if the
-/// folder exists.
+/// Creates a folder and the missing folders above it. On Unix, only this user may use the new folders. Does nothing if
+/// the folder exists.
 ///
 /// # Errors
 ///

@@ -24,8 +24,8 @@ pub const TAG_BYTES: usize = 32;
 pub struct UserKey([u8; KEY_BYTES]);
 
 impl UserKey {
-    /// Reads or creates the key in the user's folder for state: `pjrt` in `XDG_STATE_HOME`, or `.local/state/pjrt` in the
-    /// home folder. On Windows, this is `pjrt` in `LOCALAPPDATA`.
+    /// Reads or creates the key in the user's folder for state: `pjrt` in `XDG_STATE_HOME`, or `.local/state/pjrt` in
+    /// the home folder. On Windows, this is `pjrt` in `LOCALAPPDATA`.
     ///
     /// A process with elevated privileges must not use this key, because the environment names the folder.
     ///
@@ -54,8 +54,8 @@ impl UserKey {
     /// Reads the key in a folder. Creates a random key if the folder has none. If several processes do this at the same
     /// time, all of them get the same key.
     ///
-    /// A key that is damaged, or that other users may have read or written, is replaced by a new one. Signatures of the old
-    /// key then become invalid.
+    /// A key that is damaged, or that other users may have read or written, is replaced by a new one. Signatures of the
+    /// old key then become invalid.
     ///
     /// # Errors
     ///
@@ -100,8 +100,8 @@ fn read(folder: &Folder) -> io::Result<[u8; KEY_BYTES]> {
     if let Some(key) = existing(folder)? {
         return Ok(key);
     }
-    // One process creates the key while the others wait. Without locks, which some network file systems lack, a process may
-    // replace the key of another one. The signatures of the replaced key then become invalid.
+    // One process creates the key while the others wait. Without locks, which some network file systems lack, a process
+    // may replace the key of another one. The signatures of the replaced key then become invalid.
     let lock = folder.open_or_create(LOCK)?;
     let _ = lock.lock();
     if let Some(key) = existing(folder)? {

@@ -1,7 +1,7 @@
 //! Files that other users of the machine must not read, replace or prepare.
 //!
-//! This is an internal crate. The cache of executables, the registry's leases, the layers' outputs and the `pjrt` command
-//! share it. Its API may change in every release.
+//! This is an internal crate. The cache of executables, the registry's leases, the layers' outputs and the `pjrt`
+//! command share it. Its API may change in every release.
 //!
 //! | question | answer |
 //! |---|---|
@@ -14,9 +14,9 @@
 //! # Systems other than Unix
 //!
 //! Windows decides about access by access control lists, which this crate does not read. [`trusted`] accepts every
-//! existing path there, and [`Folder::private`] does not check the owner. Files get the access that their folder passes on,
-//! which for folders in a user's profile is access for this user alone. Files are still created new, and signatures are
-//! checked.
+//! existing path there, and [`Folder::private`] does not check the owner. Files get the access that their folder passes
+//! on, which for folders in a user's profile is access for this user alone. Files are still created new, and signatures
+//! are checked.
 
 mod create;
 mod folder;
@@ -39,9 +39,9 @@ pub use privileges::elevated;
 /// Checks that only root controls a path, and returns the path without links. A process with elevated privileges must
 /// use the returned path, because the links of the original path may change at any time.
 ///
-/// Root must own every folder, every link and the file itself, and other users must not have the right to write to them.
-/// Folders with the sticky bit may be writable, because their other users cannot replace root's entries. On systems
-/// other than Unix, accepts every existing path.
+/// Root must own every folder, every link and the file itself, and other users must not have the right to write to
+/// them. Folders with the sticky bit may be writable, because their other users cannot replace root's entries. On
+/// systems other than Unix, accepts every existing path.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Follows a path from the root folder, and checks who controls each step.
 //!
-//! Each folder is opened relative to the folder before it, without following links. Links are read and followed here, so
-//! that the folders that contain them are checked, too.
+//! Each folder is opened relative to the folder before it, without following links. Links are read and followed here,
+//! so that the folders that contain them are checked, too.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -63,8 +63,8 @@ pub(crate) struct Place {
     pub(crate) is_file: bool,
 }
 
-/// Follows a path, and checks every folder, link and file on it. With [`Missing::Create`], the caller checks the mode of the
-/// last folder.
+/// Follows a path, and checks every folder, link and file on it. With [`Missing::Create`], the caller checks the mode
+/// of the last folder.
 pub(crate) fn walk(path: &Path, owners: Owners, missing: Missing) -> Result<Place, PathError> {
     let absolute = std::path::absolute(path).map_err(|error| io_error(path, error))?;
     let mut place = root(owners)?;
@@ -163,8 +163,8 @@ fn check_folder(path: &Path, folder: &OwnedFd, owners: Owners) -> Result<(), Pat
         Owners::Root => mode & 0o022 != 0,
         Owners::RootAndThisUser => others_can_write(folder, &found),
     };
-    // In a folder with the sticky bit, other users cannot replace the entries of this user. The walk checks the owner of
-    // the entry.
+    // In a folder with the sticky bit, other users cannot replace the entries of this user. The walk checks the owner
+    // of the entry.
     if is_writable && mode & 0o1000 == 0 {
         return Err(PathError::Writable { path: path.to_owned(), mode });
     }

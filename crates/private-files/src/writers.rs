@@ -6,8 +6,8 @@ use rustix::fs::Stat;
 
 /// Returns whether users other than this user and root may write to an open folder that belongs to one of these two.
 ///
-/// Many Linux systems give each user a group of their own and make new folders writable for the group. Such a group does
-/// not count as another user.
+/// Many Linux systems give each user a group of their own and make new folders writable for the group. Such a group
+/// does not count as another user.
 pub(crate) fn others_can_write(folder: impl AsFd, found: &Stat) -> bool {
     let mode = mode(found);
     mode & 0o002 != 0 || (mode & 0o020 != 0 && !(is_own_group(found.st_gid) && has_no_list(folder)))
@@ -21,8 +21,8 @@ pub(crate) fn mode(found: &Stat) -> u32 {
     mode & 0o7777
 }
 
-/// Returns whether a folder has no access control list. With a list, the rights of the group in the mode are the maximum
-/// of those of all users and groups in the list.
+/// Returns whether a folder has no access control list. With a list, the rights of the group in the mode are the
+/// maximum of those of all users and groups in the list.
 #[cfg(target_os = "linux")]
 fn has_no_list(folder: impl AsFd) -> bool {
     use rustix::io::Errno;
@@ -44,9 +44,9 @@ fn is_own_group(group: u32) -> bool {
     is_group_of(&read("/etc/passwd"), &read("/etc/group"), group, rustix::process::geteuid().as_raw())
 }
 
-/// Returns whether a user is the only member of a group that has the user's name and is the user's main group. `users` and
-/// `groups` have the formats of `/etc/passwd` and `/etc/group`. Returns `false` if these texts do not contain all users, or
-/// not the user or the group.
+/// Returns whether a user is the only member of a group that has the user's name and is the user's main group. `users`
+/// and `groups` have the formats of `/etc/passwd` and `/etc/group`. Returns `false` if these texts do not contain all
+/// users, or not the user or the group.
 fn is_group_of(users: &str, groups: &str, group: u32, user: u32) -> bool {
     let fields = |line: &'_ str| -> Option<(String, u32, String)> {
         let mut parts = line.split(':');

@@ -1,7 +1,8 @@
 //! Measures the speed of reading, printing and writing. To start the benchmark, use `cargo bench -p stablehlo-rs`. It
 //! prints MB/s and ops/s for two small programs as JAX sends them, and for three generated programs. The generated
-//! programs have about 5,000 ops, about 100,000 ops, and about 5,000 ops with a large constant. Each program is measured as an
-//! artifact and as text, except for the program with a large constant, which is measured only as an artifact.
+//! programs have about 5,000 ops, about 100,000 ops, and about 5,000 ops with a large constant. Each program is
+//! measured as an artifact and as text, except for the program with a large constant, which is measured only as an
+//! artifact.
 //!
 //! With paths as arguments (`cargo bench -p stablehlo-rs -- PROGRAM...`), the benchmark measures those programs
 //! instead.

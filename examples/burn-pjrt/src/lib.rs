@@ -1,7 +1,7 @@
 //! A backend of the [Burn](https://burn.dev) framework that runs on any PJRT plugin.
 //!
-//! [`Pjrt`] implements Burn's `Backend` through `burn-router`, which describes each operation as data instead of running
-//! it. A [`PjrtDevice`] records the operations. When the program reads a tensor, the device does the following:
+//! [`Pjrt`] implements Burn's `Backend` through `burn-router`, which describes each operation as data instead of
+//! running it. A [`PjrtDevice`] records the operations. When the program reads a tensor, the device does the following:
 //!
 //! 1. It removes operations whose results are not in use.
 //! 2. It looks up the executable of an equal graph. If there is none, it lowers the graph to StableHLO and compiles it.

@@ -1,5 +1,6 @@
-//! Compares the book's chapters on writing a plugin with the sources. Each block of Rust after `<!-- FILE NAME -->` must
-//! equal the lines of the file between `ANCHOR: NAME` and `ANCHOR_END: NAME`. The chapters must show all marked lines.
+//! Compares the book's chapters on writing a plugin with the sources. Each block of Rust after `<!-- FILE NAME -->`
+//! must equal the lines of the file between `ANCHOR: NAME` and `ANCHOR_END: NAME`. The chapters must show all marked
+//! lines.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;

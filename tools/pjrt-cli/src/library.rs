@@ -1,5 +1,5 @@
-//! The libraries that a user names. Loading a library runs its code, so this is the only file of the command with unsafe
-//! code.
+//! The libraries that a user names. Loading a library runs its code, so this is the only file of the command with
+//! unsafe code.
 #![allow(unsafe_code)]
 
 #[cfg(feature = "full")]

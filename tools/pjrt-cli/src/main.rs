@@ -131,8 +131,8 @@ impl From<String> for Report {
     }
 }
 
-/// Checks that only root can replace this program if it has elevated privileges. The program starts its own file to load
-/// plugins in other processes, and its user may have put a hard link to it into another folder.
+/// Checks that only root can replace this program if it has elevated privileges. The program starts its own file to
+/// load plugins in other processes, and its user may have put a hard link to it into another folder.
 fn trusted_program() -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     plugin_registry::discovery::check_trusted(&program).map_err(|refusal| refusal.to_string())

@@ -19,8 +19,8 @@ pub(crate) struct PluginArgs {
 pub(crate) struct ClientArgs {
     #[command(flatten)]
     pub(crate) plugin: PluginArgs,
-    /// An option of the plugin's client. The value's form decides its type (`true`, `3`, `0.5`, `[1,2]`, else a string).
-    /// `NAME:TYPE=VALUE` names the type: string, int64, int64s, float or bool.
+    /// An option of the plugin's client. The value's form decides its type (`true`, `3`, `0.5`, `[1,2]`, else a
+    /// string). `NAME:TYPE=VALUE` names the type: string, int64, int64s, float or bool.
     #[arg(long = "option", short = 'O', value_name = "NAME=VALUE")]
     pub(crate) options: Vec<String>,
 }

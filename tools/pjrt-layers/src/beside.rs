@@ -17,8 +17,8 @@ use crate::variables::{LAYERS, NAMES, OUTPUT, OVERRIDE_PROGRAMS, PLUGIN};
 /// variables of the process have no effect on the library. Therefore, an installed plugin works in every program, and
 /// two installed plugins do not share their settings.
 ///
-/// In a process with elevated privileges, only root may be able to change the file, the plugin's library, the folders that
-/// the file names, and the folders above them.
+/// In a process with elevated privileges, only root may be able to change the file, the plugin's library, the folders
+/// that the file names, and the folders above them.
 pub const SETTINGS_FILE: &str = "pjrt_layers.json";
 
 /// The settings whose values are paths.

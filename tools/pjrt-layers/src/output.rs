@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// A file `name-PID.extension` in a folder, which only this user may read and write. The first use creates the folder and
-/// the file.
+/// A file `name-PID.extension` in a folder, which only this user may read and write. The first use creates the folder
+/// and the file.
 ///
-/// If the name exists, for example because an earlier process had the same id, the file is called `name-PID-2.extension`
-/// and so on. The file stays open, so that no other file can take its place.
+/// If the name exists, for example because an earlier process had the same id, the file is called
+/// `name-PID-2.extension` and so on. The file stays open, so that no other file can take its place.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     folder: PathBuf,
@@ -48,8 +48,8 @@ pub(crate) fn create(folder: &Path, name: &str, extension: &str) -> io::Result<(
     private_files::create_numbered(folder, &format!("{name}-{}", std::process::id()), extension)
 }
 
-/// Writes a file `stem.extension` for this user only, unless a file with this name and these contents exists. If the name
-/// exists with other contents, the file is called `stem-2.extension` and so on.
+/// Writes a file `stem.extension` for this user only, unless a file with this name and these contents exists. If the
+/// name exists with other contents, the file is called `stem-2.extension` and so on.
 pub(crate) fn write_once(folder: &Path, stem: &str, extension: &str, bytes: &[u8]) -> io::Result<()> {
     private_files::create_folder(folder)?;
     let path = folder.join(format!("{stem}.{extension}"));

@@ -136,7 +136,8 @@ pub(crate) struct Expansion {
 
 impl Expansion {
     /// Adds a block of `size` bytes, which consists of its header and its stored payload. `message` is the size of its
-    /// message after decompression, or 0 for a piece of data. Returns `None` if the messages are too large for the file.
+    /// message after decompression, or 0 for a piece of data. Returns `None` if the messages are too large for the
+    /// file.
     pub(crate) fn with(self, size: u64, message: u64) -> Option<Self> {
         let sum = Self { file: self.file.saturating_add(size), messages: self.messages.saturating_add(message) };
         let allowed = sum.file.saturating_mul(MESSAGES_PER_BYTE).saturating_add(FREE_MESSAGES);

@@ -1,5 +1,5 @@
-//! Takes recordings apart into the payloads of their blocks. A fuzzer changes the payloads, and joins them to a file with
-//! valid lengths and checksums.
+//! Takes recordings apart into the payloads of their blocks. A fuzzer changes the payloads, and joins them to a file
+//! with valid lengths and checksums.
 
 use crate::block::{self, BLOCK_HEADER, FILE_HEADER, Header, LZ4, MAX_PAYLOAD, PLAIN, Stamp, VERSION};
 

@@ -196,7 +196,8 @@ impl<R: Read + Seek> Reader<R> {
         Ok(Some(Block { offset, size, stamp: header.stamp, body }))
     }
 
-    /// Returns a block that [`Self::read`] has returned before. Does not change which block [`Self::read`] returns next.
+    /// Returns a block that [`Self::read`] has returned before. Does not change which block [`Self::read`] returns
+    /// next.
     pub(crate) fn read_again(&mut self, offset: u64) -> Result<Block, ReadError> {
         let state = self.state;
         let found = self.block(offset);

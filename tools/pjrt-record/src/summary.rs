@@ -10,8 +10,8 @@ use crate::reader::{Block, Body, Reader, State};
 
 /// The calls, runs and data sizes of a recording. A run is one execution of a program.
 ///
-/// The size of a summary is in proportion to the size of the file. The summary leaves out lists and names that would make
-/// it larger, which happens only in files that no recorder writes.
+/// The size of a summary is in proportion to the size of the file. The summary leaves out lists and names that would
+/// make it larger, which happens only in files that no recorder writes.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Summary {

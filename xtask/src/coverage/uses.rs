@@ -185,8 +185,8 @@ impl Search<'_> {
         at
     }
 
-    /// Handles the signature of a function that implements one of the table, `PJRT_X<P>(args: &mut X_Args, handle: …)`. The
-    /// handle is a field that the function reads.
+    /// Handles the signature of a function that implements one of the table, `PJRT_X<P>(args: &mut X_Args, handle: …)`.
+    /// The handle is a field that the function reads.
     fn entry(&mut self, signature: &[TokenTree]) {
         let Some(parameters) = signature.iter().find_map(|token| group(Some(token), Delimiter::Parenthesis)) else {
             return;

@@ -74,8 +74,8 @@ const AARCH64: Platform = Platform {
     name: "aarch64",
     triple: "aarch64-unknown-linux-gnu",
     linker: "/usr/bin/aarch64-linux-gnu-gcc",
-    // Programs name the dynamic loader and its libraries themselves, because the option `-L` of the emulator, which would
-    // name them, also replaces `/` in the programs' own calls.
+    // Programs name the dynamic loader and its libraries themselves, because the option `-L` of the emulator, which
+    // would name them, also replaces `/` in the programs' own calls.
     flags: "-Clink-arg=-Wl,--dynamic-linker=/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1 \
             -Clink-arg=-Wl,--disable-new-dtags,-rpath,/usr/aarch64-linux-gnu/lib",
     standard_library: StandardLibrary::Packaged,

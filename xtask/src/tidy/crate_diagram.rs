@@ -54,8 +54,8 @@ fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value[name].as_array().into_iter().flatten()
 }
 
-/// Returns the folder of a package and the package's name in it, such as `cpu` and `pjrt-cpu`. `path` is the path of the
-/// package or of its manifest. Returns `None` for examples and xtask.
+/// Returns the folder of a package and the package's name in it, such as `cpu` and `pjrt-cpu`. `path` is the path of
+/// the package or of its manifest. Returns `None` for examples and xtask.
 fn folder(path: &str) -> Option<(&str, &str)> {
     let (parent, name) = path.trim_end_matches("/Cargo.toml").rsplit_once('/')?;
     let folder = parent.rsplit('/').next()?;

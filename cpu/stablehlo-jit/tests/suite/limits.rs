@@ -181,7 +181,8 @@ fn large_frames_are_refused() {
     }
 }
 
-/// Nests `depth` statements in each other, as conditions or bodies. Returns the error of the first one that is too deep.
+/// Nests `depth` statements in each other, as conditions or bodies. Returns the error of the first one that is too
+/// deep.
 fn nest(depth: usize, as_condition: bool, yes: Value) -> Result<Block, Error> {
     let mut inner = Block::new(Vec::new(), vec![yes])?;
     for _ in 0..depth {

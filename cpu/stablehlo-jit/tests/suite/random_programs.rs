@@ -71,7 +71,8 @@ fn compare_at_boundaries(
     }
 }
 
-/// Returns the bits of the smallest and largest numbers of a type, of numbers near powers of two, and of special floats.
+/// Returns the bits of the smallest and largest numbers of a type, of numbers near powers of two, and of special
+/// floats.
 fn boundaries(element: Element) -> Vec<u64> {
     let mut values: Vec<u64> = match element {
         Element::Bool => vec![0, 1],

@@ -62,7 +62,8 @@ pub trait Distributed: Backend {
     note = "write `impl AtExit for {Self} {{ … }}`, or remove `.at_exit()` from `Backend::FEATURES`"
 )]
 pub trait AtExit: Backend {
-    /// Returns a function that runs if the process ends while this client exists. Called once, when the client is created.
+    /// Returns a function that runs if the process ends while this client exists. Called once, when the client is
+    /// created.
     ///
     /// If the result is `Some`, the SDK does not wait for its own work. Return `Some(Box::new(|| ()))` to disable the
     /// wait. If the result is `None`, the SDK waits in the same way as without this feature.

@@ -190,8 +190,8 @@ fn last_owner_frees_once() {
         });
         drop(first);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        // If each of the two threads left the client to the other thread, the client still exists. This call frees it, as the
-        // destruction of another client does.
+        // If each of the two threads left the client to the other thread, the client still exists. This call frees it,
+        // as the destruction of another client does.
         free_unused();
         assert_eq!(ends.load(SeqCst), 1);
     });

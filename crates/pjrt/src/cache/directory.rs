@@ -1,10 +1,10 @@
 //! Storage of executables in a directory. Several processes of a user may share the directory.
 //!
-//! The name of an executable's file is its key in hexadecimal with the extension `.pjrt`. The file consists of the eight
-//! bytes of [`MAGIC`], the 32 bytes of the key, a signature of 32 bytes, and the bytes of the [`SerializedExecutable`].
-//! The user's key signs the key of the file and the checksum of the executable, which covers the rest. A process first
-//! writes a file under a temporary name and then renames the file, so that other processes see only complete files. The
-//! modification time of a file is the time of its last use.
+//! The name of an executable's file is its key in hexadecimal with the extension `.pjrt`. The file consists of the
+//! eight bytes of [`MAGIC`], the 32 bytes of the key, a signature of 32 bytes, and the bytes of the
+//! [`SerializedExecutable`]. The user's key signs the key of the file and the checksum of the executable, which covers
+//! the rest. A process first writes a file under a temporary name and then renames the file, so that other processes
+//! see only complete files. The modification time of a file is the time of its last use.
 
 use std::io::{self, Read, Write};
 use std::path::Path;

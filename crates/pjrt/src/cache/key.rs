@@ -10,8 +10,8 @@ use sha2::{Digest, Sha256};
 use crate::objects::owners::Client;
 use crate::objects::plugin::fingerprint;
 
-/// The version of the cache's format. Change it whenever the inputs of the hash, their encoding or the format of the files
-/// change.
+/// The version of the cache's format. Change it whenever the inputs of the hash, their encoding or the format of the
+/// files change.
 const VERSION: &[u8] = b"pjrt executable cache 2";
 /// Environment variables that affect the code that XLA's compilers generate.
 const VARIABLES: [&str; 2] = ["XLA_FLAGS", "LIBTPU_INIT_ARGS"];

@@ -45,19 +45,19 @@ const MAX_BYTES: u64 = 4 << 30;
 ///
 /// # Directories
 ///
-/// The directory contains machine code, so it belongs to one user ([contract](crate::contracts) P2). The cache signs each
-/// file with a random key of the user, and ignores and replaces files without a valid signature. The key is the file
-/// `pjrt/file-key` in `XDG_STATE_HOME`, or in `.local/state` in the home folder. On Windows, it is in `LOCALAPPDATA`. The
-/// cache creates the key at its first use, for this user only. If the key is lost, the cache compiles all programs again.
-/// Machines that share a directory share its executables if they also share the key.
+/// The directory contains machine code, so it belongs to one user ([contract](crate::contracts) P2). The cache signs
+/// each file with a random key of the user, and ignores and replaces files without a valid signature. The key is the
+/// file `pjrt/file-key` in `XDG_STATE_HOME`, or in `.local/state` in the home folder. On Windows, it is in
+/// `LOCALAPPDATA`. The cache creates the key at its first use, for this user only. If the key is lost, the cache
+/// compiles all programs again. Machines that share a directory share its executables if they also share the key.
 ///
-/// On Unix, the cache also rejects a directory that another user can replace, prepare or write to: this user must own it,
-/// and this user or root must own the folders and links on the way. The cache keeps the directory open, so that no other user can
-/// replace it later. It ignores files that are links, that belong to another user or that other users may write to. On
-/// Windows, the cache does not check who may write to the directory, and relies on the signatures.
+/// On Unix, the cache also rejects a directory that another user can replace, prepare or write to: this user must own
+/// it, and this user or root must own the folders and links on the way. The cache keeps the directory open, so that no
+/// other user can replace it later. It ignores files that are links, that belong to another user or that other users
+/// may write to. On Windows, the cache does not check who may write to the directory, and relies on the signatures.
 ///
-/// A process with elevated privileges, such as a set-user-ID program, cannot use a directory, because the user who started
-/// it may control the directory or the key.
+/// A process with elevated privileges, such as a set-user-ID program, cannot use a directory, because the user who
+/// started it may control the directory or the key.
 ///
 /// ```
 /// use pjrt::{CompileOptions, ExecutableCache, Program};
@@ -146,9 +146,9 @@ impl ExecutableCache {
     ///
     /// # Errors
     ///
-    /// Returns an error if the directory cannot be created or written to, or if the user's key cannot be read or created.
-    /// Also returns an error if this process has elevated privileges. On Unix, also returns an error if another user can
-    /// replace the directory, prepare its files or write to it.
+    /// Returns an error if the directory cannot be created or written to, or if the user's key cannot be read or
+    /// created. Also returns an error if this process has elevated privileges. On Unix, also returns an error if
+    /// another user can replace the directory, prepare its files or write to it.
     pub fn in_directory(directory: impl AsRef<Path>) -> Result<Self, Error> {
         let directory = Directory::open(directory.as_ref(), MAX_BYTES)?;
         Ok(Self { directory: Some(directory), ..Self::in_memory() })

@@ -24,9 +24,9 @@ const HONOURS_LAYOUT: i32 = 106;
 
 /// A copy of a buffer's contents to the host that has not started. [`Buffer::download`] creates it.
 ///
-/// The functions without `start` in their name wait for the copy. They read the contents in place if the host can do so,
-/// instead of calling `PJRT_Buffer_ToHostBuffer`. The functions with `start` return a future. Dropping the future does
-/// not stop the copy, which owns its destination memory.
+/// The functions without `start` in their name wait for the copy. They read the contents in place if the host can do
+/// so, instead of calling `PJRT_Buffer_ToHostBuffer`. The functions with `start` return a future. Dropping the future
+/// does not stop the copy, which owns its destination memory.
 ///
 /// ```
 /// use pjrt::Layout;
@@ -137,8 +137,8 @@ impl<'a> Download<'a> {
     }
 
     /// Waits for the contents and returns them as bytes, in native byte order. An element that is smaller than a byte
-    /// occupies one byte. The unused high bits of this byte are copies of the sign bit of a signed integer, and zero for
-    /// other types. For example, -2 in `s4` is 0xfe.
+    /// occupies one byte. The unused high bits of this byte are copies of the sign bit of a signed integer, and zero
+    /// for other types. For example, -2 in `s4` is 0xfe.
     ///
     /// # Errors
     ///
@@ -284,8 +284,8 @@ impl<'a> Download<'a> {
         }
     }
 
-    /// Selects `len` bytes of the buffer's memory on the device, beginning at byte `offset`. They have the layout of the
-    /// device's memory, so a download with [`Self::layout`] is an error.
+    /// Selects `len` bytes of the buffer's memory on the device, beginning at byte `offset`. They have the layout of
+    /// the device's memory, so a download with [`Self::layout`] is an error.
     pub fn raw(self, offset: usize, len: usize) -> RawDownload<'a> {
         RawDownload::new(self.buffer, offset, len, self.layout.is_some())
     }

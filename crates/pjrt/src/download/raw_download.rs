@@ -36,8 +36,8 @@ impl<'a> RawDownload<'a> {
         Self { buffer, offset, len, has_layout }
     }
 
-    /// Converts the byte range for the C API. Returns an error if the range is not within the buffer, or if the download
-    /// has a layout.
+    /// Converts the byte range for the C API. Returns an error if the range is not within the buffer, or if the
+    /// download has a layout.
     pub(crate) fn range(&self) -> Result<(i64, i64), Error> {
         if self.has_layout {
             return Err(Error::invalid("raw bytes have the layout of the device's memory; leave out `layout`"));
@@ -49,8 +49,8 @@ impl<'a> RawDownload<'a> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the range is not within the buffer's [`on_device_size`](Buffer::on_device_size), if the buffer
-    /// has been deleted, or if the download has a layout. The future returns errors of the copy itself.
+    /// Returns an error if the range is not within the buffer's [`on_device_size`](Buffer::on_device_size), if the
+    /// buffer has been deleted, or if the download has a layout. The future returns errors of the copy itself.
     #[doc(alias = "PJRT_Buffer_CopyRawToHost")]
     pub fn start(self) -> Result<HostRead<u8>, Error> {
         type Function = slot::PJRT_Buffer_CopyRawToHost;

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// An alias buffer in a chain of alias buffers. Each alias waits for the buffer that provides its contents, which may be
-/// an alias, too.
+/// An alias buffer in a chain of alias buffers. Each alias waits for the buffer that provides its contents, which may
+/// be an alias, too.
 #[derive(Default)]
 pub(crate) struct AliasChain {
     /// The alias buffer that provides the contents. Unset if the contents come from another buffer, or are still to be
@@ -15,8 +15,8 @@ pub(crate) struct AliasChain {
 static ADDING: Mutex<()> = Mutex::new(());
 
 impl AliasChain {
-    /// Records that this alias waits for `source`. Returns `false` and records nothing if `source` waits for this alias,
-    /// directly or through other aliases.
+    /// Records that this alias waits for `source`. Returns `false` and records nothing if `source` waits for this
+    /// alias, directly or through other aliases.
     pub(crate) fn wait_for(self: &Arc<Self>, source: &Arc<Self>) -> bool {
         let _adding = ADDING.lock().unwrap_or_else(PoisonError::into_inner);
         let mut last = source;

@@ -16,8 +16,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device or memory belongs to another client. The plugin may also reject a device or memory
-    /// that already holds the buffer.
+    /// Returns an error if the device or memory belongs to another client. The plugin may also reject a device or
+    /// memory that already holds the buffer.
     #[doc(alias = "PJRT_Buffer_CopyToDevice")]
     #[doc(alias = "PJRT_Buffer_CopyToMemory")]
     pub fn copy_to<'a>(&self, placement: impl Into<Placement<'a>>) -> Result<Self, Error> {

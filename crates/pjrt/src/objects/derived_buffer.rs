@@ -76,8 +76,9 @@ impl Buffer {
     /// # Errors
     ///
     /// Returns an error if the plugin's API version lacks the new element type, if the new shape is invalid or has
-    /// another size in bits, if the layout does not fit the new shape, or if the buffer has been deleted or has external
-    /// references, such as a view. Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.98.
+    /// another size in bits, if the layout does not fit the new shape, or if the buffer has been deleted or has
+    /// external references, such as a view. Returns an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if
+    /// the plugin is older than API 0.98.
     #[doc(alias = "PJRT_Buffer_Bitcast")]
     pub fn bitcast(&self, shape: &Shape, layout: Option<&Layout>) -> Result<Self, Error> {
         type Function = slot::PJRT_Buffer_Bitcast;

@@ -71,8 +71,8 @@ impl Buffer {
         Ok(HostView { elements, shape, _reference: reference })
     }
 
-    /// Returns the number of elements. Returns an error if the layout is not row-major, if an extent is negative, if the
-    /// shape exceeds the address space, or if the buffer's memory is too small for the elements.
+    /// Returns the number of elements. Returns an error if the layout is not row-major, if an extent is negative, if
+    /// the shape exceeds the address space, or if the buffer's memory is too small for the elements.
     pub(crate) fn row_major_elements(&self, shape: &Shape) -> Result<usize, Error> {
         if let Some(layout) = self.non_default_layout() {
             return Err(Error::unsupported(format!(
@@ -120,8 +120,8 @@ pub(crate) struct Reference<B: Deref<Target = Buffer>> {
 
 impl<B: Deref<Target = Buffer>> Reference<B> {
     pub(crate) fn new(buffer: B, holder: Holder) -> Result<Self, Error> {
-        // `Buffer::delete` admits no references while it deletes the buffer. The first reference after that finds the buffer
-        // deleted, and the others exist only if there is a first one.
+        // `Buffer::delete` admits no references while it deletes the buffer. The first reference after that finds the
+        // buffer deleted, and the others exist only if there is a first one.
         let take = || buffer.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>();
         buffer.external().add(holder, take)?;
         Ok(Self { buffer, holder })

@@ -116,9 +116,9 @@ impl AliasFulfillment {
     ///
     /// # Errors
     ///
-    /// Returns an error if `buffer` belongs to another client, has another shape, is in another memory, was deleted or has
-    /// external references, such as a view, or if `buffer` is the alias buffer itself or an alias that waits for it. In these cases, the alias buffer gets an
-    /// error of code `CANCELLED`.
+    /// Returns an error if `buffer` belongs to another client, has another shape, is in another memory, was deleted or
+    /// has external references, such as a view, or if `buffer` is the alias buffer itself or an alias that waits for
+    /// it. In these cases, the alias buffer gets an error of code `CANCELLED`.
     #[doc(alias = "PJRT_Client_FulfillAliasBuffer")]
     pub fn fulfill(mut self, buffer: &Buffer) -> Result<(), Error> {
         if !Arc::ptr_eq(buffer.handle().owner(), &self.client) {

@@ -55,7 +55,8 @@ impl References {
     ///
     /// # Errors
     ///
-    /// Returns the error of `take`, or an error if [`Self::without_references`] runs. The reference then does not exist.
+    /// Returns the error of `take`, or an error if [`Self::without_references`] runs. The reference then does not
+    /// exist.
     pub(crate) fn add(&self, holder: Holder, take: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let mut pause = Pause::default();
         // Most references are the only one. The first exchange returns the count if they are not.
@@ -106,9 +107,9 @@ impl References {
         Some(released)
     }
 
-    /// Runs a call that frees the buffer's memory or moves it to another buffer, such as a deletion or a bitcast. Waits for
-    /// copies, and admits no reference meanwhile: the plugin would not connect the reference with the other buffer, so a
-    /// run that donates that buffer could write to memory that the holder of the reference reads.
+    /// Runs a call that frees the buffer's memory or moves it to another buffer, such as a deletion or a bitcast. Waits
+    /// for copies, and admits no reference meanwhile: the plugin would not connect the reference with the other buffer,
+    /// so a run that donates that buffer could write to memory that the holder of the reference reads.
     ///
     /// Returns `None` without a call if a caller holds a reference, or if another such call is running.
     pub(crate) fn without_references<R>(&self, call: impl FnOnce() -> R) -> Option<R> {

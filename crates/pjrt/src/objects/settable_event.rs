@@ -91,7 +91,7 @@ fn set(event: &Event, code: ErrorCode, message: &str) -> Result<(), Error> {
     args.error_code = PJRT_Error_Code(code.as_raw());
     args.error_message = message.as_ptr().cast::<c_char>();
     args.error_message_size = message.len();
-    // SAFETY: C2 (calls): the event is live, was created by `SettableEvent::new` and is set only once. The message lives
-    // through the call.
+    // SAFETY: C2 (calls): the event is live, was created by `SettableEvent::new` and is set only once. The message
+    // lives through the call.
     unsafe { event.handle().api().call::<slot::PJRT_Event_Set>(&mut args) }
 }

@@ -127,13 +127,13 @@ impl<'a> Upload<'a> {
     }
 
     /// The elements of `data`, such as a `Vec<T>`, an `Arc<[T]>`, a memory-mapped file or a
-    /// [`DmaMapping`](crate::DmaMapping). They are not copied if the device can use host memory in place, as CPU devices
-    /// can. `data` is dropped when the plugin no longer uses it. The plugin may use it until the buffer is destroyed,
-    /// and may drop it on a thread of the plugin.
+    /// [`DmaMapping`](crate::DmaMapping). They are not copied if the device can use host memory in place, as CPU
+    /// devices can. `data` is dropped when the plugin no longer uses it. The plugin may use it until the buffer is
+    /// destroyed, and may drop it on a thread of the plugin.
     ///
-    /// CPU devices use the memory in place if it is aligned to 64 bytes. Otherwise they copy it. The crate `aligned-vec`
-    /// provides aligned vectors. To check whether the device uses the memory in place, compare its address with
-    /// [`Buffer::unsafe_pointer`].
+    /// CPU devices use the memory in place if it is aligned to 64 bytes. Otherwise they copy it. The crate
+    /// `aligned-vec` provides aligned vectors. To check whether the device uses the memory in place, compare its
+    /// address with [`Buffer::unsafe_pointer`].
     ///
     /// ```
     /// use aligned_vec::{AVec, avec};
@@ -233,8 +233,8 @@ impl<'a> Upload<'a> {
     }
 
     /// Sets how long the plugin may use owned data, and whether it may write to the data. With
-    /// `ImmutableOnlyDuringCall` and `ImmutableUntilTransferCompletes`, the data is dropped when the transfer has ended,
-    /// and [`Client::synchronize`] waits until it is dropped.
+    /// `ImmutableOnlyDuringCall` and `ImmutableUntilTransferCompletes`, the data is dropped when the transfer has
+    /// ended, and [`Client::synchronize`] waits until it is dropped.
     pub fn semantics(mut self, semantics: HostBufferSemantics) -> Self {
         self.semantics = Some(semantics);
         self
@@ -318,10 +318,10 @@ impl Client {
     /// # Errors
     ///
     /// Returns an error if the size of the data does not match the shape, if the number of strides differs from the
-    /// number of dimensions, if an element is outside the data, if the layout does not match the shape, if the semantics
-    /// do not fit the owner of the data, or if the device or memory belongs to another client. Returns an error of kind
-    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the layout is tiled or not row-major and the plugin is older
-    /// than API 0.115. After an error, owned data is dropped.
+    /// number of dimensions, if an element is outside the data, if the layout does not match the shape, if the
+    /// semantics do not fit the owner of the data, or if the device or memory belongs to another client. Returns an
+    /// error of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the layout is tiled or not row-major and the
+    /// plugin is older than API 0.115. After an error, owned data is dropped.
     #[doc(alias = "PJRT_Client_BufferFromHostBuffer")]
     pub fn upload(&self, mut upload: Upload<'_>) -> Result<Buffer, Error> {
         let semantics = upload.chosen_semantics()?;
@@ -332,8 +332,8 @@ impl Client {
         let host = HostData { data, shape: &shape, byte_strides: &byte_strides };
         // SAFETY: C5 (host memory): all elements are within the data, which is borrowed through the call or owned. The
         // plugin reads borrowed data only during the call. Owned data is dropped only when the event is ready. Until
-        // then, no other code writes it, and only the plugin uses data that it may write. Every bit pattern of such data
-        // is valid.
+        // then, no other code writes it, and only the plugin uses data that it may write. Every bit pattern of such
+        // data is valid.
         let (buffer, done) = unsafe { self.send(&host, semantics, upload.placement, upload.layout) }?;
         if let (Some(done), Some(owner)) = (done, upload.owner.0.take()) {
             match semantics {

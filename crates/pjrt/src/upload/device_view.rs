@@ -30,10 +30,10 @@ impl NewBuffer<'_> {
     ///
     /// # Safety
     ///
-    /// [Contract](crate::contracts) A4: the memory at `address` is in this memory, has the size of the shape in the given
-    /// layout, and stays allocated until `keep` is dropped. Until then, no other code writes to the memory. If the
-    /// buffer is donated, no other code reads the memory either, because the program writes to it. `stream` is `None`
-    /// or a live stream of the platform.
+    /// [Contract](crate::contracts) A4: the memory at `address` is in this memory, has the size of the shape in the
+    /// given layout, and stays allocated until `keep` is dropped. Until then, no other code writes to the memory. If
+    /// the buffer is donated, no other code reads the memory either, because the program writes to it. `stream` is
+    /// `None` or a live stream of the platform.
     #[doc(alias = "PJRT_Client_CreateViewOfDeviceBuffer")]
     pub unsafe fn view<D: Send + 'static>(
         self,

@@ -1,7 +1,7 @@
 //! Tests that [`ExecutableCache`] does not load executables that another user wrote, replaced or prepared.
 //!
-//! The attacker knows the name of the file of a program and plants an executable that triples instead of doubling. Tests
-//! with files of another user need root.
+//! The attacker knows the name of the file of a program and plants an executable that triples instead of doubling.
+//! Tests with files of another user need root.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -212,7 +212,8 @@ fn child(command: &mut Command, directory: &Path) -> String {
     said.unwrap_or_else(|| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
-/// Executables that another key signed are compiled again. The second key is also that of a user who lost the first key.
+/// Executables that another key signed are compiled again. The second key is also that of a user who lost the first
+/// key.
 #[test]
 fn key_of_other_user() {
     let setup = Setup::new("key");

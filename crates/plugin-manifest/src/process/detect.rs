@@ -113,8 +113,8 @@ const LAUNCHERS: [(Source, Read); 7] = [
     (Source::Neuron, source::neuron::read),
 ];
 
-/// Detects the topology of this process, first from the values in `explicit`, which the program passes, and then from the
-/// environment. Without `host`, reads only the variables in `environment`. With it, also reads the host's files and
+/// Detects the topology of this process, first from the values in `explicit`, which the program passes, and then from
+/// the environment. Without `host`, reads only the variables in `environment`. With it, also reads the host's files and
 /// metadata.
 ///
 /// The order of precedence is JAX's: explicit values, then JAX's own variables, then the first launcher that is present

@@ -77,8 +77,8 @@ impl Serialize for PlannedOption {
     }
 }
 
-/// The resolved plan of one process. Creating a plan does not set any variables. A plugin that computes its own plan adds
-/// its steps and options to the default, which is empty.
+/// The resolved plan of one process. Creating a plan does not set any variables. A plugin that computes its own plan
+/// adds its steps and options to the default, which is empty.
 ///
 /// For a child process, pass [`EnvPlan::for_child`] to [`std::process::Command::envs`]. To apply a plan in the running
 /// process, use `plugin-registry`. Setting variables of a running process is unsafe in Rust, because C libraries read

@@ -1,7 +1,8 @@
 //! Templates over a topology, such as `{host_in_slice*local_world_size+local_rank}`.
 //!
-//! The documentation of [`process`](super) describes the choices. Templates have no subtraction or division, so every sum
-//! is a whole number. A sum that does not fit into 64 bits is an error. Spaces around choices, `+` and `*` are ignored.
+//! The documentation of [`process`](super) describes the choices. Templates have no subtraction or division, so every
+//! sum is a whole number. A sum that does not fit into 64 bits is an error. Spaces around choices, `+` and `*` are
+//! ignored.
 
 use super::environment::Environment;
 use super::topology::ProcessTopology;

@@ -125,8 +125,8 @@ impl Discovery {
 ///
 /// # Errors
 ///
-/// Returns [`Refusal::InsecureLocation`] for the first file, folder or link that does not belong to root, that other users
-/// may write to, or that cannot be examined. Returns [`Refusal::Missing`] if the file does not exist.
+/// Returns [`Refusal::InsecureLocation`] for the first file, folder or link that does not belong to root, that other
+/// users may write to, or that cannot be examined. Returns [`Refusal::Missing`] if the file does not exist.
 pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
     if !private_files::elevated() {
         return Ok(());
@@ -134,9 +134,9 @@ pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
     insecure(path).map_or(Ok(()), Err)
 }
 
-/// Checks that only root can change a file and the folders and links on the way to it. Returns a refusal for the first of
-/// them that does not belong to root, that other users may write to, or that cannot be examined. Folders with the sticky bit
-/// may be writable. Other users cannot make a path that passes the check lead to another file.
+/// Checks that only root can change a file and the folders and links on the way to it. Returns a refusal for the first
+/// of them that does not belong to root, that other users may write to, or that cannot be examined. Folders with the
+/// sticky bit may be writable. Other users cannot make a path that passes the check lead to another file.
 pub(super) fn insecure(path: &Path) -> Option<Refusal> {
     let error = private_files::trusted(path).err()?;
     if error.is_not_found() {

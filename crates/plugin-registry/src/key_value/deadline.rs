@@ -10,8 +10,8 @@ const LEAST: Duration = Duration::from_millis(250);
 /// The first and the longest pause between two attempts.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// Maximum size in bytes of a value that is read. Processes exchange addresses and descriptions of devices, which are far
-/// smaller. By default, etcd limits requests to 1.5 MiB.
+/// Maximum size in bytes of a value that is read. Processes exchange addresses and descriptions of devices, which are
+/// far smaller. By default, etcd limits requests to 1.5 MiB.
 pub(super) const LARGEST_VALUE: usize = 16 << 20;
 
 /// The deadline of an operation. `None` means no deadline, because the clock cannot represent the time.

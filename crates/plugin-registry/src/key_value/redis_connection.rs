@@ -1,5 +1,6 @@
-//! A connection to a Redis server. The crate `redis` encodes commands and decodes answers. The connection limits the time
-//! and the size of each answer, because the timeouts of that crate apply to single reads, and its answers have any size.
+//! A connection to a Redis server. The crate `redis` encodes commands and decodes answers. The connection limits the
+//! time and the size of each answer, because the timeouts of that crate apply to single reads, and its answers have any
+//! size.
 
 use std::io::{self, Read, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};

@@ -63,8 +63,9 @@ impl PluginRegistry {
     }
 
     /// Checks that a file that a search found may still be loaded, because it may have changed since the search.
-    /// Accepts every file that the program registered by its path. With elevated privileges, only root may control a file
-    /// beside the program, because the user who started the program may have put a hard link to it into another folder.
+    /// Accepts every file that the program registered by its path. With elevated privileges, only root may control a
+    /// file beside the program, because the user who started the program may have put a hard link to it into another
+    /// folder.
     pub(super) fn check_file(&self, record: &Record, path: &Path) -> Result<(), Error> {
         let is_beside = |descriptor: &Descriptor| matches!(descriptor.library(), Library::Beside { .. });
         if record.descriptor.as_ref().is_some_and(is_beside) {

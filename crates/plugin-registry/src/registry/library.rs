@@ -126,7 +126,8 @@ impl ProcessLibrary {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks that this thread runs code of the plugin while it holds the lock of the state, until the result is dropped.
+    /// Marks that this thread runs code of the plugin while it holds the lock of the state, until the result is
+    /// dropped.
     fn run_plugin(&self) -> RunsPlugin<'_> {
         *self.running() = Some(thread::current().id());
         RunsPlugin(self)

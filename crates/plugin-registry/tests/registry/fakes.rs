@@ -95,7 +95,8 @@ pub(crate) fn register_library(
     path: impl AsRef<Path>,
     manifest: Option<Manifest>,
 ) -> Result<PluginEntry, Error> {
-    // SAFETY: R1 (the library is trusted): the tests register only their own libraries, and files that are not libraries.
+    // SAFETY: R1 (the library is trusted): the tests register only their own libraries, and files that are not
+    // libraries.
     unsafe { registry.register_library(path, manifest) }
 }
 

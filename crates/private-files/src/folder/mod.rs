@@ -25,10 +25,10 @@ pub const UNFINISHED: &str = "unfinished";
 
 /// An open folder: a private one, which only this user controls, or a shared one.
 ///
-/// On Unix, the folder stays the same if another folder gets its path: all functions work relative to the open folder. They
-/// do not follow links, and reject files that have several names. In a private folder, they also reject files that belong
-/// to another user or that other users may write to. On other systems, the functions use the folder's path, and do not check
-/// the owner.
+/// On Unix, the folder stays the same if another folder gets its path: all functions work relative to the open folder.
+/// They do not follow links, and reject files that have several names. In a private folder, they also reject files that
+/// belong to another user or that other users may write to. On other systems, the functions use the folder's path, and
+/// do not check the owner.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -40,11 +40,11 @@ impl Folder {
     ///
     /// # Errors
     ///
-    /// On Unix, returns an error if the folder does not belong to this user, or if other users may write to it. Also returns
-    /// an error if a folder or link on the way belongs to a user other than this user and root, or if other users may write
-    /// to a folder on the way without the sticky bit. On Linux, the user's own group is not another user: a group with the
-    /// user's name and no other member, if the folder has no access control list. On all systems, returns an error if the folder cannot be created or
-    /// opened.
+    /// On Unix, returns an error if the folder does not belong to this user, or if other users may write to it. Also
+    /// returns an error if a folder or link on the way belongs to a user other than this user and root, or if other
+    /// users may write to a folder on the way without the sticky bit. On Linux, the user's own group is not another
+    /// user: a group with the user's name and no other member, if the folder has no access control list. On all
+    /// systems, returns an error if the folder cannot be created or opened.
     pub fn private(path: &Path) -> Result<Self, PathError> {
         let (path, handle) = Handle::private(path)?;
         Ok(Self { path, handle })
@@ -74,13 +74,14 @@ impl Folder {
     /// # Errors
     ///
     /// Returns an error with [`NotFound`](io::ErrorKind::NotFound) if the file does not exist, or with
-    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) if it is not a regular file with one name. In a private folder,
-    /// it must also belong to this user, and only this user may have the right to write to it.
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) if it is not a regular file with one name. In a private
+    /// folder, it must also belong to this user, and only this user may have the right to write to it.
     pub fn read(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         self.handle.read(name.as_ref())
     }
 
-    /// Creates a file. In a private folder, only this user may read and write it. In a shared folder, others may read it.
+    /// Creates a file. In a private folder, only this user may read and write it. In a shared folder, others may read
+    /// it.
     ///
     /// # Errors
     ///
@@ -101,8 +102,8 @@ impl Folder {
         }
     }
 
-    /// Writes a file, and then gives it its name. Replaces a file of the same name. Other processes see the old file or the
-    /// complete new one.
+    /// Writes a file, and then gives it its name. Replaces a file of the same name. Other processes see the old file or
+    /// the complete new one.
     ///
     /// Until then, the file has a random name with the extension [`UNFINISHED`]. It remains if the process ends early.
     ///

@@ -19,8 +19,8 @@ use crate::types::Ty;
 /// Maximum nesting depth of attributes and types. It bounds the stack that the recursive decoder needs.
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// Maximum number of decoded attributes for which the reader reserves memory before it starts. Most attributes of a file
-/// are locations, which stay encoded.
+/// Maximum number of decoded attributes for which the reader reserves memory before it starts. Most attributes of a
+/// file are locations, which stay encoded.
 const FIRST_ATTRIBUTES: usize = 64;
 
 /// The tables of a file, with the entries that are already decoded. `budget` limits the memory for copies of entries.

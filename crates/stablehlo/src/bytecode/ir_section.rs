@@ -637,7 +637,8 @@ fn use_lists(cursor: &mut Cursor<'_>, values: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns the value of a string attribute, or the name of a symbol. Replaces invalid UTF-8 with replacement characters.
+/// Returns the value of a string attribute, or the name of a symbol. Replaces invalid UTF-8 with replacement
+/// characters.
 pub(super) fn symbol(attribute: &Attribute) -> Option<Cow<'_, str>> {
     match attribute {
         Attribute::String(bytes) => Some(String::from_utf8_lossy(bytes)),

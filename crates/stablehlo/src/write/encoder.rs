@@ -26,8 +26,8 @@ impl Dialect {
         }
     }
 
-    /// Returns the tag of an op name, or of an attribute or type that is stored as MLIR text. Combined with [`ENCODED`],
-    /// it is the tag of an attribute or type in the dialect's encoding.
+    /// Returns the tag of an op name, or of an attribute or type that is stored as MLIR text. Combined with
+    /// [`ENCODED`], it is the tag of an attribute or type in the dialect's encoding.
     fn tag(self) -> u8 {
         (self as u8) << 1
     }

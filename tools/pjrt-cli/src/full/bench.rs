@@ -33,14 +33,15 @@ pub(crate) struct Args {
     /// floating-point numbers between -0.5 and 0.5, and integers from 0 to 3.
     #[arg(long = "input", short, value_name = "INPUT", allow_hyphen_values = true)]
     inputs: Vec<String>,
-    /// `cpu` for the embedded device, the name of an installed plugin, or the path of a plugin's library. May be repeated.
+    /// `cpu` for the embedded device, the name of an installed plugin, or the path of a plugin's library. May be
+    /// repeated.
     #[arg(long = "plugin", short, value_name = "NAME|PATH", default_value = "cpu")]
     plugins: Vec<String>,
     /// Seconds to execute each program, on all plugins together. Compiling gets a quarter of this time in addition.
     #[arg(long, default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
-    /// How much floating-point elements may differ from those of the first plugin: |got - expected| <= T * (1 + |expected|).
-    /// The default is 1e-4, and 1e-9 for f64 and c128, 1e-2 for f16, 5e-2 for bf16.
+    /// How much floating-point elements may differ from those of the first plugin: |got - expected| <= T * (1 +
+    /// |expected|). The default is 1e-4, and 1e-9 for f64 and c128, 1e-2 for f16, 5e-2 for bf16.
     #[arg(long, value_name = "T|TYPE=T,...")]
     tolerance: Option<Tolerance>,
     /// Do not compare the outputs, for example those of a program with random numbers.

@@ -28,8 +28,8 @@ pub(crate) enum Command {
     Record(record::Args),
     /// Run a recording on a plugin, without the framework, and compare the results.
     Replay(replay::Args),
-    /// Describe a plugin without creating a client: manifest, capabilities, options, versions, attributes, extensions and
-    /// functions.
+    /// Describe a plugin without creating a client: manifest, capabilities, options, versions, attributes, extensions
+    /// and functions.
     Inspect(inspect::Args),
     /// Write the C header of a plugin: the functions its library exports.
     Header(header::Args),

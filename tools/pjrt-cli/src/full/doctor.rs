@@ -24,8 +24,8 @@ Examples:
   pjrt doctor
   pjrt doctor -p cuda --timeout 1m --json")]
 pub(crate) struct Args {
-    /// Check this plugin only, by name or by the path of its library. Its client is created even if its hardware was not
-    /// found.
+    /// Check this plugin only, by name or by the path of its library. Its client is created even if its hardware was
+    /// not found.
     #[arg(long, short, value_name = "NAME|PATH")]
     plugin: Option<String>,
     #[command(flatten)]

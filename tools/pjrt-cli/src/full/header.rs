@@ -21,8 +21,8 @@ pub(crate) struct Args {
     /// The folder of the plugin's Rust crate, which is built with `cargo build --release`.
     #[arg(long = "crate", value_name = "DIR", id = "crate_dir", conflicts_with = "library")]
     crate_dir: Option<PathBuf>,
-    /// The plugin's manifest, once for each plugin of a static library. By default `pjrt_plugin.json` beside the library or
-    /// in the crate's folder, or the description within a shared library, which is loaded to read it.
+    /// The plugin's manifest, once for each plugin of a static library. By default `pjrt_plugin.json` beside the
+    /// library or in the crate's folder, or the description within a shared library, which is loaded to read it.
     #[arg(long, value_name = "FILE")]
     manifest: Vec<PathBuf>,
     /// The plugin's name in place of a manifest, once for each plugin of a static library.

@@ -130,8 +130,8 @@ fn cut_out(args: &TrimArgs) -> Result<Report, String> {
     Ok(Report::from(text))
 }
 
-/// Writes a new file that only this user can read. `write` writes to a temporary file beside it, which replaces the path only
-/// if `write` succeeds. An interrupted or failed command therefore leaves no incomplete file at the path.
+/// Writes a new file that only this user can read. `write` writes to a temporary file beside it, which replaces the
+/// path only if `write` succeeds. An interrupted or failed command therefore leaves no incomplete file at the path.
 fn write_new<T>(path: &Path, write: impl FnOnce(&File) -> Result<T, String>) -> Result<T, String> {
     let fault = |error: std::io::Error| format!("{}: {error}", path.display());
     let exists = || format!("{}: the file exists: remove it, or pass another path to --output", path.display());

@@ -38,12 +38,12 @@ pub(crate) struct Args {
     /// An option of the plugin's client, in place of the recorded options. See `pjrt run --help`.
     #[arg(long = "option", short = 'O', value_name = "NAME=VALUE")]
     options: Vec<String>,
-    /// How much floating-point elements may differ: |got - expected| <= T * (1 + |expected|). By default, all elements must
-    /// be equal bit by bit.
+    /// How much floating-point elements may differ: |got - expected| <= T * (1 + |expected|). By default, all elements
+    /// must be equal bit by bit.
     #[arg(long, value_name = "T|TYPE=T,...")]
     tolerance: Option<Tolerance>,
-    /// Use all recorded options of clients, compilations and runs, although they may contain paths. The recording can then
-    /// do everything that this user can do.
+    /// Use all recorded options of clients, compilations and runs, although they may contain paths. The recording can
+    /// then do everything that this user can do.
     #[arg(long)]
     trust_options: bool,
     /// How many bytes of data one recorded call may have. The default is 64 MiB and 16 times the size of the file.

@@ -44,8 +44,8 @@ pub(crate) struct Args {
     /// The folder for the files of the layers. Without it, the layers write to the standard error.
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// `record`: limits the recording to one run, with its program, its inputs and its outputs. N is the number of the run,
-    /// and PROGRAM:N the n-th run of this program.
+    /// `record`: limits the recording to one run, with its program, its inputs and its outputs. N is the number of the
+    /// run, and PROGRAM:N the n-th run of this program.
     #[arg(long, value_name = "N|PROGRAM|PROGRAM:N")]
     record_run: Option<Selection>,
     /// The library with the layers, if it is not beside this command. Also read from PJRT_LAYERS_LIBRARY.

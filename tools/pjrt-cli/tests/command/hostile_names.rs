@@ -9,8 +9,8 @@ use std::process::{Command, Output};
 
 use crate::wheel_support::{self, Folder};
 
-/// Words that mean something to Rust, Python, C, C++, Cargo, JAX or an operating system, and words close to the example's
-/// name and to the crates that the project uses.
+/// Words that mean something to Rust, Python, C, C++, Cargo, JAX or an operating system, and words close to the
+/// example's name and to the crates that the project uses.
 const WORDS: &str = "\
     abstract as async await become box break const continue crate do dyn else enum extern false final fn for gen if \
     impl in let loop macro match mod move mut override priv pub ref return self static struct super trait true try \
@@ -399,8 +399,8 @@ fn shutdown_symbol_is_c_or_refused() {
     compiles("c++", "-xc++", &folder, &source);
 }
 
-/// The header never replaces the files from which it is generated, and an output that cannot be written is an error that
-/// names the path.
+/// The header never replaces the files from which it is generated, and an output that cannot be written is an error
+/// that names the path.
 #[test]
 fn header_output_is_checked() {
     let folder = Folder::new("names-output");

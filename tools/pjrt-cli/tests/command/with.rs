@@ -361,7 +361,8 @@ mod sweep {
         assert_eq!(code, Some(1));
     }
 
-    /// Another user knows the ids of processes, and prepares the folder for the files of the sweep in the temporary folder.
+    /// Another user knows the ids of processes, and prepares the folder for the files of the sweep in the temporary
+    /// folder.
     #[test]
     fn prepared_folder_is_not_used() {
         use std::os::unix::fs::PermissionsExt;

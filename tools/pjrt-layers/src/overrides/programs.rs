@@ -21,8 +21,8 @@ const DIGITS: usize = 16;
 /// The layer numbers the programs in the order of their compilation, starting at 1. It saves the third program under
 /// the name `program-3-HASH`, where `HASH` is the first 16 hexadecimal digits of the program's SHA-256 hash. The file's
 /// extension specifies the format: `.mlir` (text), `.mlirbc` (bytecode), `.hlo` or `.hlo_with_config`. Programs of an
-/// unknown format are saved as `.bin`. Existing files stay unchanged. If a file has the name but other contents, the new
-/// file has a number behind the hash.
+/// unknown format are saved as `.bin`. Existing files stay unchanged. If a file has the name but other contents, the
+/// new file has a number behind the hash.
 #[derive(Debug, Default)]
 pub struct Programs {
     save: Option<PathBuf>,

@@ -48,8 +48,8 @@ pub(crate) fn fake(minor: i32, set: impl FnOnce(&mut PJRT_Api)) -> StaticApi {
     table.PJRT_Error_Message = Some(error_message);
     table.PJRT_Error_GetCode = Some(error_code);
     set(&mut table);
-    // SAFETY: C1 to C9: the table lives as long as the process, and its functions keep the contract for the calls of the
-    // tests.
+    // SAFETY: C1 to C9: the table lives as long as the process, and its functions keep the contract for the calls of
+    // the tests.
     unsafe { StaticApi::new(Box::leak(Box::new(table))) }
 }
 

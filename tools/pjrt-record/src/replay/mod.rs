@@ -9,9 +9,9 @@
 //! the same position among the devices of the process, and the memory of the same kind or the default memory.
 //!
 //! A recording may come from a stranger. A replay uses memory in proportion to the file and to the plugin's buffers. It
-//! never reads a buffer whose data no earlier call sends, because it would wait forever. It drops options that may contain
-//! paths, unless [`Options::trusts_options`] is set. The plugin compiles and runs the recorded programs, so replay
-//! recordings of strangers only on a plugin that can be trusted with their programs and custom calls.
+//! never reads a buffer whose data no earlier call sends, because it would wait forever. It drops options that may
+//! contain paths, unless [`Options::trusts_options`] is set. The plugin compiles and runs the recorded programs, so
+//! replay recordings of strangers only on a plugin that can be trusted with their programs and custom calls.
 
 mod compare;
 mod elements;

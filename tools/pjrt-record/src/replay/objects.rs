@@ -96,8 +96,8 @@ pub(super) struct Waiting {
 
 /// The objects of a replay, by their numbers in the recording.
 ///
-/// The fields are dropped in this order. Transfer managers and fulfillments come first, so that no buffer waits for data
-/// when its client is destroyed.
+/// The fields are dropped in this order. Transfer managers and fulfillments come first, so that no buffer waits for
+/// data when its client is destroyed.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub(super) managers: HashMap<u64, Manager>,

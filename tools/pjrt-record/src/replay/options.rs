@@ -10,8 +10,8 @@ use super::compare::Tolerance;
 pub struct Options {
     /// How much the elements of the compared buffers may differ.
     pub tolerance: Tolerance,
-    /// Maximum size in bytes of the data that the replay reads for one call. `None` selects 64 MiB and 16 times the size
-    /// of the file. A small file may refer to many data, because it contains equal pieces once.
+    /// Maximum size in bytes of the data that the replay reads for one call. `None` selects 64 MiB and 16 times the
+    /// size of the file. A small file may refer to many data, because it contains equal pieces once.
     pub limit: Option<u64>,
     /// Whether the replay passes all recorded options to the plugin. By default, it passes only options that are known
     /// to be harmless, because an option may contain a path to which a plugin writes, or from which it loads code. A

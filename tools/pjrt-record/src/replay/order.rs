@@ -30,8 +30,8 @@ pub(super) fn row_major(data: Vec<u8>, shape: &Shape, layout: Option<&MemoryLayo
     if order.iter().rev().copied().eq(0..extents.len()) {
         return Some(data);
     }
-    // Packed elements of sub-byte types have no addresses, so they cannot be reordered. This check also bounds the loops
-    // below by the size of the data.
+    // Packed elements of sub-byte types have no addresses, so they cannot be reordered. This check also bounds the
+    // loops below by the size of the data.
     if shape.host_size() != Some(data.len()) {
         return None;
     }

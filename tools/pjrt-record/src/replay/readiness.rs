@@ -1,7 +1,7 @@
 //! Tracks which buffers wait for data that the replay has not sent.
 //!
-//! A replay runs in one thread. If it read a buffer before a later call of the recording provides the contents, or if no
-//! call provides them, the read would never return.
+//! A replay runs in one thread. If it read a buffer before a later call of the recording provides the contents, or if
+//! no call provides them, the read would never return.
 
 /// Maximum number of runs that wait for data at once. A plugin may block a launch while many earlier runs are pending.
 const MOST_RUNS: usize = 8;
@@ -70,8 +70,8 @@ impl Readiness {
         Some(node)
     }
 
-    /// Makes open contents depend on other contents. Returns an error if the other contents depend on the open contents,
-    /// directly or through other contents.
+    /// Makes open contents depend on other contents. Returns an error if the other contents depend on the open
+    /// contents, directly or through other contents.
     pub(super) fn fulfill(&mut self, open: Node, from: Option<Node>) -> Result<(), String> {
         let Some(from) = from.filter(|from| !self.is_ready(Some(*from))) else {
             self.settle(open);

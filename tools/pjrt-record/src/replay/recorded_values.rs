@@ -6,8 +6,8 @@ use pjrt_types::{ElementType, Shape, Value};
 use crate::message::Layout as Order;
 use crate::message::{ArrayType, MemoryLayout, NamedOption, Value as OptionValue};
 
-/// Maximum size of the memory of an array with strides, in relation to the size of its elements. An array with larger gaps
-/// is uploaded without gaps.
+/// Maximum size of the memory of an array with strides, in relation to the size of its elements. An array with larger
+/// gaps is uploaded without gaps.
 const SPREAD: usize = 4;
 
 /// Returns the shape of a recorded array.
@@ -42,8 +42,8 @@ pub(super) fn option(option: &NamedOption) -> Option<NamedValue> {
 }
 
 /// Copies row-major elements to new memory with the byte strides of the framework's array. Returns this memory, and the
-/// byte offset of the first element. Returns `None` if there are no strides or no data, if the strides or the data do not
-/// fit the shape, or if the memory would be more than [`SPREAD`] times as large as the data.
+/// byte offset of the first element. Returns `None` if there are no strides or no data, if the strides or the data do
+/// not fit the shape, or if the memory would be more than [`SPREAD`] times as large as the data.
 pub(super) fn strided(data: &[u8], shape: &Shape, strides: &[i64]) -> Option<(Vec<u8>, usize)> {
     if strides.is_empty() || strides.len() != shape.dimensions.len() {
         return None;

@@ -20,8 +20,8 @@ pub struct Report {
     pub skipped: BTreeMap<String, u64>,
     /// Number of calls that were replayed without an argument. The key is a description of this argument.
     pub left_out: BTreeMap<String, u64>,
-    /// Number of calls that were replayed without a recorded option, because the option is not known to be harmless. The
-    /// key is a description of the option. See [`Options::trusts_options`](super::Options::trusts_options).
+    /// Number of calls that were replayed without a recorded option, because the option is not known to be harmless.
+    /// The key is a description of the option. See [`Options::trusts_options`](super::Options::trusts_options).
     pub dropped_options: BTreeMap<String, u64>,
     /// Number of runs, which are executions of programs.
     pub runs: u64,

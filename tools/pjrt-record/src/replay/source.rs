@@ -12,8 +12,8 @@ use crate::reader::Reader;
 const FREE_DATA: u64 = 64 << 20;
 /// Number of bytes of data in a block that each byte of the file allows.
 const DATA_PER_BYTE: u64 = 16;
-/// Returns the maximum size in bytes of the data in a block: the caller's limit, or a limit that follows from the size of
-/// the file.
+/// Returns the maximum size in bytes of the data in a block: the caller's limit, or a limit that follows from the size
+/// of the file.
 pub(super) fn data_limit<R: Read + Seek>(reader: &mut Reader<R>, limit: Option<u64>) -> Result<u64, ReadError> {
     match limit {
         Some(limit) => Ok(limit),

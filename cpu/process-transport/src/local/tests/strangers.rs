@@ -291,8 +291,8 @@ fn frame_that_does_not_end_times_out() {
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
 }
 
-/// Runs a function in a thread that has the user ID of `nobody`. Prints a message and returns `None` if this process may
-/// not change its user ID.
+/// Runs a function in a thread that has the user ID of `nobody`. Prints a message and returns `None` if this process
+/// may not change its user ID.
 #[cfg(target_os = "linux")]
 fn as_another_user<T: Send>(test: &str, run: impl FnOnce() -> T + Send) -> Option<T> {
     std::thread::scope(|scope| {

@@ -94,9 +94,9 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Writes the windows to `out`. `mask` contains one truth value for each window, and the bytes of an element. If the
-    /// truth value is false, the window is filled with copies of the element. The element is at the start of the array,
-    /// and the remaining bytes are not used.
+    /// Writes the windows to `out`. `mask` contains one truth value for each window, and the bytes of an element. If
+    /// the truth value is false, the window is filled with copies of the element. The element is at the start of the
+    /// array, and the remaining bytes are not used.
     fn write(&self, operand: &[u8], indices: &[u8], mask: Option<(&[u8], &[u8; 16])>, out: &mut [u8]) {
         let w = &self.windows;
         with_size!(self.size, T => {
@@ -152,8 +152,9 @@ pub(crate) struct MaskedGather {
 }
 
 impl MaskedGather {
-    /// Combines a gather with a selection between its result and an array of equal elements. `mask` is the view by which
-    /// the selection reads its truth values. Returns `None` unless all elements of a window have the same truth value.
+    /// Combines a gather with a selection between its result and an array of equal elements. `mask` is the view by
+    /// which the selection reads its truth values. Returns `None` unless all elements of a window have the same truth
+    /// value.
     pub(crate) fn new(gather: Arc<Gather>, mask: &View, element: [u8; 16]) -> Option<Self> {
         let windows = &gather.windows;
         (windows.len() > 0 && mask.repeats(windows.count, windows.len())).then_some(Self { gather, element })

@@ -56,9 +56,9 @@ impl SortKey {
         Self { operand, program: None, captured: 0, dtype, descending, total: true }
     }
 
-    /// Sorts the `n` elements in `row` and returns the indices of the first `kept` elements. `order` contains the indices
-    /// of the elements in their current order, or is `None` if this is the order in `row`. Elements with equal keys keep
-    /// their current order.
+    /// Sorts the `n` elements in `row` and returns the indices of the first `kept` elements. `order` contains the
+    /// indices of the elements in their current order, or is `None` if this is the order in `row`. Elements with equal
+    /// keys keep their current order.
     fn sorted(&self, (row, n): (&[u8], usize), captured: &[&[u8]], order: Option<&[u32]>, kept: usize) -> Vec<u32> {
         let size = self.dtype.size();
         let mut computed: Vec<u128> = Vec::new();
@@ -161,8 +161,8 @@ impl Kernel for Sort {
     }
 }
 
-/// Returns the indices of the `kept` smallest of `n` pairs of a key and an index, in ascending order of the pairs. Equal
-/// keys are ordered by their index, so the sort is stable.
+/// Returns the indices of the `kept` smallest of `n` pairs of a key and an index, in ascending order of the pairs.
+/// Equal keys are ordered by their index, so the sort is stable.
 fn first_of(pairs: impl Iterator<Item = (u64, u32)>, n: usize, kept: usize) -> Vec<u32> {
     let smallest = if kept <= n / FEW {
         // Most elements are larger than the largest of the smallest pairs so far, and only cost a comparison.

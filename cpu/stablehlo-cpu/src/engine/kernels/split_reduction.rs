@@ -111,8 +111,8 @@ impl<'a> SplitCollective<'a> {
                 let Some(range) = part.ranges.first().cloned() else { return Ok(()) };
                 let out = &mut outs[part.array].write()?[range];
                 let mut reduce = || reduce(ins, out, part.size, body, captured, self.cx.stop);
-                // Run a fast loop on this thread only. The threads that send and receive use the other cores, and waking
-                // more threads for each piece would take longer than the loop.
+                // Run a fast loop on this thread only. The threads that send and receive use the other cores, and
+                // waking more threads for each piece would take longer than the loop.
                 if body.is_fast() { parallel::alone(reduce) } else { reduce() }
             })?;
             let reduced = parts[own].iter().flat_map(|part| part.ranges.iter().map(|range| (part.array, range)));
@@ -277,8 +277,8 @@ impl<'a> SplitCollective<'a> {
     }
 }
 
-/// Divides parts into pieces of at least `piece_bytes` bytes. The last piece may be shorter. The parts must have one range
-/// each. All cuts are at multiples of [`STRIP`] bytes from the beginning of a part.
+/// Divides parts into pieces of at least `piece_bytes` bytes. The last piece may be shorter. The parts must have one
+/// range each. All cuts are at multiples of [`STRIP`] bytes from the beginning of a part.
 fn pieces(parts: Vec<Part>, piece_bytes: usize) -> VecDeque<Vec<Part>> {
     let full = piece_bytes.max(STRIP);
     let mut pieces = VecDeque::new();

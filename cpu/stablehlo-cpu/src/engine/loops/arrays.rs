@@ -20,7 +20,8 @@ use crate::engine::kernels::shape::{Concatenate, DynamicSlice, DynamicUpdateSlic
 use crate::engine::scalar_fn::Combine;
 use crate::engine::view::View;
 
-/// Maximum number of elements that a loop computes one by one. For more elements, the interpreter's vector code is faster.
+/// Maximum number of elements that a loop computes one by one. For more elements, the interpreter's vector code is
+/// faster.
 const MAX_ELEMENTS: usize = 128;
 /// Minimum number of evaluations of functions such as `exp` for which the interpreter's vector code replaces a loop
 /// over elements. These functions take many instructions, so the vector code is faster.

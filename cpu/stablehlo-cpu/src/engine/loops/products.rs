@@ -9,8 +9,8 @@ use crate::engine::graph::{Node, ValueIndex};
 use crate::engine::kernels::dot::Dot;
 use crate::engine::kernels::gemm::{LANES, SUMS, VectorProduct};
 
-/// Maximum number of multiplications. The code contains each of them. For larger products, the interpreter's vector code
-/// is faster, although a call of the interpreter takes longer than some multiplications.
+/// Maximum number of multiplications. The code contains each of them. For larger products, the interpreter's vector
+/// code is faster, although a call of the interpreter takes longer than some multiplications.
 const MAX_MULTIPLICATIONS: usize = 64;
 
 impl Translator<'_> {

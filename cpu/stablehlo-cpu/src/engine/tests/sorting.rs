@@ -14,8 +14,8 @@ fn elements() -> (Vec<f32>, Vec<i32>) {
     ((0..N).map(|i| floats[at(i, 5).unsigned_abs() as usize]).collect(), (0..N).map(|i| at(i, 3) - 4).collect())
 }
 
-/// Sorts pairs of `f32` and `i32` by a comparator, which computes the truth value `%r` from the elements `%x` and `%y` of
-/// the floats, and `%p` and `%q` of the integers. Returns the sorted indices.
+/// Sorts pairs of `f32` and `i32` by a comparator, which computes the truth value `%r` from the elements `%x` and `%y`
+/// of the floats, and `%p` and `%q` of the integers. Returns the sorted indices.
 fn sorted(comparator: &str) -> Vec<i32> {
     let (floats, integers) = (format!("tensor<{N}xf32>"), format!("tensor<{N}xi32>"));
     let sort = program(

@@ -113,8 +113,8 @@ pub(crate) fn new<T>(make: impl FnOnce() -> T) -> NonNull<T> {
     place
 }
 
-/// Allocates memory for a value. Because an `extern "C"` function cannot unwind, [`new`] contains no code that drops the
-/// captures of its closure if the allocation fails.
+/// Allocates memory for a value. Because an `extern "C"` function cannot unwind, [`new`] contains no code that drops
+/// the captures of its closure if the allocation fails.
 #[cold]
 #[inline(never)]
 extern "C" fn allocate<T>() -> NonNull<u8> {

@@ -40,8 +40,8 @@ pub(crate) struct Args {
     /// Seed of the cases that choose data.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(super) seed: u64,
-    /// Minimum time, such as 60s, for each case that calls functions from several threads in random order. A longer time
-    /// finds rarer races.
+    /// Minimum time, such as 60s, for each case that calls functions from several threads in random order. A longer
+    /// time finds rarer races.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(super) stress: Option<Duration>,
     /// How often an unexpected failure is repeated, to detect flaky cases.

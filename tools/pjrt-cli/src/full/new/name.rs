@@ -33,8 +33,8 @@ pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Rejects a name that is too long, that is not a valid plugin name, that Cargo or pip would change, that is a keyword of
-/// Rust or Python, or that is a device of Windows. Returns a warning if another plugin has the same name.
+/// Rejects a name that is too long, that is not a valid plugin name, that Cargo or pip would change, that is a keyword
+/// of Rust or Python, or that is a device of Windows. Returns a warning if another plugin has the same name.
 pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
     if name.len() > MAX_NAME_LENGTH {
         let start: String = name.chars().take(16).collect();

@@ -46,8 +46,8 @@ pub(crate) struct Args {
     /// Leave out what PyTorch/XLA needs to find the plugin.
     #[arg(long)]
     pub(super) no_torch: bool,
-    /// Put the layer `compat` in front of the library, so that frameworks of other versions of the PJRT API can use it. The
-    /// wheel then contains the library with the layers, too.
+    /// Put the layer `compat` in front of the library, so that frameworks of other versions of the PJRT API can use it.
+    /// The wheel then contains the library with the layers, too.
     #[arg(long)]
     pub(super) compat: bool,
     /// The library with the layers, if it is not beside this command. Also read from PJRT_LAYERS_LIBRARY.

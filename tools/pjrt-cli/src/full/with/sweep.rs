@@ -26,8 +26,8 @@ pub(crate) struct SweepArgs {
     /// Run the command many times, and let another call fail in each run. Needs the layer `fault`.
     #[arg(long)]
     pub(crate) sweep: bool,
-    /// Let only calls of these functions fail: a function's name, the beginning of names and `*`, `memory`, `compile` or
-    /// `transfer`.
+    /// Let only calls of these functions fail: a function's name, the beginning of names and `*`, `memory`, `compile`
+    /// or `transfer`.
     #[arg(long, value_name = "NAME", default_value = "*", requires = "sweep")]
     sweep_function: String,
     /// The error of the call: a code such as INTERNAL, or `oom`.
@@ -265,8 +265,8 @@ fn as_json(args: &SweepArgs, target: &Target<'_>, expected: &str, runs: &[Run], 
     format!("{report:#}\n")
 }
 
-/// Creates a folder for the files of the layers. It has a random name, and only this user may use it. It is removed when the
-/// value is dropped.
+/// Creates a folder for the files of the layers. It has a random name, and only this user may use it. It is removed
+/// when the value is dropped.
 fn private_folder() -> Result<TempDir, String> {
     let parent = std::env::temp_dir();
     let mut builder = tempfile::Builder::new();

@@ -46,8 +46,8 @@ fn races() -> Vec<Box<dyn Race>> {
     ]
 }
 
-/// Declares a case for each kind of shared object. The cases check only that other threads make no difference, so a call
-/// that always fails is accepted. The cases of other areas check the results of single calls.
+/// Declares a case for each kind of shared object. The cases check only that other threads make no difference, so a
+/// call that always fails is accepted. The cases of other areas check the results of single calls.
 fn shared(suite: &mut Suite) {
     let clause =
         "PJRT: several threads may call all functions for one object at the same time, except while it is destroyed";

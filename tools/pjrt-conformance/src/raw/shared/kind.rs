@@ -195,8 +195,8 @@ pub(super) fn sized<T: AbiStruct>(plugin: &Plugin) -> T {
     args
 }
 
-/// Defines an operation of one function: how it fills the arguments, and the values in them that are its answer. Without
-/// such values, the answer is only whether the function succeeds.
+/// Defines an operation of one function: how it fills the arguments, and the values in them that are its answer.
+/// Without such values, the answer is only whether the function succeeds.
 macro_rules! query {
     ($ask:ident, $module:ident, $slot:ident, |$on:ident, $args:ident| $fill:expr) => {
         Operation {

@@ -64,12 +64,12 @@ unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
     unsafe { windows::Library::load_with_flags(absolute, flags) }.map(Library::from)
 }
 
-/// Returns the folder of the library or program that contains this crate. Returns `None` if the system does not report it,
-/// for example if `/proc` is not mounted.
+/// Returns the folder of the library or program that contains this crate. Returns `None` if the system does not report
+/// it, for example if `/proc` is not mounted.
 ///
-/// For the main program, the C library only knows `argv[0]`, which the process that started the program chooses. The kernel's
-/// list of mapped files has the true path. For a shared library, this function returns the folder of the path with which the
-/// library was loaded, because the library may have been loaded through a link in another folder.
+/// For the main program, the C library only knows `argv[0]`, which the process that started the program chooses. The
+/// kernel's list of mapped files has the true path. For a shared library, this function returns the folder of the path
+/// with which the library was loaded, because the library may have been loaded through a link in another folder.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(crate) fn library_folder() -> Option<PathBuf> {
     let file = mapped_file(&fs::read("/proc/self/maps").ok()?, (library_folder as *const ()).addr())?;
@@ -92,7 +92,8 @@ fn mapped_file(maps: &[u8], address: usize) -> Option<PathBuf> {
         let range = range.and_then(|range| range.split_once('-'));
         range.and_then(|(start, end)| Some(number(start)?..number(end)?)).is_some_and(|range| range.contains(&address))
     })?;
-    // The path is the rest of the line from the first slash. A path with a line feed, which the list escapes, is not found.
+    // The path is the rest of the line from the first slash. A path with a line feed, which the list escapes, is not
+    // found.
     let path = &line[line.iter().position(|byte| *byte == b'/')?..];
     Some(PathBuf::from(std::ffi::OsStr::from_bytes(path)))
 }

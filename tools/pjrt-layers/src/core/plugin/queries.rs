@@ -316,7 +316,8 @@ impl Plugin {
         }
         let deadline = Instant::now() + limit;
         let mut pause = Duration::from_micros(10);
-        // Until the event is ready, the plugin may write to the memory. After an error, the memory therefore stays valid.
+        // Until the event is ready, the plugin may write to the memory. After an error, the memory therefore stays
+        // valid.
         let mut data = std::mem::ManuallyDrop::new(data);
         while !ask!(&self.tables, PJRT_Event_IsReady { event: handle(event) })?.is_ready.get() {
             if Instant::now() > deadline {

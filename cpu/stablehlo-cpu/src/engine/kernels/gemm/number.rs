@@ -82,8 +82,8 @@ pub(crate) trait Wide:
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
     /// Loads a slice into a vector, and pads it with zeros. The slice must not be longer than a vector.
     fn load_padded<S: Simd>(simd: S, slice: &[Self]) -> Self::Vector<S>;
-    /// Returns the sum of all elements of a vector. On x86, adds the second half of the elements to the first half until
-    /// one element is left. The order on other machines is not specified.
+    /// Returns the sum of all elements of a vector. On x86, adds the second half of the elements to the first half
+    /// until one element is left. The order on other machines is not specified.
     fn sum<S: Simd>(simd: S, v: Self::Vector<S>) -> Self;
     /// Returns `self * b + c`, rounded once.
     fn fused(self, b: Self, c: Self) -> Self;

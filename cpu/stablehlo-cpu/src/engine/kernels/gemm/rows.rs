@@ -63,8 +63,8 @@ impl<W: Wide> WithSimd for Blocks<'_, W> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        // The partial sums of a row are one vector of `f32` or two of `f64`. Other machines than x86 add the elements of
-        // a vector in another order.
+        // The partial sums of a row are one vector of `f32` or two of `f64`. Other machines than x86 add the elements
+        // of a vector in another order.
         match LANES / W::lanes::<S>() {
             1 if cfg!(target_arch = "x86_64") => blocks::<W, S, 1>(simd, self.0),
             2 if cfg!(target_arch = "x86_64") => blocks::<W, S, 2>(simd, self.0),

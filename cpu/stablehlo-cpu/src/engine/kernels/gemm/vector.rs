@@ -73,8 +73,8 @@ pub(super) fn product<W: Wide>(
     true
 }
 
-/// Passes `then` the vector of `count` elements that starts at the offset of `from` and has this stride. Copies the vector
-/// first unless its elements are contiguous. `count` is at most [`LONGEST`].
+/// Passes `then` the vector of `count` elements that starts at the offset of `from` and has this stride. Copies the
+/// vector first unless its elements are contiguous. `count` is at most [`LONGEST`].
 #[inline(always)]
 fn with_contiguous<W: Wide>(from: &Matrix<'_, W>, stride: usize, count: usize, then: impl FnOnce(&[W])) {
     let data = &from.data[from.offset..];

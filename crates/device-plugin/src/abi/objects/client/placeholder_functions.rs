@@ -1,5 +1,5 @@
-//! The functions that create buffers without data: uninitialized buffers, failed buffers, and buffers that receive the data of
-//! another buffer later.
+//! The functions that create buffers without data: uninitialized buffers, failed buffers, and buffers that receive the
+//! data of another buffer later.
 
 use std::sync::Arc;
 

@@ -426,8 +426,8 @@ fn device_count_error(passed: usize, devices: usize) -> Error {
     Error::argument(format!("num_devices is {passed}, but the program runs on {devices} here"))
 }
 
-/// Returns the device and the placements of the outputs of a call on one device. Returns `None` if the call uses several
-/// devices, or a device that the program was not compiled for.
+/// Returns the device and the placements of the outputs of a call on one device. Returns `None` if the call uses
+/// several devices, or a device that the program was not compiled for.
 #[inline(always)]
 fn single_compiled_device<B: Backend>(
     executable: &LoadedExecutable<B>,

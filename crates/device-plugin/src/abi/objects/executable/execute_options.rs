@@ -102,8 +102,8 @@ const HLO_CALLBACKS_END: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_
 /// End of the last option that [`has_full_options`] reads, as an offset.
 const CUSTOM_OPTIONS_END: usize = offset_of!(PJRT_ExecuteOptions, num_custom_options) + size_of::<usize>();
 
-/// Returns whether the framework may have set an option after [`READ_END`]. A struct that ends there has no such option.
-/// For a longer struct without all fields that this function checks (API versions before 0.112), returns true.
+/// Returns whether the framework may have set an option after [`READ_END`]. A struct that ends there has no such
+/// option. For a longer struct without all fields that this function checks (API versions before 0.112), returns true.
 ///
 /// # Safety
 ///

@@ -31,7 +31,8 @@ pub(crate) struct OutputList<'a, C: BufferOwner> {
 unsafe impl<C: BufferOwner> Send for OutputList<'_, C> {}
 
 impl<'a, C: BufferOwner> OutputList<'a, C> {
-    /// Creates an empty list for the outputs of a program with this description and these layouts of its outputs. The guard has already counted one output for each element of `list`.
+    /// Creates an empty list for the outputs of a program with this description and these layouts of its outputs. The
+    /// guard has already counted one output for each element of `list`.
     #[inline(always)]
     pub(crate) fn new(
         client: &'a Ref<C>,

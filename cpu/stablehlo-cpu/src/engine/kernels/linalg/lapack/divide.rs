@@ -172,8 +172,8 @@ impl<R: Scalar> Solver<'_, R> {
         (joined, separate)
     }
 
-    /// Multiplies the eigenvectors of the halves by the eigenvectors of the diagonal matrix plus the matrix of rank one.
-    /// The first columns of `products` receive the result.
+    /// Multiplies the eigenvectors of the halves by the eigenvectors of the diagonal matrix plus the matrix of rank
+    /// one. The first columns of `products` receive the result.
     fn multiply(&mut self, first: usize, half: usize, n: usize, joined: &[Column], z: &[f64], roots: &[Root]) {
         let count = joined.len();
         if count == 0 {
@@ -208,7 +208,8 @@ impl<R: Scalar> Solver<'_, R> {
 }
 
 /// Diagonalizes a tridiagonal matrix by QL iterations with implicit shifts. Stores the eigenvectors in `z`, which is in
-/// column-major order and initially zero. The eigenvalues are not sorted. Returns false if the iterations do not converge.
+/// column-major order and initially zero. The eigenvalues are not sorted. Returns false if the iterations do not
+/// converge.
 struct Iterate<'a> {
     d: &'a mut [f64],
     e: &'a [f64],
