@@ -1369,7 +1369,10 @@ size_t dp_support_reason_count(const dp_support *support);
 dp_string dp_support_reason_at(const dp_support *support,
                                       size_t index);
 
-/** Returns the answer as JSON: `{"answer": "no", "reasons": [{"operation": …, "type": …, "location": …, "message": …}]}`. */
+/**
+ * Returns the answer as JSON:
+ * `{"answer": "no", "reasons": [{"operation": …, "type": …, "location": …, "message": …}]}`.
+ */
 dp_string dp_support_json(const dp_support *support);
 
 /**
