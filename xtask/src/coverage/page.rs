@@ -123,8 +123,8 @@ pub(super) fn write(declarations: &Declarations, caller: &Uses, vendor: &Uses, n
             *total += count;
         }
         if !own.is_empty() && table.name != "PJRT_Api" {
-            let names: Vec<String> = own.iter().map(|field| format!("`{}`", field.name)).collect();
-            let _ = writeln!(body, "\nOther fields of the table: {}.", names.join(", "));
+            body.push_str("\nOther fields of the table:\n\n");
+            own.iter().for_each(|field| _ = writeln!(body, "- `{}`", field.name));
         }
     }
     body.push_str("\n## Other structs\n\n| struct, and fields | caller | vendor |\n|---|---|---|\n");
