@@ -375,9 +375,6 @@ impl Layer for Validate {
         self.check_clients(call, plan);
         self.check_event(call, plan);
         let deleted = call.execution().map_or(0, |run| self.check_run(call, &run));
-        if call.is::<slot::PJRT_Buffer_Delete>() || call.is::<slot::PJRT_Buffer_DonateWithControlDependency>() {
-            self.objects.with((BUFFER, call.address_of("buffer")), |object| object.deleted = true);
-        }
         Step::Continue(deleted)
     }
 
@@ -403,6 +400,10 @@ impl Layer for Validate {
                 self.report(&rules::USE_AFTER_DELETE, call, what, None);
             }
             return self.record_run(call, &run);
+        }
+        // Another thread's run may begin while the call deletes the buffer. Only a run that begins later must fail.
+        if call.is::<slot::PJRT_Buffer_Delete>() || call.is::<slot::PJRT_Buffer_DonateWithControlDependency>() {
+            self.objects.with((BUFFER, call.address_of("buffer")), |object| object.deleted = true);
         }
         if let Some(args) = call.args::<slot::PJRT_Buffer_IsDeleted>() {
             let deleted = args.is_deleted.get();

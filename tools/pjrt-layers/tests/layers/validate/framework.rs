@@ -61,7 +61,12 @@ fakes! {
             std::thread::yield_now();
         }
     }
-    delete(_args: PJRT_Buffer_Delete_Args){}
+    delete(args: PJRT_Buffer_Delete_Args) {
+        while HELD.load(Ordering::Acquire) == args.buffer.addr() {
+            DELETING.store(true, Ordering::Release);
+            std::thread::yield_now();
+        }
+    }
     destroy(_args: PJRT_Buffer_Destroy_Args){}
     execute(args: PJRT_LoadedExecutable_Execute_Args) {
         if !args.device_complete_events.is_null() {
@@ -131,6 +136,10 @@ fn shape_of(buffer: *mut PJRT_Buffer) -> &'static Typed {
 /// Whether the fake plugin's `PJRT_Buffer_IsOnCpu` blocks. `STARTED` is set when a blocking call has begun.
 pub(super) static SLOW: AtomicBool = AtomicBool::new(false);
 pub(super) static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// The buffer whose deletion blocks, or 0. `DELETING` is set when its deletion has begun.
+pub(super) static HELD: AtomicUsize = AtomicUsize::new(0);
+pub(super) static DELETING: AtomicBool = AtomicBool::new(false);
 
 /// Whether the fake plugin's `PJRT_Event_Await` blocks.
 pub(super) static GATE: AtomicBool = AtomicBool::new(false);

@@ -23,7 +23,9 @@ use pjrt_sys::{
 
 use crate::setup::embedded;
 
-use self::framework::{BYTES, F32, Framework, GATE, ONE_DEVICE, S32, SLOW, STARTED, call, next, program};
+use self::framework::{
+    BYTES, DELETING, F32, Framework, GATE, HELD, ONE_DEVICE, S32, SLOW, STARTED, call, next, program,
+};
 
 /// Declares tests, each with the rule ids of the expected reports. Each test has its own framework.
 macro_rules! tests {
@@ -295,6 +297,31 @@ mod threads {
             SLOW.store(false, Ordering::Release);
         });
         assert_eq!(f.ids(), ["thread.destroyed-in-use"]);
+    }
+
+    /// A run that begins while another thread deletes its argument may succeed, but not a run that begins later.
+    #[test]
+    fn run_during_deletion() {
+        instance!(DuringDeletion);
+        let f = Framework::new::<DuringDeletion>();
+        let client = f.client();
+        let (executable, buffer) = (f.executable(client), f.buffer(client));
+        let address = buffer.expose_provenance();
+        HELD.store(address, Ordering::Release);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let buffer = std::ptr::with_exposed_provenance_mut(address);
+                call!(f, PJRT_Buffer_Delete, PJRT_Buffer_Delete_Args { buffer: buffer });
+            });
+            while !DELETING.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            f.execute(executable, buffer);
+            HELD.store(0, Ordering::Release);
+        });
+        assert_eq!(f.ids(), [""; 0]);
+        f.execute(executable, buffer);
+        assert_eq!(f.ids(), ["buffer.use-after-delete"]);
     }
 }
 
