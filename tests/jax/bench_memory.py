@@ -166,6 +166,8 @@ def main(programs="1000"):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] and sys.argv[1].isdigit() and int(sys.argv[1]) < 10:
+        raise SystemExit("PROGRAMS must be at least 10")
     if sys.argv[1:2] == ["--child"]:
         child(int(sys.argv[2]), bool(sys.argv[3]))
     else:

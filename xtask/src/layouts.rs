@@ -26,17 +26,20 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
         let output = sh::output(Command::new(build(seed)?).arg("--bench"))?;
         print!("build {seed}\n{output}");
         for line in output.lines() {
-            let (program, ratio) = ratio(line).ok_or_else(|| format!("null_plugin printed an unknown line: {line}"))?;
-            match programs.iter_mut().find(|(known, _)| known == program) {
+            let Some((arguments, ratio)) = ratio(line) else { continue };
+            match programs.iter_mut().find(|(known, _)| known == arguments) {
                 Some((_, ratios)) => ratios.push(ratio),
-                None => programs.push((program.to_owned(), vec![ratio])),
+                None => programs.push((arguments.to_owned(), vec![ratio])),
             }
         }
     }
-    for (program, mut ratios) in programs {
+    if programs.is_empty() {
+        return Err("null_plugin printed no table".into());
+    }
+    for (arguments, mut ratios) in programs {
         ratios.sort_by(f64::total_cmp);
         let [min, median, max] = [0, ratios.len() / 2, ratios.len() - 1].map(|index| ratios[index]);
-        println!("{program}: ratio {min:.2} to {max:.2} in {builds} builds, median {median:.2}");
+        println!("{arguments} arguments: ratio {min:.2} to {max:.2} in {builds} builds, median {median:.2}");
     }
     Ok(())
 }
@@ -51,10 +54,11 @@ fn build(seed: u32) -> Result<String, Error> {
     executable.map(str::to_owned).ok_or_else(|| "cargo built no executable".into())
 }
 
-/// Returns the program and the ratio of a line such as `…,  1 in,  1 out: Rust 40.1 ns, C 41.2 ns, ratio 0.97`.
+/// Returns the number of arguments and the ratio in a row of the benchmark's table, such as
+/// `| 32 | 40.1 ns | 41.2 ns | 0.97 |`. Returns `None` for other lines.
 fn ratio(line: &str) -> Option<(&str, f64)> {
-    let (program, times) = line.split_once(": ")?;
-    Some((program, times.rsplit_once("ratio ")?.1.trim().parse().ok()?))
+    let cells: Vec<&str> = line.strip_prefix('|')?.strip_suffix('|')?.split('|').map(str::trim).collect();
+    Some((cells.first()?, cells.last()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -63,8 +67,9 @@ mod tests {
 
     #[test]
     fn reads_a_line_of_the_benchmark() {
-        let line = "execute + await + destroy,  1 in,  1 out: Rust    47.9 ns, C    27.3 ns, ratio 1.75";
-        assert_eq!(ratio(line), Some(("execute + await + destroy,  1 in,  1 out", 1.75)));
+        assert_eq!(ratio("| 32 | 47.9 ns | 27.3 ns | 1.75 |"), Some(("32", 1.75)));
+        assert_eq!(ratio("| arguments and outputs | `device-plugin` | C | ratio |"), None);
+        assert_eq!(ratio("|--:|--:|--:|--:|"), None);
         assert_eq!(ratio("null_plugin: `cc` cannot build null_plugin.c: nothing to compare with"), None);
     }
 

@@ -48,8 +48,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   coverage [--check]  write docs/coverage.md: the functions and fields of the C API that each side uses; --check compares
                       instead
   cross [--skip-missing] [--programs] PLATFORM ...
-                      build and test libraries for other platforms, in an emulator: the vendor's side for aarch64, both
-                      sides and the command for windows; --skip-missing counts a platform whose tools are missing as
+                      build and test both sides and the command for other platforms, in an emulator: aarch64, with the
+                      kernels of the CPU device, and windows; --skip-missing counts a platform whose tools are missing as
                       skipped; --programs runs only the command, with the CPU device and its plugin
   asan                run tests of both sides under the address and leak sanitizers (requires a nightly compiler)
   tsan                run tests with several threads under the thread sanitizer (requires Debian on x86-64)
@@ -73,7 +73,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       run the conformance suite against deliberately broken plugins, and print the percentage that it
                       finds; fails below 95 %. --list lists the plugins
   performance [TABLE ...]
-                      run benchmarks, and write the tables that they print to docs/performance.md; on an idle machine
+                      run benchmarks, and write the tables that they print to docs/performance.md, on an idle machine;
+                      most tables need Python and a package registry, and `collectives` needs Open MPI and libclang
   pjrt-headers        fetch the PJRT headers and print their folder
   public-api [--check]
                       write the public API of each library to docs/public-api; --check compares instead
@@ -89,8 +90,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       run JAX's own test files on a plugin and compare with an earlier run or a reference; see --help
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
   size                build the library of a plugin from `pjrt new` from scratch, and print the times and its size
-  tidy                check dependencies between crates, unsafe code, file lengths and links. --update writes the
-                      diagram of the crates to ARCHITECTURE.md
+  tidy                check dependencies between crates and files, unsafe code, lengths of files and lines, and links;
+                      --update writes the diagram of the crates to ARCHITECTURE.md
 ";
 
 fn main() -> ExitCode {

@@ -18,14 +18,16 @@ const TABLES: &[(&str, Benchmark)] = &[
     ("vendor", Benchmark::Cargo(&["-p", "device-plugin", "--bench", "null_plugin"])),
     ("dispatch", Benchmark::Python { script: "tests/jax/bench_dispatch.py", arguments: &[CPU, XLA] }),
     ("programs", Benchmark::Cargo(&["-p", "pjrt-cpu", "--features", "jit,math", "--bench", "against_xla"])),
-    ("factorizations", Benchmark::Installed("tests/jax/bench_linalg.py")),
-    ("libraries", Benchmark::Installed("tests/third_party/run.py")),
-    ("memory", Benchmark::Installed("tests/jax/bench_memory.py")),
-    ("collectives", Benchmark::Python { script: "tests/jax/bench_collectives.py", arguments: &["--mpi", CPU] }),
+    ("factorizations", Benchmark::WithWheel("tests/jax/bench_linalg.py")),
+    ("libraries", Benchmark::WithWheel("tests/third_party/run.py")),
+    ("memory", Benchmark::WithWheel("tests/jax/bench_memory.py")),
+    ("collectives", Benchmark::Python { script: "tests/jax/bench_collectives.py", arguments: &["--mpi", CPU_WITH_MPI] }),
 ];
 
 /// Stands for the path of the embedded device's library.
 const CPU: &str = "CPU";
+/// Stands for the same library with the transport over MPI, which needs Open MPI and libclang.
+const CPU_WITH_MPI: &str = "CPU_WITH_MPI";
 /// Stands for the path of XLA's newest CPU plugin.
 const XLA: &str = "XLA";
 
@@ -34,7 +36,7 @@ enum Benchmark {
     /// Arguments of `cargo bench`.
     Cargo(&'static [&'static str]),
     /// A program that runs with JAX, third-party libraries, and the content of the CPU plugin's wheel.
-    Installed(&'static str),
+    WithWheel(&'static str),
     /// A program that runs with JAX.
     Python { script: &'static str, arguments: &'static [&'static str] },
 }
@@ -56,9 +58,9 @@ pub(crate) fn arguments(names: &[&str]) -> Result<(), Error> {
         // Read the page again for each table, because a benchmark may take minutes, in which somebody edits it.
         let text = replaced(&fs::read_to_string(&page)?, name, &format!("{}\n\n{}\n", table.join("\n"), machine()?))?;
         fs::write(&page, text)?;
-    }
-    if names.is_empty() || names.contains(&"programs") {
-        fs::copy(sh::target().join("against_xla.svg"), sh::root().join("docs/against_xla.svg"))?;
+        if *name == "programs" {
+            fs::copy(sh::root().join("target/against_xla.svg"), sh::root().join("docs/against_xla.svg"))?;
+        }
     }
     Ok(())
 }
@@ -72,18 +74,19 @@ impl Benchmark {
                 cargo.arg("bench").args(arguments).env("PJRT_TEST_PLUGINS", xla()?);
                 cargo
             }
-            Self::Installed(script) => {
-                let package = jax::package(&cpu()?)?;
-                let mut python = Command::new(main()?.python_for_libraries()?);
+            Self::WithWheel(script) => {
+                let package = jax::package(&cpu(&[])?)?;
+                let mut python = Command::new(main_jax()?.python_for_libraries()?);
                 python.current_dir(sh::root()).arg(script).env("PYTHONPATH", package);
                 python
             }
             Self::Python { script, arguments } => {
-                let mut python = Command::new(main()?.python()?);
+                let mut python = Command::new(main_jax()?.python()?);
                 python.current_dir(sh::root()).arg(script);
                 for argument in arguments {
                     match *argument {
-                        CPU => python.arg(cpu()?),
+                        CPU => python.arg(cpu(&[])?),
+                        CPU_WITH_MPI => python.arg(cpu(&["--features", "mpi"])?),
                         XLA => python.arg(xla()?),
                         other => python.arg(other),
                     };
@@ -97,13 +100,13 @@ impl Benchmark {
     }
 }
 
-fn main() -> Result<&'static Jax, Error> {
+fn main_jax() -> Result<&'static Jax, Error> {
     JAX.iter().find(|jax| jax.version == MAIN).ok_or_else(|| "no version of JAX".into())
 }
 
-/// Builds the embedded device's library with all its features, and returns its path.
-fn cpu() -> Result<PathBuf, Error> {
-    sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin", "--features", "mpi"]))?;
+/// Builds the embedded device's library, and returns its path.
+fn cpu(features: &[&str]) -> Result<PathBuf, Error> {
+    sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]).args(features))?;
     let name = format!("{}pjrt_plugin_cpu{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     Ok(sh::target().join("release").join(name))
 }

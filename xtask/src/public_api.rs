@@ -52,10 +52,15 @@ const SHOWN: usize = 40;
 
 /// Writes the lists. With `check`, compares them with the committed lists instead.
 pub(crate) fn run(check: bool) -> Result<(), Error> {
+    // Rustdoc is started by a script of `sh`.
+    if !cfg!(unix) {
+        println!("SKIPPED public API: it needs Linux or macOS");
+        return Ok(());
+    }
     document()?;
     let rustc = sh::output(Command::new("rustc").arg("--version"))?;
-    if !rustc.starts_with(RUSTC) || !cfg!(unix) {
-        println!("SKIPPED public API: it needs {RUSTC}x on Linux or macOS, and this is {}", rustc.trim());
+    if !rustc.starts_with(RUSTC) {
+        println!("SKIPPED public API: it needs {RUSTC}x, and this is {}", rustc.trim());
         return Ok(());
     }
     let folder = sh::root().join("docs/public-api");

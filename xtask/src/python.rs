@@ -4,6 +4,7 @@ use std::fs;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, sh};
 
@@ -76,6 +77,9 @@ impl Jax {
     }
 
     fn environment(&self, folder: &str, requirements: &[&str]) -> Result<PathBuf, Error> {
+        // Several threads may need the same environment.
+        static CREATING: Mutex<()> = Mutex::new(());
+        let _creating = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = sh::root().join(folder);
         let python = folder.join("bin/python");
         let done = folder.join(".requirements");

@@ -100,9 +100,10 @@ pub(crate) fn run_filtered(command: &mut Command, mut shows: impl FnMut(&str) ->
     if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
 }
 
-/// Runs a command like [`run_filtered`], but shows the lines of its output and of its stderr together, in parts that
+/// Runs a command like [`run_filtered`], but shows the lines of its output and of its stderr together, in sections that
 /// end with a line for which `ends` returns true. The outputs of commands that run at the same time are then not mixed.
-pub(crate) fn run_in_parts(
+/// Lines that name the running tests are shown at once, so that a test that hangs is known.
+pub(crate) fn run_in_sections(
     command: &mut Command,
     mut shows: impl FnMut(&str) -> bool,
     ends: impl Fn(&str) -> bool,
@@ -112,19 +113,23 @@ pub(crate) fn run_in_parts(
     let mut child = command.spawn().map_err(|e| format!("cannot start {}: {e}", show(command)))?;
     // Close this process's copies of the pipe's end. Otherwise, the output would not end with the command.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut part = String::new();
+    let mut section = String::new();
     for line in BufReader::new(output).split(b'\n') {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
-        if shows(&line) {
-            part += &line;
-            part.push('\n');
+        let is_urgent = ["     Running ", "   Doc-tests "].iter().any(|start| line.starts_with(start))
+            || line.contains(" has been running for over ");
+        if is_urgent {
+            println!("{line}");
+        } else if shows(&line) {
+            section += &line;
+            section.push('\n');
         }
         if ends(&line) {
-            print!("{}", std::mem::take(&mut part));
+            print!("{}", std::mem::take(&mut section));
         }
     }
-    print!("{part}");
+    print!("{section}");
     let status = child.wait()?;
     if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }
 }

@@ -269,7 +269,7 @@ impl Report {
             // Passing tests list their skipped checks in their output, which is hidden without `--show-output`.
             tests.args(["--no-fail-fast", "--", "--show-output"]);
             let mut report = Self::default();
-            let outcome = sh::run_in_parts(&mut tests, |line| report.cargo_line(line), is_result);
+            let outcome = sh::run_in_sections(&mut tests, |line| report.cargo_line(line), is_result);
             report.check(&format!("cargo test, {name}"), outcome);
             report
         };

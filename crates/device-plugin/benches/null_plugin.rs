@@ -3,9 +3,8 @@
 //! The benchmark alternates between batches of both plugins in one process, and compares the medians of their times.
 //! `cc` builds the C plugin when the benchmark runs. Without a compiler, the benchmark reports this and fails.
 //!
-//! `cargo bench -p device-plugin --bench null_plugin` runs the benchmark. With `--check`, the benchmark fails if a
-//! ratio exceeds 1.0. The environment variable `ONLY=N` selects programs with N arguments, which is useful under a
-//! profiler.
+//! `cargo bench -p device-plugin --bench null_plugin` runs the benchmark. The environment variable `ONLY=N` selects
+//! programs with N arguments, which is useful under a profiler.
 #![allow(
     missing_docs,
     clippy::undocumented_unsafe_blocks,
@@ -191,7 +190,6 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let library = unsafe { libloading::Library::new(&path) }.unwrap();
-    let mut good = true;
     println!("| arguments and outputs | `device-plugin` | C | ratio |");
     println!("|--:|--:|--:|--:|");
     for count in std::env::var("ONLY").map_or(vec![1, 32], |n| vec![n.parse().unwrap()]) {
@@ -204,10 +202,8 @@ fn main() -> ExitCode {
         }
         let (rust, c) = (median(of_rust), median(of_c));
         println!("| {count} | {rust:.1} ns | {c:.1} ns | {:.2} |", rust / c);
-        good &= rust / c <= 1.0;
     }
     drop(library);
     std::fs::remove_dir_all(&directory).unwrap();
-    let checks = std::env::args().any(|argument| argument == "--check");
-    if checks && !good { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    ExitCode::SUCCESS
 }

@@ -2,14 +2,13 @@
 //! query, and runs of programs with 1 and 32 arguments. Each argument has four floats, and a program has as many
 //! outputs as arguments.
 //!
-//! Run it with `[PJRT_TEST_PLUGINS=…] cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. Batches of C calls
-//! and Rust calls alternate in one process, with the same plugin, program and arguments. The benchmark measures first a
-//! plugin whose functions do almost nothing, then each plugin of `PJRT_TEST_PLUGINS`. It prints a table with medians
-//! over the batches. With `--assert`, the benchmark fails if Rust's time for `execute` exceeds C's time by more than
-//! the given ratio on a plugin of `PJRT_TEST_PLUGINS`.
+//! Run it with `[PJRT_TEST_PLUGINS=…] cargo bench -p pjrt-rs --bench execute`. Batches of C calls and Rust calls
+//! alternate in one process, with the same plugin, program and arguments. The benchmark measures first a plugin whose
+//! functions do almost nothing, then each plugin of `PJRT_TEST_PLUGINS`. It prints a table with medians over the
+//! batches.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 
 use pjrt::raw::{AsRaw, slot};
 use pjrt::{Buffer, ClientOptions, CompileOptions, Event, ExecuteOptions, Input, LoadedExecutable, Plugin, Program};
@@ -109,8 +108,8 @@ impl Baseline {
     }
 }
 
-/// Compares C and Rust on one plugin, and prints the times. Returns the ratio of Rust's time to C's time for `execute`.
-fn compare(name: &str, plugin: &Plugin, library: &Path, program: &Program, count: usize) -> f64 {
+/// Compares C and Rust on one plugin, and prints the rows of the table.
+fn compare(name: &str, plugin: &Plugin, library: &Path, program: &Program, count: usize) {
     let client = plugin.client(&ClientOptions::new()).expect("client");
     let executable = client.compile(program, &CompileOptions::default()).expect("compile");
     let inputs: Vec<Buffer> = (0..count)
@@ -159,13 +158,9 @@ fn compare(name: &str, plugin: &Plugin, library: &Path, program: &Program, count
     line("execute_with, wait for the run, destroy", c_event, rust_event);
     line("execute, against C that lists no inputs to keep", c_unlisted, rust_ready);
     line("Event::is_ready", c_query / f64::from(QUERIES), rust_query / f64::from(QUERIES));
-    rust_ready / c_ready
 }
 
-fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().collect();
-    let limit = arguments.iter().position(|argument| argument == "--assert");
-    let limit: Option<f64> = limit.and_then(|i| arguments.get(i + 1)?.parse().ok());
+fn main() {
     let library = build();
     println!("| plugin | calls | arguments and outputs | C | `pjrt` | difference | ratio |");
     println!("|---|---|--:|--:|--:|--:|--:|");
@@ -177,19 +172,13 @@ fn main() -> ExitCode {
     if plugins.is_empty() {
         println!("SKIPPED other plugins: PJRT_TEST_PLUGINS names none");
     }
-    let mut worst = 0f64;
     for path in plugins.split(':').filter(|path| !path.is_empty()) {
         // SAFETY: whoever runs the benchmark vouches for the plugins in `PJRT_TEST_PLUGINS`.
         let plugin = unsafe { Plugin::load(path) }.unwrap_or_else(|error| panic!("{error}"));
         let name = format!("API {}", plugin.api_version());
         for count in COUNTS {
-            worst = worst.max(compare(&name, &plugin, &library, &Program::mlir(program(count)), count));
+            compare(&name, &plugin, &library, &Program::mlir(program(count)), count);
         }
     }
     drop(std::fs::remove_file(&library));
-    if limit.is_some_and(|limit| worst > limit) {
-        println!("the worst ratio, x{worst:.3}, is above the limit");
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
 }

@@ -1,10 +1,10 @@
-//! Checks that lines of prose in Markdown files and in comments of Rust and TOML files have at most 120 characters.
-//! rustfmt limits the width of code.
+//! Checks that lines of prose in Markdown files and in comments of Rust and TOML files have at most 120 characters, unless
+//! they are tables, headings, quotations, HTML, code or definitions of links. rustfmt limits the width of code.
 
 /// Maximum number of characters of a line. `rustfmt.toml` has the same number.
 const WIDTH: usize = 120;
 
-/// Adds a fault for each line that is too long although it could be broken. Tables, headings and code are exempt.
+/// Adds a fault for each line that is too long although it could be broken.
 pub(super) fn check(name: &str, text: &str, faults: &mut Vec<String>) {
     let markers: &[&str] = match name.rsplit_once('.') {
         Some((_, "md")) => &[""],

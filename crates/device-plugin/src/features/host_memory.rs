@@ -4,6 +4,11 @@ use crate::features::host_allocation::HostAllocation;
 use crate::{Backend, Result};
 
 /// A device that allocates host memory for fast transfers, such as pinned memory.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` lists a feature that it does not implement: `HostMemoryAllocator`",
+    label = "`HostMemoryAllocator` is not implemented",
+    note = "write `impl HostMemoryAllocator for {Self} {{ … }}`, or remove `.host_memory_allocator()` from `Backend::FEATURES`"
+)]
 #[doc(alias = "PJRT_HostMemoryAllocator_Extension")]
 pub trait HostMemoryAllocator: Backend {
     /// Allocates at least `size` bytes. Their address stays the same until the allocation is dropped. `numa_node` is

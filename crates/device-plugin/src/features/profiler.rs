@@ -8,6 +8,11 @@ use crate::{Backend, Result};
 /// backend creates during a call of the framework. See [`profiler`](crate::profiler). A backend with more data, such as
 /// the times of each kernel, overrides the functions of this trait. A profile belongs to the process and not to a
 /// client, so the functions take no `self`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` lists a feature that it does not implement: `Profiler`",
+    label = "`Profiler` is not implemented",
+    note = "write `impl Profiler for {Self} {{ … }}`, or remove `.profiler()` from `Backend::FEATURES`"
+)]
 #[doc(alias = "PJRT_Profiler_Extension")]
 pub trait Profiler: Backend {
     /// Called when a profile begins. `options` is the framework's serialized `ProfileOptions` message, which may be

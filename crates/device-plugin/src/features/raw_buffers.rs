@@ -9,6 +9,11 @@ use crate::{Backend, Error, Result};
 /// Writes to the alias change the original buffer. The SDK checks that each range of bytes is within
 /// [`BufferAddresses::on_device_size`](crate::features::BufferAddresses::on_device_size), or within the size on the
 /// host if that function returns `None`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` lists a feature that it does not implement: `RawBuffers`",
+    label = "`RawBuffers` is not implemented",
+    note = "write `impl RawBuffers for {Self} {{ … }}`, or remove `.raw_buffers()` from `Backend::FEATURES`"
+)]
 #[doc(alias = "PJRT_RawBuffer_Extension")]
 pub trait RawBuffers: Backend {
     /// Fills `to` with the bytes of a buffer, starting at byte `offset` of the buffer. The default implementation reads

@@ -4,6 +4,11 @@ use crate::features::stream::Stream;
 use crate::{Backend, Result};
 
 /// A device whose streams other libraries can use to share memory (DLPack) without waiting on the host.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` lists a feature that it does not implement: `Streams`",
+    label = "`Streams` is not implemented",
+    note = "write `impl Streams for {Self} {{ … }}`, or remove `.streams()` from `Backend::FEATURES`"
+)]
 #[doc(alias = "PJRT_Stream_Extension")]
 pub trait Streams: Backend {
     /// Returns a stream for a library that passes memory to the device. The library makes this stream wait until the

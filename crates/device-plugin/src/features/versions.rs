@@ -6,6 +6,11 @@ use crate::{Backend, Result};
 ///
 /// A version is a sequence of bytes that the backend defines. Frameworks store versions and compare them with the
 /// versions of other processes, so the checks also receive bytes that this process did not write.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` lists a feature that it does not implement: `AbiVersions`",
+    label = "`AbiVersions` is not implemented",
+    note = "write `impl AbiVersions for {Self} {{ … }}`, or remove `.abi_versions()` from `Backend::FEATURES`"
+)]
 #[doc(alias = "PJRT_AbiVersion_Extension")]
 pub trait AbiVersions: Backend {
     /// Returns the id of the platform, which is the same in all processes. XLA uses a hash of the platform's name.
@@ -40,6 +45,11 @@ pub trait AbiVersions: Backend {
 }
 
 /// A backend whose compiler describes its executables in its own format.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` lists a feature that it does not implement: `ExecutableMetadata`",
+    label = "`ExecutableMetadata` is not implemented",
+    note = "write `impl ExecutableMetadata for {Self} {{ … }}`, or remove `.executable_metadata()` from `Backend::FEATURES`"
+)]
 #[doc(alias = "PJRT_ExecutableMetadata_Extension")]
 pub trait ExecutableMetadata: Backend {
     /// Returns the description of an executable. XLA's plugins return a serialized `xla.PjRtExecutableMetadata`

@@ -14,8 +14,7 @@ use crate::Faults;
 
 /// Topology values that the program itself passes. They take precedence over all other sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "the getters of ProcessTopology say it")]
+#[allow(missing_docs, reason = "ProcessTopology documents the values of the same names")]
 pub struct Explicit {
     pub global_rank: Option<u32>,
     pub world_size: Option<u32>,
@@ -114,8 +113,8 @@ const LAUNCHERS: [(Source, Read); 7] = [
 ];
 
 /// Detects the topology of this process, first from the values in `explicit`, which the program passes, and then from
-/// the environment. Without `host`, reads only the variables in `environment`. With it, also reads the host's files and
-/// metadata.
+/// the environment. Without `host`, reads only the variables in `environment`. If `host` is given, also reads its files
+/// and metadata.
 ///
 /// The order of precedence is JAX's: explicit values, then JAX's own variables, then the first launcher that is present
 /// among Open MPI, Slurm, TPU variables, TPU metadata and Kubernetes. Detection also reads three sources that JAX does

@@ -180,7 +180,7 @@ impl ProcessTopology {
         self.global.count()
     }
 
-    /// Returns the position of this host's slice among the slices, or `0/1` if there is only one slice.
+    /// Returns the position of this host's slice among the slices, or [`Position::SOLE`] if there is only one slice.
     pub fn slice(&self) -> Position {
         self.slice
     }

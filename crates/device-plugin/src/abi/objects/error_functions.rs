@@ -3,8 +3,7 @@
 use pjrt_sys::PJRT_Error_Code;
 use plugin_macros::entry;
 
-use crate::abi::table::error_handle::ErrorHandle;
-use crate::abi::table::error_handle::{destroy, for_each_payload};
+use crate::abi::table::error_handle::{ErrorHandle, destroy, for_each_payload};
 use crate::abi::table::handles::handles;
 use crate::{DevicePlugin, Error, Result};
 

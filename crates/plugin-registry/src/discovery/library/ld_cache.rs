@@ -144,6 +144,25 @@ mod tests {
     }
 
     #[test]
+    fn include_patterns_match_file_names() {
+        let folder = std::env::temp_dir().join(format!("ld-cache-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["a.conf", "ab.conf", "B.CONF", "a.conf.old"] {
+            std::fs::write(folder.join(name), "").unwrap();
+        }
+        let found = |pattern: &str| {
+            let found = matching(Path::new("/nowhere"), &folder.join("ld.so.conf"), Path::new(pattern));
+            found.iter().map(|path| folder::name(path).to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("*.conf"), ["a.conf", "ab.conf"]);
+        assert_eq!(found("a?.conf"), ["ab.conf"]);
+        assert_eq!(found("**"), ["B.CONF", "a.conf", "a.conf.old", "ab.conf"]);
+        assert_eq!(found("a*o*f"), ["a.conf", "ab.conf"]);
+        assert_eq!(found("[ab].conf"), [""; 0]);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
     fn survives_damage() {
         let whole = cache(&[("libm.so.6", "/lib/libm.so.6")]);
         for end in 0..whole.len() {
