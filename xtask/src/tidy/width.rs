@@ -1,5 +1,5 @@
-//! Checks that lines of prose in Markdown files and in comments of Rust and TOML files have at most 120 characters, unless
-//! they are tables, headings, quotations, HTML, code or definitions of links. rustfmt limits the width of code.
+//! Checks that lines of prose in Markdown files and in comments of Rust and TOML files have at most 120 characters,
+//! unless they are tables, headings, quotations, HTML, code or definitions of links. rustfmt limits the width of code.
 
 /// Maximum number of characters of a line. `rustfmt.toml` has the same number.
 const WIDTH: usize = 120;

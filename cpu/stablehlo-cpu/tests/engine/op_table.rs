@@ -335,16 +335,16 @@ fn table() -> String {
     out += "\n\
         These ops have no row because they compute no elements: `call`, `case`, `composite`, `constant`, `if`, `while`,\n\
         `optimization_barrier`, `tuple`, `get_tuple_element`, `create_token`, `after_all`. `dynamic_*`, `real_dynamic_slice` and\n\
-        `set_dimension_size` run if their shape operands are constants or the result's type is known. An array of bounded size, such as\n\
-        `tensor<?x2xf32, #stablehlo.bounds<10, ?>>`, may be an argument or a result of the program, of a function and of control flow.\n\
-        Elementwise ops, `broadcast_in_dim`, `reshape`, `transpose`, `slice`, `pad`, `concatenate`, `reverse`, `reduce`,\n\
-        `reduce_window`, `sort`, `dot_general`, `gather`, `scatter`, `dynamic_slice` and `dynamic_update_slice` accept such arrays.\n\
-        `cholesky`, `triangular_solve` and `fft` accept them if only batch dimensions have a bound. Other ops are errors that name the\n\
-        op, as are such arguments and results in a program that is split into several partitions.\n\
-        CHLO's `conj`, `is_inf`, `constant`, `constant_like`, `ragged_dot`, `scan` and `broadcast_*` run, too.\n\n\
+        `set_dimension_size` run if their shape operands are constants or the result's type is known. An array of bounded size,\n\
+        such as `tensor<?x2xf32, #stablehlo.bounds<10, ?>>`, may be an argument or a result of the program, of a function and of\n\
+        control flow. Elementwise ops, `broadcast_in_dim`, `reshape`, `transpose`, `slice`, `pad`, `concatenate`, `reverse`,\n\
+        `reduce`, `reduce_window`, `sort`, `dot_general`, `gather`, `scatter`, `dynamic_slice` and `dynamic_update_slice` accept\n\
+        such arrays. `cholesky`, `triangular_solve` and `fft` accept them if only batch dimensions have a bound. Other ops are\n\
+        errors that name the op, as are such arguments and results in a program that is split into several partitions. CHLO's\n\
+        `conj`, `is_inf`, `constant`, `constant_like`, `ragged_dot`, `scan` and `broadcast_*` run, too.\n\n\
         The device implements the custom calls with a row, `ProductOfElementaryHouseholderReflectors`, `Eigh`, `ApproxTopK`,\n\
-        `TopK`, `mhlo.` followed by the name of an inverse or hyperbolic function, `Sharding` and the placement annotations. Other\n\
-        custom calls run handlers that the embedding program registers (`stablehlo_cpu::custom_calls`).\n\n\
+        `TopK`, `mhlo.` followed by the name of an inverse or hyperbolic function, `Sharding` and the placement annotations.\n\
+        Other custom calls run handlers that the embedding program registers (`stablehlo_cpu::custom_calls`).\n\n\
         On quantized tensors, every op dequantizes its operands, computes, and quantizes its results, as in the specification.\n\
         A collective between `async_start` and `async_done` runs at its start op. `infeed`, `outfeed`, `send` and `recv` are\n\
         rejected; the error names an alternative.\n";
