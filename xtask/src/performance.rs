@@ -21,7 +21,10 @@ const TABLES: &[(&str, Benchmark)] = &[
     ("factorizations", Benchmark::WithWheel("tests/jax/bench_linalg.py")),
     ("libraries", Benchmark::WithWheel("tests/third_party/run.py")),
     ("memory", Benchmark::WithWheel("tests/jax/bench_memory.py")),
-    ("collectives", Benchmark::Python { script: "tests/jax/bench_collectives.py", arguments: &["--mpi", CPU_WITH_MPI] }),
+    (
+        "collectives",
+        Benchmark::Python { script: "tests/jax/bench_collectives.py", arguments: &["--mpi", CPU_WITH_MPI] },
+    ),
 ];
 
 /// Stands for the path of the embedded device's library.
