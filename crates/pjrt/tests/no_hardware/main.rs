@@ -51,7 +51,7 @@ fn each(test: &str, step: fn(&Plugin), check: impl Fn(&Path, &Ended)) {
     }
     let list = std::env::var(LIST).unwrap_or_default();
     if list.is_empty() {
-        let line = format!("SKIPPED {test} of plugins without their hardware: only with cargo xtask test --all\n");
+        let line = format!("SKIPPED {test} of plugins without their hardware: only with cargo xtask test --thorough\n");
         std::io::stderr().write_all(line.as_bytes()).unwrap();
     }
     for path in list.split(':').filter(|path| !path.is_empty()) {
