@@ -29,6 +29,7 @@ pub enum NonFinite {
 ///
 /// let format = FloatFormat::of(ElementType::Bf16).ok_or("bf16 is a floating-point type")?;
 /// assert_eq!((format.exponent_bits, format.mantissa_bits, format.bias), (8, 7, 127));
+/// assert_eq!(format.encode(1.00390637), Some(0x3F81));
 /// assert_eq!(FloatFormat::of(ElementType::I32), None);
 /// # Ok::<(), &str>(())
 /// ```
@@ -51,6 +52,57 @@ impl FloatFormat {
     #[must_use]
     pub fn of(element: ElementType) -> Option<Self> {
         format(element)
+    }
+
+    /// Returns the bit pattern of `value` rounded to nearest, with ties to even. Returns `None` if `value` is NaN and
+    /// the format has no NaN. A value that is too large becomes infinity. If the format lacks infinities, such a value
+    /// becomes NaN, or the largest finite value if the format also lacks NaN.
+    #[must_use]
+    pub fn encode(self, value: f64) -> Option<u64> {
+        let width = self.exponent_bits + self.mantissa_bits;
+        let sign = u64::from(value.is_sign_negative()) << width;
+        let ones = (1u64 << width) - 1;
+        let infinity = ((1u64 << self.exponent_bits) - 1) << self.mantissa_bits;
+        if value.is_nan() {
+            return match self.non_finite {
+                NonFinite::Ieee => Some(infinity | 1 << (self.mantissa_bits - 1)),
+                NonFinite::Fn => Some(ones),
+                NonFinite::Fnuz => Some(1 << width),
+                NonFinite::Finite => None,
+            };
+        }
+        let magnitude = value.abs();
+        let largest = match self.non_finite {
+            NonFinite::Ieee => infinity - 1,
+            NonFinite::Fn => ones - 1,
+            NonFinite::Fnuz | NonFinite::Finite => ones,
+        };
+        let smallest_exponent = 1 - self.bias;
+        let bits = if magnitude.is_infinite() {
+            largest + 1
+        } else {
+            let exponent = (((magnitude.to_bits() >> 52) as i32) - 1023).max(smallest_exponent);
+            // Exponent of the unit in the last place. The division by this unit is exact, because the unit is a power
+            // of two.
+            let scale = exponent - self.mantissa_bits as i32;
+            let quotient = magnitude * (2f64).powi(-(scale / 2)) * (2f64).powi(-(scale - scale / 2));
+            let rounded = quotient.round_ties_even() as u64;
+            // For normal numbers, `rounded` includes the hidden bit. Adding the hidden bit increments the exponent
+            // field.
+            (((exponent + self.bias - 1) as u64) << self.mantissa_bits) + rounded
+        };
+        if bits > largest {
+            return Some(match self.non_finite {
+                NonFinite::Ieee => sign | infinity,
+                NonFinite::Fn => sign | ones,
+                NonFinite::Fnuz => 1 << width,
+                NonFinite::Finite => sign | largest,
+            });
+        }
+        if bits == 0 && self.non_finite == NonFinite::Fnuz {
+            return Some(0);
+        }
+        Some(sign | bits)
     }
 }
 
@@ -76,10 +128,8 @@ fn format(element: ElementType) -> Option<FloatFormat> {
     Some(FloatFormat { exponent_bits, mantissa_bits, bias, non_finite })
 }
 
-/// Returns the bit pattern of `value` rounded to nearest, ties to even. Returns `None` if the type is not a real
-/// floating-point type, or if `value` is NaN and the format cannot represent NaN. A value that is too large becomes
-/// infinity. If the format lacks infinities, such a value becomes NaN, or the largest finite value if the format also
-/// lacks NaN. For `f8E8M0FNU`, a value less than 0 becomes NaN, and 0.0 and -0.0 become 2^-127.
+/// Returns the bit pattern of `value` as [`FloatFormat::encode`] does. Returns `None` also if the type is not a real
+/// floating-point type. For `f8E8M0FNU`, a value less than 0 becomes NaN, and 0.0 and -0.0 become 2^-127.
 pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
     match element {
         ElementType::F64 => return Some(value.to_bits()),
@@ -87,50 +137,7 @@ pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
         ElementType::F8E8M0FNU => return Some(encode_e8m0(value)),
         _ => {}
     }
-    let f = format(element)?;
-    let width = f.exponent_bits + f.mantissa_bits;
-    let sign = u64::from(value.is_sign_negative()) << width;
-    let ones = (1u64 << width) - 1;
-    let infinity = ((1u64 << f.exponent_bits) - 1) << f.mantissa_bits;
-    if value.is_nan() {
-        return match f.non_finite {
-            NonFinite::Ieee => Some(infinity | 1 << (f.mantissa_bits - 1)),
-            NonFinite::Fn => Some(ones),
-            NonFinite::Fnuz => Some(1 << width),
-            NonFinite::Finite => None,
-        };
-    }
-    let magnitude = value.abs();
-    let largest = match f.non_finite {
-        NonFinite::Ieee => infinity - 1,
-        NonFinite::Fn => ones - 1,
-        NonFinite::Fnuz | NonFinite::Finite => ones,
-    };
-    let smallest_exponent = 1 - f.bias;
-    let bits = if magnitude.is_infinite() {
-        largest + 1
-    } else {
-        let exponent = (((magnitude.to_bits() >> 52) as i32) - 1023).max(smallest_exponent);
-        // Exponent of the unit in the last place. The division by this unit is exact, because the unit is a power of
-        // two.
-        let scale = exponent - f.mantissa_bits as i32;
-        let quotient = magnitude * (2f64).powi(-(scale / 2)) * (2f64).powi(-(scale - scale / 2));
-        let rounded = quotient.round_ties_even() as u64;
-        // For normal numbers, `rounded` includes the hidden bit. Adding the hidden bit increments the exponent field.
-        (((exponent + f.bias - 1) as u64) << f.mantissa_bits) + rounded
-    };
-    if bits > largest {
-        return Some(match f.non_finite {
-            NonFinite::Ieee => sign | infinity,
-            NonFinite::Fn => sign | ones,
-            NonFinite::Fnuz => 1 << width,
-            NonFinite::Finite => sign | largest,
-        });
-    }
-    if bits == 0 && f.non_finite == NonFinite::Fnuz {
-        return Some(0);
-    }
-    Some(sign | bits)
+    format(element)?.encode(value)
 }
 
 /// Returns the exact value of a bit pattern. Returns `None` if the type is not a real floating-point type.

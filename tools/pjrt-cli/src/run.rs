@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     program: ProgramArgs,
     /// Inputs in order. FILE.npy, FILE.npy:TYPE for element types that NumPy lacks, FILE.npz:NAME, or a literal such as
-    /// `f32[2,2]=1,2,3,4`, `f32[4]=0`, `f32=[[1,2],[3,4]]` or `1.5`.
+    /// `f32[2,2]=1,2,3,4`, `f32[4]=0`, `f32=[[1,2],[3,4]]`, `c64=1-2j` or `1.5`.
     #[arg(allow_negative_numbers = true)]
     inputs: Vec<String>,
     #[command(flatten)]

@@ -5,6 +5,7 @@
 use half::{bf16, f16};
 use pjrt::{ElementType, HostArray, Shape};
 use serde::Deserialize;
+use stablehlo::{FloatFormat, ir};
 use toml::Value;
 
 use crate::case::Profiles;
@@ -151,8 +152,8 @@ fn encode(ty: ElementType, value: &Value, bytes: &mut Vec<u8>) -> Option<()> {
                 #[expect(clippy::cast_possible_truncation, reason = "the nearest number of the type")]
                 ElementType::F32 => bytes.extend((number(value)? as f32).to_ne_bytes()),
                 ElementType::F64 => bytes.extend(number(value)?.to_ne_bytes()),
-                ElementType::F16 => bytes.extend(f16::from_f64(number(value)?).to_ne_bytes()),
-                ElementType::Bf16 => bytes.extend(bf16::from_f64(number(value)?).to_ne_bytes()),
+                ElementType::F16 => bytes.extend(narrow_bits(ir::ElementType::F16, number(value)?)?.to_ne_bytes()),
+                ElementType::Bf16 => bytes.extend(narrow_bits(ir::ElementType::Bf16, number(value)?)?.to_ne_bytes()),
                 ElementType::C64 => {
                     for part in value.as_array()? {
                         encode(ElementType::F32, part, bytes)?;
@@ -169,6 +170,11 @@ fn encode(ty: ElementType, value: &Value, bytes: &mut Vec<u8>) -> Option<()> {
     }
     integer!(S8: i8, S16: i16, S32: i32, S64: i64, U8: u8, U16: u16, U32: u32);
     Some(())
+}
+
+/// Returns the bit pattern of the nearest number of a float type with two bytes.
+fn narrow_bits(element: ir::ElementType, value: f64) -> Option<u16> {
+    FloatFormat::of(element)?.encode(value)?.try_into().ok()
 }
 
 /// Returns the elements of an `f16`, `bf16`, `f32` or `f64` array, or the real and imaginary parts of a complex array's

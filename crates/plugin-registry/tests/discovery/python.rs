@@ -342,6 +342,89 @@ fn interpreters_on_path() {
     assert_eq!(given.candidates[0].name(), Some("tool"));
 }
 
+#[test]
+fn compiled_modules_and_deep_libraries() {
+    let machine = Machine::new("py-uncommon");
+    let site = "venv/lib/python3.11/site-packages/jax_plugins";
+    machine.file(&format!("{site}/compiled/__init__.pyc"), "\u{0}");
+    machine.plugin(&format!("{site}/compiled/compiled.so"));
+    machine.file(&format!("{site}/deep/__init__.py"), "");
+    machine.plugin(&format!("{site}/deep/a/b/c/d/e/deep.so"));
+    machine.file(&format!("{site}/both/__init__.py"), "");
+    machine.file(&format!("{site}/both/__init__.pyc"), "\u{0}");
+    machine.plugin(&format!("{site}/both/both.so"));
+    machine.file("venv/pyvenv.cfg", "home = /nowhere\nversion = 3.11.1\ninclude-system-site-packages = false\n");
+    let found = machine.discovery().variable("VIRTUAL_ENV", machine.path("venv")).discover();
+    let names: Vec<&str> = found.candidates.iter().filter_map(|candidate| candidate.name()).collect();
+    assert_eq!(names, ["both", "compiled", "deep"]);
+    assert!(found.candidates.iter().all(|candidate| candidate.is_usable()));
+}
+
+/// The folders of free-threaded builds have a version that ends with `t`.
+#[cfg(unix)]
+#[test]
+fn free_threaded_builds() {
+    let machine = Machine::new("py-free-threaded");
+    for (site, name) in [
+        ("venv/lib/python3.13t/site-packages", "free"),
+        ("base/lib/python3.13t/site-packages", "base"),
+        ("base/lib/python3.13/site-packages", "other_build"),
+        ("tool/lib/python3.14t/site-packages", "on_path"),
+        ("tool/lib/python3.14/site-packages", "other_on_path"),
+        ("conda/lib/python3.13t/site-packages", "conda"),
+    ] {
+        machine.file(&format!("{site}/jax_plugins/{name}/__init__.py"), "");
+        machine.plugin(&format!("{site}/jax_plugins/{name}/{name}.so"));
+    }
+    let base = machine.path("base/bin");
+    machine.file("base/bin/python3.13t", "\x7fELF");
+    let configuration = format!("home = {}\nversion = 3.13.1\ninclude-system-site-packages = true\n", base.display());
+    machine.file("venv/pyvenv.cfg", &configuration);
+    machine.file("tool/bin/python3.14t", "\x7fELF");
+    machine.link("tool/bin/python3", "python3.14t");
+    let discovery = machine.discovery().variable("VIRTUAL_ENV", machine.path("venv"));
+    let discovery = discovery.variable("CONDA_PREFIX", machine.path("conda"));
+    let found = discovery.variable("PATH", machine.path("tool/bin")).discover();
+    let names: Vec<&str> = found.candidates.iter().filter_map(|candidate| candidate.name()).collect();
+    assert_eq!(names, ["free", "base", "conda", "on_path"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn pyenv_selects_as_its_command_does() {
+    let machine = Machine::new("py-pyenv");
+    for version in ["3.9.1", "3.11.9", "3.12.2", "3.12.10", "3.13.1t"] {
+        let library = format!("3.{}", version.split('.').nth(1).unwrap());
+        let free = if version.ends_with('t') { "t" } else { "" };
+        let name = format!("v{}", version.replace('.', "_"));
+        let site = format!("pyenv/versions/{version}/lib/python{library}{free}/site-packages/jax_plugins/{name}");
+        machine.file(&format!("{site}/__init__.py"), "");
+        machine.plugin(&format!("{site}/{name}.so"));
+    }
+    machine.file("pyenv/shims/python3", "#!/bin/sh\nexec pyenv\n");
+    machine.file("pyenv/version", "# chosen by hand\n3.9.1\n");
+    machine.file("work/.python-version", "3.12\n3.11.9\n");
+    machine.file("work/below/empty", "");
+    let selected = |variables: &[(&str, &str)]| {
+        let mut discovery = machine.discovery().variable("PATH", machine.path("pyenv/shims"));
+        for (name, value) in variables {
+            discovery = discovery.variable(*name, *value);
+        }
+        let found = discovery.discover();
+        found.candidates.iter().filter_map(|candidate| candidate.name()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let below = machine.path("work/below");
+    let (below, elsewhere) = (below.to_str().unwrap(), machine.path("pyenv"));
+    assert_eq!(selected(&[]), ["v3_9_1"]);
+    assert_eq!(selected(&[("PWD", below)]), ["v3_12_10"]);
+    assert_eq!(selected(&[("PWD", below), ("PYENV_DIR", elsewhere.to_str().unwrap())]), ["v3_9_1"]);
+    assert_eq!(selected(&[("PWD", below), ("PYENV_VERSION", "3.11.9:3.12.2")]), ["v3_11_9"]);
+    assert_eq!(selected(&[("PYENV_VERSION", "3.13t")]), ["v3_13_1t"]);
+    for nothing in ["system", "3.1", "../versions/3.9.1", "/"] {
+        assert_eq!(selected(&[("PYENV_VERSION", nothing)]), [""; 0], "{nothing}");
+    }
+}
+
 /// Tests the folder layouts of Windows, which discovery can search on every system.
 #[test]
 fn windows_layouts() {

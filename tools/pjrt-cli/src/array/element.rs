@@ -5,6 +5,7 @@ use std::str::FromStr;
 use half::{bf16, f16};
 use pjrt::{ElementType, HostArray};
 use serde_json::{Value, json};
+use stablehlo::{FloatFormat, ir};
 
 /// Returns the element at a row-major index as JSON. An element of type `pred` becomes a boolean, a complex number
 /// becomes a pair, and any other element becomes a number. NaN and infinities become strings. Returns `None` for
@@ -84,9 +85,13 @@ pub(super) fn parse(ty: ElementType, text: &str, out: &mut Vec<u8>) -> Result<()
         ElementType::F16 | ElementType::Bf16 | ElementType::F32 | ElementType::F64 => {
             let double: f64 = value(ty, text)?;
             let (bytes, overflow) = match ty {
-                ElementType::F16 => (f16::from_f64(double).to_le_bytes().to_vec(), f16::from_f64(double).is_infinite()),
+                ElementType::F16 => {
+                    let bits = narrow_bits(ir::ElementType::F16, double)?;
+                    (bits.to_le_bytes().to_vec(), f16::from_bits(bits).is_infinite())
+                }
                 ElementType::Bf16 => {
-                    (bf16::from_f64(double).to_le_bytes().to_vec(), bf16::from_f64(double).is_infinite())
+                    let bits = narrow_bits(ir::ElementType::Bf16, double)?;
+                    (bits.to_le_bytes().to_vec(), bf16::from_bits(bits).is_infinite())
                 }
                 // Parse the text again as f32, because rounding to f64 and then to f32 may give another value.
                 ElementType::F32 => {
@@ -100,7 +105,32 @@ pub(super) fn parse(ty: ElementType, text: &str, out: &mut Vec<u8>) -> Result<()
             }
             out.extend(bytes);
         }
+        ElementType::C64 | ElementType::C128 => {
+            let part = if ty == ElementType::C64 { ElementType::F32 } else { ElementType::F64 };
+            for text in parts(text) {
+                parse(part, text, out).map_err(|error| format!("{error}; write a value of {ty} as 1-2j"))?;
+            }
+        }
         _ => return Err(format!("literals of {ty} are not supported; give a .npy file")),
     }
     Ok(())
+}
+
+/// Returns the texts of the real and the imaginary part of a complex number such as `1-2j`, `2`, `1e-3j` or `(1+2j)`.
+fn parts(text: &str) -> [&str; 2] {
+    let text = text.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(text);
+    let Some(sum) = text.strip_suffix(['j', 'i']) else { return [text, "0"] };
+    // The sign between the parts is the last one that belongs neither to an exponent nor to the first part.
+    let is_between = |at: usize, c: char| at > 0 && matches!(c, '+' | '-') && !sum[..at].ends_with(['e', 'E']);
+    let between = sum.char_indices().rfind(|(at, c)| is_between(*at, *c));
+    match between {
+        Some((at, _)) => [&sum[..at], &sum[at..]],
+        None => ["0", sum],
+    }
+}
+
+/// Returns the bit pattern of the nearest number of a float type with two bytes.
+fn narrow_bits(element: ir::ElementType, value: f64) -> Result<u16, String> {
+    let bits = FloatFormat::of(element).and_then(|format| format.encode(value)).and_then(|bits| bits.try_into().ok());
+    bits.ok_or_else(|| format!("{value} is not a number of {element}"))
 }

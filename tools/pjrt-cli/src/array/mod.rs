@@ -101,9 +101,27 @@ mod tests {
         assert!(read("i64[0]=").unwrap().bytes().is_empty());
         assert_eq!(shown("s32[]=-7"), "-7");
         assert_eq!(values(&read("f32=nan").unwrap()).unwrap(), [json!("NaN")]);
+        // These numbers are just above the middle of two neighbors. Rounding to `f32` first would give the lower one.
+        assert_eq!(read("bf16=1.00390637").unwrap().bytes(), [0x81, 0x3F]);
+        assert_eq!(read("f16=65455.9999").unwrap().bytes(), [0xFD, 0x7B]);
         let shape = || Ok(Shape::new(ElementType::F64, [2]));
         assert_eq!(from_argument("[1,2]", shape), read("f64[2]=1,2"));
         assert_eq!(from_argument("-3", shape), read("f64[2]=-3"));
+    }
+
+    #[test]
+    fn complex_literals() {
+        let number = |text| values(&read(text).unwrap()).unwrap().remove(0);
+        assert_eq!(number("c64=1-2j"), json!([1.0, -2.0]));
+        assert_eq!(number("c64=(1-2j)"), json!([1.0, -2.0]));
+        assert_eq!(number("c64=-2.5i"), json!([0.0, -2.5]));
+        assert_eq!(number("c64=3"), json!([3.0, 0.0]));
+        assert_eq!(number("c128=-1e-3+2E+2j"), json!([-1e-3, 200.0]));
+        assert_eq!(number("c128=inf-nanj"), json!(["inf", "NaN"]));
+        assert_eq!(shown("c64[2]=1+1j,0"), "[(1.0, 1.0), (0.0, 0.0)]");
+        for text in ["c64=1+2k", "c64=j", "c64=1+j2j", "c64=1e400+1j", "c64=+"] {
+            assert!(read(text).unwrap_err().contains("1-2j"), "{text}");
+        }
     }
 
     #[test]

@@ -194,6 +194,9 @@ fn pow(z: C64, w: C64) -> C64 {
     if w.re == 0.0 && w.im == 0.0 {
         return C64::new(1.0, 0.0);
     }
+    if z.re == 1.0 && z.im == 0.0 && !w.re.is_nan() && !w.im.is_nan() {
+        return z;
+    }
     if z.re == 0.0 && z.im == 0.0 {
         return C64::new(if w.re > 0.0 { 0.0 } else { f64::NAN }, if w.re > 0.0 { 0.0 } else { f64::NAN });
     }

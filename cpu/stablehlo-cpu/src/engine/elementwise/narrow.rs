@@ -7,6 +7,7 @@ use stablehlo::{FloatFormat, NonFinite};
 
 use super::Loop;
 use super::map::scalar1;
+use super::num::ToOdd as _;
 use crate::engine::dtype::DType;
 
 /// A float format with a sign, `exponent + mantissa + 1` bits wide.
@@ -146,7 +147,7 @@ pub(crate) fn decode(dtype: DType) -> Option<Loop> {
 }
 
 /// Returns the loop that rounds each number of type `from` to the narrow float type `dtype` and stores its bit pattern.
-/// Returns `None` if `dtype` is not a narrow float type, or if `from` is neither `f32` nor `f64`.
+/// Returns `None` if `dtype` is not a narrow float type, or if `from` is not `f32`, `f64`, `i64` or `u64`.
 pub(crate) fn encode(dtype: DType, from: DType) -> Option<Loop> {
     let f = format(dtype);
     if f.is_none() && dtype != DType::F8E8M0FNU {
@@ -156,6 +157,9 @@ pub(crate) fn encode(dtype: DType, from: DType) -> Option<Loop> {
     Some(Loop::With(match from {
         DType::F32 => Arc::new(move |a, o| scalar1::<f32, u8>(a, o, |x| one(f64::from(x)))),
         DType::F64 => Arc::new(move |a, o| scalar1::<f64, u8>(a, o, one)),
+        // Not every 64-bit integer is an `f64`.
+        DType::I64 => Arc::new(move |a, o| scalar1::<i64, u8>(a, o, |x| one(f64::from(x.to_odd())))),
+        DType::U64 => Arc::new(move |a, o| scalar1::<u64, u8>(a, o, |x| one(f64::from(x.to_odd())))),
         _ => return None,
     }))
 }

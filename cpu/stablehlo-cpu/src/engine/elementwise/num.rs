@@ -382,6 +382,65 @@ impl Narrow for f16 {
     }
 }
 
+/// Conversion to an `f32` that is rounded again to a narrower type.
+pub(crate) trait ToOdd: Copy {
+    /// Returns the number if it is an `f32`, and otherwise that of its two neighbors whose last bit is 1. Rounding the
+    /// result to nearest, to a type with at least two bits less, is then the same as rounding the number itself.
+    fn to_odd(self) -> f32;
+}
+
+macro_rules! exact_to_odd {
+    ($($t:ty)*) => {$(
+        impl ToOdd for $t {
+            #[inline(always)]
+            fn to_odd(self) -> f32 { self as f32 }
+        }
+    )*};
+}
+
+exact_to_odd!(i8 i16 u8 u16 f32);
+
+impl ToOdd for f64 {
+    #[inline(always)]
+    fn to_odd(self) -> f32 {
+        // Avoid branches, so that loops over this function are vectorized.
+        let nearest = self as f32;
+        let is_larger = f64::from(nearest).abs() > self.abs();
+        let odd = f32::from_bits(nearest.to_bits().wrapping_sub(u32::from(is_larger)) | 1);
+        if f64::from(nearest) == self || self.is_nan() { nearest } else { odd }
+    }
+}
+
+macro_rules! to_odd_through_f64 {
+    ($($t:ty)*) => {$(
+        impl ToOdd for $t {
+            #[inline(always)]
+            fn to_odd(self) -> f32 { f64::from(self).to_odd() }
+        }
+    )*};
+}
+
+to_odd_through_f64!(i32 u32);
+
+impl ToOdd for u64 {
+    #[inline(always)]
+    fn to_odd(self) -> f32 {
+        // Keep the leading 24 bits, which an `f32` holds. The last of them is 1 if a dropped bit is.
+        let dropped = 40u32.saturating_sub(self.leading_zeros());
+        let kept = self >> dropped;
+        let sticky = u64::from(kept << dropped != self);
+        ((kept | sticky) << dropped) as f32
+    }
+}
+
+impl ToOdd for i64 {
+    #[inline(always)]
+    fn to_odd(self) -> f32 {
+        let magnitude = self.unsigned_abs().to_odd();
+        if self < 0 { -magnitude } else { magnitude }
+    }
+}
+
 /// Conversion to `R` with the semantics of `convert`.
 pub(crate) trait Cast<R>: Copy {
     fn cast(self) -> R;
@@ -402,7 +461,7 @@ macro_rules! casts {
         }
         impl Cast<f16> for $t {
             #[inline(always)]
-            fn cast(self) -> f16 { f16::from_f64(self as f64) }
+            fn cast(self) -> f16 { narrowed(self.to_odd()) }
         }
     };
     (@as $t:ty: $($r:ty)*) => {$(
@@ -443,19 +502,12 @@ macro_rules! to_bf16 {
     ($($t:ty)*) => {$(
         impl Cast<bf16> for $t {
             #[inline(always)]
-            fn cast(self) -> bf16 { narrowed(self as f32) }
+            fn cast(self) -> bf16 { narrowed(self.to_odd()) }
         }
     )*};
 }
 
-to_bf16!(i8 i16 i32 i64 u8 u16 u32 u64 f32);
-
-impl Cast<bf16> for f64 {
-    #[inline(always)]
-    fn cast(self) -> bf16 {
-        bf16::from_f64(self)
-    }
-}
+to_bf16!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 
 impl Cast<bf16> for f16 {
     #[inline(always)]

@@ -395,3 +395,10 @@ fn iota_along_each_dimension() {
         assert_eq!(x.len(), 10500);
     }
 }
+
+#[test]
+fn complex_powers_of_one() {
+    let one = [[1f32, 0.0]; 3];
+    let exponents = [[f32::INFINITY, 0.0], [f32::NEG_INFINITY, f32::INFINITY], [2.0, 3.0]];
+    assert_eq!(op::<[f32; 2]>("power", DType::C64, &[&one, &exponents]), one);
+}

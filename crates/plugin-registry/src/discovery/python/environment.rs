@@ -4,9 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::installation::{Installation, Minor};
-use super::{source, windows};
+use super::{pyenv, source, windows};
 use crate::discovery::collector::Collector;
-use crate::discovery::config::Discovery;
 use crate::discovery::folder;
 use crate::discovery::provenance::SourceKind;
 
@@ -80,7 +79,7 @@ impl Collector<'_> {
             }
         }
         if starts_a_script(&real) {
-            let root = pyenv(self.discovery, folder);
+            let root = pyenv::selected(self.discovery, folder);
             if root.is_none() {
                 self.note(
                     interpreter.display().to_string(),
@@ -112,7 +111,11 @@ impl Collector<'_> {
         };
         let minor = installation.minor.or_else(|| {
             let version = setting("version").or_else(|| setting("version_info"))?;
-            version.split('.').nth(1)?.parse().ok()
+            let stated: Minor = version.split('.').nth(1)?.parse().ok()?;
+            // The version does not state whether the build is free-threaded, but the name of the library folder does.
+            let own = packages(&installation.root, None);
+            let mut own = own.iter().filter_map(|site| minor_of(site)).filter(|own| own.number == stated.number);
+            Some(own.next().unwrap_or(stated))
         });
         let system_site =
             setting("include-system-site-packages").is_none_or(|value| value.eq_ignore_ascii_case("true"));
@@ -270,16 +273,4 @@ fn starts_a_script(path: &Path) -> bool {
     use std::io::Read;
     let mut start = [0; 2];
     folder::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"#!"
-}
-
-/// Returns the root of the installation that pyenv selects, if it exists. `shims` is the folder of an interpreter
-/// script. Returns `None` if it is not pyenv's folder of such scripts, which is named `shims`.
-fn pyenv(discovery: &Discovery, shims: &Path) -> Option<PathBuf> {
-    let root = shims.parent().filter(|_| shims.ends_with("shims"))?;
-    let chosen = match discovery.get("PYENV_VERSION") {
-        Some(version) => version.to_string_lossy().into_owned(),
-        None => folder::read_text(&root.join("version"), folder::LARGEST_SETTINGS)?,
-    };
-    let first = chosen.split([':', '\n']).map(str::trim).find(|version| !version.is_empty())?.to_owned();
-    Some(root.join("versions").join(first)).filter(|path| path.is_dir())
 }

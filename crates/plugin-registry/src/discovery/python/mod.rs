@@ -11,6 +11,7 @@ mod environment;
 mod installation;
 mod known_packages;
 mod module;
+mod pyenv;
 mod source;
 mod windows;
 

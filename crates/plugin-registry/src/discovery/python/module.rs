@@ -7,14 +7,16 @@ use super::environment::PythonEnvironment;
 use crate::discovery::folder;
 
 /// Maximum depth of the folders below a package that are searched for libraries.
-const DEEPEST: usize = 3;
+const DEEPEST: usize = 8;
+/// Endings of the files of a module. Python imports compiled code without its source from the folder of the module.
+const ENDINGS: [&str; 2] = ["py", "pyc"];
 
 /// A Python module that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Module {
     /// The folder of the module search path that contains the module.
     pub(super) site: PathBuf,
-    /// Path of the module's source file.
+    /// Path of the module's source file, or of its compiled code if there is no source file.
     pub(super) source: PathBuf,
     /// Folder of the module, if the module is a package.
     pub(super) package: Option<PathBuf>,
@@ -43,24 +45,27 @@ pub(super) fn find(environment: &PythonEnvironment, dotted: &str) -> (Option<Mod
     (mapped, Vec::new())
 }
 
-/// Returns the package in the folder `path`, or otherwise the module in the file `path` with the ending `.py`. `site`
+/// Returns the package in the folder `path`, or otherwise the module in the file `path` with one of [`ENDINGS`]. `site`
 /// is the folder of the module search path that contains it.
 fn at(site: &Path, path: &Path) -> Option<Module> {
-    let source = path.join("__init__.py");
-    if source.is_file() {
+    if let Some(source) = file(&path.join("__init__")) {
         return Some(Module { site: site.to_owned(), source, package: Some(path.to_owned()) });
     }
-    let source = path.with_extension("py");
-    source.is_file().then(|| Module { site: site.to_owned(), source, package: None })
+    file(path).map(|source| Module { site: site.to_owned(), source, package: None })
+}
+
+/// Returns the file of the module with this path without an ending.
+fn file(path: &Path) -> Option<PathBuf> {
+    ENDINGS.iter().map(|ending| path.with_extension(ending)).find(|file| file.is_file())
 }
 
 /// Returns the folders of a namespace package, and the folders that Python ignores. If a folder contains an
-/// `__init__.py`, Python uses this folder as a regular package and ignores all other folders.
+/// `__init__` module, Python uses this folder as a regular package and ignores all other folders.
 pub(super) fn namespace(environment: &PythonEnvironment, name: &str) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let mapped = environment.namespaces.iter().filter(|(namespace, _)| namespace == name).map(|(_, path)| path.clone());
     let sites = environment.search_path.iter().map(|site| site.join(name));
     let folders: Vec<PathBuf> = sites.chain(mapped).filter(|path| path.is_dir()).collect();
-    match folders.iter().position(|folder| folder.join("__init__.py").is_file()) {
+    match folders.iter().position(|folder| file(&folder.join("__init__")).is_some()) {
         None => (folders, Vec::new()),
         Some(regular) => {
             let hidden =
@@ -70,19 +75,18 @@ pub(super) fn namespace(environment: &PythonEnvironment, name: &str) -> (Vec<Pat
     }
 }
 
-/// Returns the names of the modules in a folder: packages with an `__init__.py`, and `.py` files.
+/// Returns the names of the modules in a folder: packages with an `__init__` module, and files with one of [`ENDINGS`].
 pub(super) fn modules_in(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in folder::files(folder) {
         let name = folder::name(&entry);
-        let module = match name.strip_suffix(".py") {
+        let module = match name.strip_suffix(".py").or_else(|| name.strip_suffix(".pyc")) {
             Some(module) => Some(module).filter(|module| *module != "__init__"),
-            None => Some(name).filter(|_| entry.join("__init__.py").is_file()),
+            None => Some(name).filter(|_| file(&entry.join("__init__")).is_some()),
         };
         // Python cannot import a module with a dot in its file name.
-        if let Some(module) = module.filter(|module| !module.contains('.') && !module.is_empty()) {
-            names.push(module.to_owned());
-        }
+        let module = module.filter(|module| !module.contains('.') && !module.is_empty());
+        names.extend(module.filter(|module| names.iter().all(|name| name != module)).map(str::to_owned));
     }
     names
 }
