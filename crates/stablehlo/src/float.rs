@@ -104,6 +104,32 @@ impl FloatFormat {
         }
         Some(sign | bits)
     }
+
+    /// Returns the exact value of a bit pattern. Bits above the sign bit are ignored.
+    #[must_use]
+    pub fn decode(self, bits: u64) -> f64 {
+        let width = self.exponent_bits + self.mantissa_bits;
+        let negative = bits >> width & 1 == 1;
+        let magnitude = bits & ((1 << width) - 1);
+        let ones = (1u64 << width) - 1;
+        let infinity = ((1u64 << self.exponent_bits) - 1) << self.mantissa_bits;
+        let value = match self.non_finite {
+            NonFinite::Ieee if magnitude == infinity => f64::INFINITY,
+            NonFinite::Ieee if magnitude > infinity => f64::NAN,
+            NonFinite::Fn if magnitude == ones => f64::NAN,
+            NonFinite::Fnuz if negative && magnitude == 0 => f64::NAN,
+            _ => {
+                let exponent = (magnitude >> self.mantissa_bits) as i32;
+                let fraction = (magnitude & ((1 << self.mantissa_bits) - 1)) as f64;
+                let hidden = if exponent == 0 { 0.0 } else { (1u64 << self.mantissa_bits) as f64 };
+                let scale = exponent.max(1) - self.bias - self.mantissa_bits as i32;
+                // Apply the scale in two steps, as `encode` does. Both steps are exact, because they multiply by powers
+                // of two.
+                (hidden + fraction) * (2f64).powi(scale / 2) * (2f64).powi(scale - scale / 2)
+            }
+        };
+        if negative { -value } else { value }
+    }
 }
 
 fn format(element: ElementType) -> Option<FloatFormat> {
@@ -150,28 +176,7 @@ pub(crate) fn decode(bits: u64, element: ElementType) -> Option<f64> {
         }
         _ => {}
     }
-    let f = format(element)?;
-    let width = f.exponent_bits + f.mantissa_bits;
-    let negative = bits >> width & 1 == 1;
-    let magnitude = bits & ((1 << width) - 1);
-    let ones = (1u64 << width) - 1;
-    let infinity = ((1u64 << f.exponent_bits) - 1) << f.mantissa_bits;
-    let value = match f.non_finite {
-        NonFinite::Ieee if magnitude == infinity => f64::INFINITY,
-        NonFinite::Ieee if magnitude > infinity => f64::NAN,
-        NonFinite::Fn if magnitude == ones => f64::NAN,
-        NonFinite::Fnuz if negative && magnitude == 0 => f64::NAN,
-        _ => {
-            let exponent = (magnitude >> f.mantissa_bits) as i32;
-            let fraction = (magnitude & ((1 << f.mantissa_bits) - 1)) as f64;
-            let hidden = if exponent == 0 { 0.0 } else { (1u64 << f.mantissa_bits) as f64 };
-            let scale = exponent.max(1) - f.bias - f.mantissa_bits as i32;
-            // Apply the scale in two steps, as `encode` does. Both steps are exact, because they multiply by powers of
-            // two.
-            (hidden + fraction) * (2f64).powi(scale / 2) * (2f64).powi(scale - scale / 2)
-        }
-    };
-    Some(if negative { -value } else { value })
+    Some(format(element)?.decode(bits))
 }
 
 /// Rounds a value to `f8E8M0FNU`. The format represents only powers of two, stores only the exponent, and uses 0xFF for

@@ -10,109 +10,29 @@ use super::map::scalar1;
 use super::num::ToOdd as _;
 use crate::engine::dtype::DType;
 
-/// A float format with a sign, `exponent + mantissa + 1` bits wide.
-#[derive(Clone, Copy)]
-struct Format {
-    exponent: u32,
-    mantissa: u32,
-    bias: i32,
-    non_finite: NonFinite,
-}
-
 /// Returns the format of a float type with a sign and at most eight bits, or `None` for any other type.
-fn format(dtype: DType) -> Option<Format> {
-    let format = FloatFormat::of(dtype.element_type())?;
-    let narrow = format.exponent_bits + format.mantissa_bits < 8;
-    narrow.then_some(Format {
-        exponent: format.exponent_bits,
-        mantissa: format.mantissa_bits,
-        bias: format.bias,
-        non_finite: format.non_finite,
-    })
+fn format(dtype: DType) -> Option<FloatFormat> {
+    FloatFormat::of(dtype.element_type()).filter(|format| width(format) < 8)
 }
 
-impl Format {
-    /// Returns the number of bits without the sign.
-    fn width(&self) -> u32 {
-        self.exponent + self.mantissa
-    }
+/// Returns the number of bits of a format without the sign.
+fn width(format: &FloatFormat) -> u32 {
+    format.exponent_bits + format.mantissa_bits
+}
 
-    /// Returns the bit pattern of infinity, which only some formats have.
-    fn infinity(&self) -> u32 {
-        ((1 << self.exponent) - 1) << self.mantissa
-    }
+#[expect(clippy::cast_possible_truncation, reason = "every number of the format is an f32")]
+fn decode_pattern(format: &FloatFormat, code: u8) -> f32 {
+    format.decode(code.into()) as f32
+}
 
-    fn largest(&self) -> u32 {
-        let ones = (1 << self.width()) - 1;
-        match self.non_finite {
-            NonFinite::Ieee => self.infinity() - 1,
-            NonFinite::Fn => ones - 1,
-            NonFinite::Fnuz | NonFinite::Finite => ones,
-        }
-    }
-
-    fn nan(&self, sign: u32) -> u32 {
-        match self.non_finite {
-            NonFinite::Ieee => sign | self.infinity() | 1 << (self.mantissa - 1),
-            NonFinite::Fn => sign | ((1 << self.width()) - 1),
-            NonFinite::Fnuz => 1 << self.width(),
-            // The format has no NaN. Use negative zero, as other implementations of the format do.
-            NonFinite::Finite => 1 << self.width(),
-        }
-    }
-
-    fn decode(&self, code: u8) -> f32 {
-        let code = u32::from(code) & ((1 << (self.width() + 1)) - 1);
-        let magnitude = code & ((1 << self.width()) - 1);
-        let negative = code >> self.width() != 0;
-        if self.non_finite == NonFinite::Fnuz && negative && magnitude == 0 {
-            return f32::NAN;
-        }
-        let sign = if negative { -1.0 } else { 1.0 };
-        if magnitude > self.largest() {
-            let infinite = self.non_finite == NonFinite::Ieee && magnitude == self.infinity();
-            return if infinite { sign * f32::INFINITY } else { f32::NAN.copysign(sign) };
-        }
-        let fraction = u16::try_from(magnitude & ((1 << self.mantissa) - 1)).map_or(0.0, f32::from);
-        let exponent = i32::try_from(magnitude >> self.mantissa).unwrap_or(0);
-        let unit = 2f32.powi(-(self.mantissa.cast_signed()));
-        let value = match exponent {
-            0 => fraction * unit * 2f32.powi(1 - self.bias),
-            _ => (1.0 + fraction * unit) * 2f32.powi(exponent - self.bias),
-        };
-        sign * value
-    }
-
-    /// Returns the bit pattern of `x`, rounded to nearest with ties to even.
-    fn encode(&self, x: f64) -> u8 {
-        let sign = u32::from(x.is_sign_negative()) << self.width();
-        let code = if x.is_nan() { self.nan(sign) } else { self.encode_number(x.abs(), sign) };
-        u8::try_from(code).unwrap_or(u8::MAX)
-    }
-
-    fn encode_number(&self, x: f64, sign: u32) -> u32 {
-        let beyond = match self.non_finite {
-            NonFinite::Ieee => sign | self.infinity(),
-            NonFinite::Fn | NonFinite::Fnuz => self.nan(sign),
-            NonFinite::Finite => sign | self.largest(),
-        };
-        if x >= 1e30 {
-            return beyond;
-        }
-        // Use the exponent of x, but at least that of the smallest normal number.
-        let own = i32::try_from(x.to_bits() >> 52).unwrap_or(0) - 1023;
-        let exponent = own.max(1 - self.bias);
-        let steps = (x * 2f64.powi(self.mantissa.cast_signed() - exponent)).round_ties_even();
-        // `steps` is at most 2^(mantissa + 1). With that value, the sum below carries into the exponent.
-        let steps = (0..=1u32 << (self.mantissa + 1)).find(|&s| f64::from(s) == steps).unwrap_or(0);
-        let base = u32::try_from(exponent + self.bias - 1).unwrap_or(0) << self.mantissa;
-        let magnitude = base + steps;
-        match magnitude {
-            0 if self.non_finite == NonFinite::Fnuz => 0,
-            _ if magnitude > self.largest() => beyond,
-            _ => sign | magnitude,
-        }
-    }
+/// Returns the bit pattern of `x`, rounded to nearest with ties to even. A NaN keeps its sign if the format has two.
+fn encode_number(format: &FloatFormat, x: f64) -> u8 {
+    // The format may have no NaN. Use negative zero, as other implementations of the format do.
+    let sign = 1 << width(format);
+    let code = format.encode(x).unwrap_or(sign);
+    let is_negative_nan = x.is_nan() && x.is_sign_negative();
+    let keeps_sign = is_negative_nan && matches!(format.non_finite, NonFinite::Ieee | NonFinite::Fn);
+    u8::try_from(if keeps_sign { code | sign } else { code }).unwrap_or(u8::MAX)
 }
 
 /// Decodes an `f8E8M0FNU`, an unsigned power of two. Block-scaled formats use this type for their scales.
@@ -139,7 +59,7 @@ fn encode_e8m0(x: f64) -> u8 {
 /// Returns the loop that decodes each bit pattern of a narrow float type to an `f32`, or `None` for any other type.
 pub(crate) fn decode(dtype: DType) -> Option<Loop> {
     let table: Vec<f32> = match format(dtype) {
-        Some(f) => (0..=255).map(|code| f.decode(code)).collect(),
+        Some(f) => (0..=255).map(|code| decode_pattern(&f, code)).collect(),
         None if dtype == DType::F8E8M0FNU => (0..=255).map(decode_e8m0).collect(),
         None => return None,
     };
@@ -153,7 +73,7 @@ pub(crate) fn encode(dtype: DType, from: DType) -> Option<Loop> {
     if f.is_none() && dtype != DType::F8E8M0FNU {
         return None;
     }
-    let one = move |x: f64| f.map_or_else(|| encode_e8m0(x), |f| f.encode(x));
+    let one = move |x: f64| f.map_or_else(|| encode_e8m0(x), |f| encode_number(&f, x));
     Some(Loop::With(match from {
         DType::F32 => Arc::new(move |a, o| scalar1::<f32, u8>(a, o, |x| one(f64::from(x)))),
         DType::F64 => Arc::new(move |a, o| scalar1::<f64, u8>(a, o, one)),
@@ -228,12 +148,12 @@ mod tests {
     fn every_pattern_round_trips() {
         for dtype in ALL {
             let f = format(dtype).unwrap();
-            for code in 0..=u8::try_from((1u32 << (f.width() + 1)) - 1).unwrap() {
-                let value = f.decode(code);
+            for code in 0..=u8::try_from((1u32 << (width(&f) + 1)) - 1).unwrap() {
+                let value = decode_pattern(&f, code);
                 if value.is_nan() {
-                    assert!(f.decode(f.encode(f64::from(value))).is_nan(), "{dtype:?} {code}");
+                    assert!(decode_pattern(&f, encode_number(&f, value.into())).is_nan(), "{dtype:?} {code}");
                 } else {
-                    assert_eq!(f.encode(f64::from(value)), code, "{dtype:?} {code} = {value}");
+                    assert_eq!(encode_number(&f, value.into()), code, "{dtype:?} {code} = {value}");
                 }
             }
         }
@@ -246,7 +166,7 @@ mod tests {
     fn rounding_and_overflow() {
         let f = |dtype: DType, x: f64| {
             let f = format(dtype).unwrap();
-            f.decode(f.encode(x))
+            decode_pattern(&f, encode_number(&f, x))
         };
         assert_eq!(f(DType::F8E4M3FN, 17.0), 16.0);
         assert_eq!(f(DType::F8E4M3FN, 19.0), 20.0);
