@@ -13,7 +13,27 @@
 //! assert_eq!(tpu.capabilities.dense_gather_factor.unwrap().get(), 8192);
 //! ```
 //!
-//! # The process plan of TPU
+//! # Notes
+//!
+//! - TPU: by default, libtpu locks a file so that only one process per host can use the TPU. The process plan assigns a
+//!   chip to each process of a host. libtpu does not publish a list of its options, so the schema is open.
+//! - GPUs: XLA builds the CUDA, ROCm and oneAPI plugins from one source, so they have the same options. Only the
+//!   options that every version of the client accepts have a default here. PyTorch/XLA's rules for CUDA are those of
+//!   release 2.8.1. PyTorch/XLA has no rules for AMD GPUs, and applies its default rules to Intel GPUs.
+//! - Neuron: Amazon's disks and network cards have the same PCI vendor ID, so the manifest lists the device IDs of the
+//!   accelerators. Only one process at a time can use a NeuronCore.
+//! - Tenstorrent: a board hangs if a process ends without releasing it.
+//!
+//! # Process plans
+//!
+//! The plans of TPU, Neuron and CUDA replace functions of PyTorch/XLA: `configure_one_chip_topology` and
+//! `configure_topology` of `tpu.py`; `initialize_env`, `num_local_processes` and `set_rt_root_comm_id` of `neuron.py`;
+//! and `client_create_options`, `physical_chip_count` and `requires_xla_coordinator` of the CUDA plugin of release 2.8.
+//!
+//! A TPU process that uses all chips of its host needs no variables, because libtpu itself reads the shape of the
+//! slice. A process that uses one chip needs the index of its chip and the addresses of the other processes. Port 8476
+//! is the port of the first process on each host. If `NEURON_RT_VISIBLE_CORES` contains a list such as `4-7`, the list
+//! contains the cores of all processes of the host, and the plan replaces it with the core of one process.
 //!
 //! The mesh of processes is the axis-by-axis product of the mesh of hosts and the mesh of the chips of a host.
 //! `TPU_HOST_BOUNDS` and `TPU_CHIPS_PER_HOST_BOUNDS` must therefore be known, from the environment or from the metadata
@@ -22,29 +42,24 @@
 //! `TPU_HOST_BOUNDS` ends in `,1` and `TPU_CHIPS_PER_HOST_BOUNDS` in `,2`. Values from the metadata lack this axis, so
 //! the detection of the topology appends it.
 
-mod cpu;
-mod cuda;
-mod gpu;
-mod lists;
-mod neuron;
-mod oneapi;
-mod rocm;
-mod tenstorrent;
-mod tpu;
-
-use cpu::cpu;
-use cuda::cuda;
-use neuron::neuron;
-use oneapi::oneapi;
-use rocm::rocm;
-use tenstorrent::tenstorrent;
-use tpu::tpu;
-
 use crate::Manifest;
+
+/// The content of each `pjrt_plugin.json`. Manifests that share an alias, such as `gpu`, are in the order in which JAX
+/// tries them.
+const MANIFESTS: [&str; 7] = [
+    include_str!("tpu.json"),
+    include_str!("cuda.json"),
+    include_str!("rocm.json"),
+    include_str!("oneapi.json"),
+    include_str!("neuron.json"),
+    include_str!("tenstorrent.json"),
+    include_str!("cpu.json"),
+];
 
 /// Returns all manifests. Manifests that share an alias, such as `gpu`, are in the order in which JAX tries them.
 pub fn all() -> Vec<Manifest> {
-    vec![tpu(), cuda(), rocm(), oneapi(), neuron(), tenstorrent(), cpu()]
+    // A test reads each of them.
+    MANIFESTS.iter().filter_map(|json| Manifest::from_json(json).ok()).collect()
 }
 
 /// Returns the first manifest with this name, alias or platform name. Letter case is ignored.
@@ -53,56 +68,4 @@ pub fn find(name: &str) -> Option<Manifest> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn valid_and_json_round_trip() {
-        for manifest in all() {
-            assert_eq!(manifest.validate(), Ok(()), "{}", manifest.name);
-            assert_eq!(Manifest::from_json(&manifest.to_json()).unwrap(), manifest);
-            assert!(!manifest.display_name.is_empty() && !manifest.vendor.is_empty(), "{}", manifest.name);
-        }
-    }
-
-    #[test]
-    fn found_by_name() {
-        let name = |asked: &str| find(asked).map(|manifest| manifest.name);
-        for (asked, found) in [
-            ("TPU", "tpu"),
-            // JAX xla_bridge.py:702-706: `gpu` is an alias of cuda, rocm and oneapi, in this order.
-            ("gpu", "cuda"),
-            ("NEURON", "neuron"),
-            // PyTorch/XLA calls the device XPU, Intel's JAX plugin calls it sycl, and JAX calls it oneapi.
-            ("XPU", "oneapi"),
-            ("sycl", "oneapi"),
-            ("tenstorrent", "tt"),
-            ("cpu", "cpu"),
-        ] {
-            assert_eq!(name(asked).as_deref(), Some(found), "{asked}");
-        }
-        assert_eq!(name("example"), None);
-        let gpus: Vec<String> = all().into_iter().filter(|known| known.answers_to("gpu")).map(|gpu| gpu.name).collect();
-        assert_eq!(gpus, ["cuda", "rocm", "oneapi"]);
-    }
-
-    #[test]
-    fn plans_use_schema_options() {
-        for manifest in all() {
-            for rule in &manifest.process.options {
-                let spec = manifest.create_options.options.iter().find(|spec| spec.name == rule.name);
-                assert_eq!(spec.map(|spec| spec.ty), Some(rule.ty), "{}: {}", manifest.name, rule.name);
-            }
-        }
-    }
-
-    #[test]
-    fn priorities_match_jax() {
-        // JAX xla_bridge.py:363-365 and 378-380, and the packages jax_plugins.cuda, .rocm and .oneapi. JAX's default is
-        // 400.
-        let priorities: Vec<(String, i32)> = all().into_iter().map(|known| (known.name, known.priority)).collect();
-        let expected =
-            [("tpu", 300), ("cuda", 500), ("rocm", 500), ("oneapi", 500), ("neuron", 400), ("tt", 400), ("cpu", 0)];
-        assert_eq!(priorities, expected.map(|(name, priority)| (name.to_owned(), priority)));
-    }
-}
+mod tests;

@@ -513,7 +513,7 @@ mod tests {
         // The plan uses the metadata of the slice.
         let four = Environment::from([("PJRT_LOCAL_PROCESS_RANK", "3"), ("PJRT_LOCAL_PROCESS_COUNT", "4")]);
         let topology = detect_on(&host, &four).unwrap().topology;
-        let plan = super::super::builtin_plans::tpu().resolve(&topology, &four).unwrap();
+        let plan = crate::builtin::find("tpu").unwrap().process.resolve(&topology, &four).unwrap();
         assert!(plan.for_child().any(|step| step == ("TPU_PROCESS_BOUNDS", "2,2,2")), "{plan}");
         assert!(plan.for_child().any(|step| step == ("CLOUD_TPU_TASK_ID", "7")), "{plan}");
         let seventh = Made {
@@ -525,7 +525,7 @@ mod tests {
             ..Made::default()
         };
         let topology = detect_on(&seventh, &four).unwrap().topology;
-        let plan = super::super::builtin_plans::tpu().resolve(&topology, &four).unwrap();
+        let plan = crate::builtin::find("tpu").unwrap().process.resolve(&topology, &four).unwrap();
         assert!(plan.for_child().any(|step| step == ("TPU_PROCESS_BOUNDS", "2,2,1,2")), "{plan}");
         let skip = Environment::from([("TPU_SKIP_MDS_QUERY", "1")]);
         assert_eq!(detect_on(&host, &skip).unwrap().topology, ProcessTopology::single());

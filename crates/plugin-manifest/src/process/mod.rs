@@ -48,7 +48,6 @@
 //! [`ProcessTopology`]: crate::ProcessTopology
 
 mod address;
-pub(crate) mod builtin_plans;
 mod chips;
 mod detect;
 pub(crate) mod env_plan;
