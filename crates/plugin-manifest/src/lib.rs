@@ -34,6 +34,7 @@ pub mod header;
 #[allow(unsafe_code, reason = "who names a library vouches for it")]
 mod library;
 pub mod manifest;
+mod names;
 mod options;
 mod ownership;
 pub mod process;

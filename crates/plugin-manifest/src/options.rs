@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strsim::levenshtein;
 
 use crate::diagnostic::{Fault, Faults};
+use crate::names::names;
 use crate::{NamedValue, Value};
 
 /// The options of `PJRT_Client_Create` that a plugin accepts.
@@ -42,21 +43,21 @@ pub struct OptionSpec {
     pub required: bool,
 }
 
-/// Type of an option's value: one of the types of `PJRT_NamedValue`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum OptionType {
-    /// UTF-8 text.
-    String,
-    /// A 64-bit integer.
-    Int64,
-    /// A list of 64-bit integers.
-    Int64List,
-    /// A 32-bit float.
-    Float,
-    /// A boolean.
-    Bool,
+names! {
+    /// Type of an option's value: one of the types of `PJRT_NamedValue`.
+    #[non_exhaustive]
+    pub enum OptionType {
+        /// UTF-8 text.
+        String "string",
+        /// A 64-bit integer.
+        Int64 "int64",
+        /// A list of 64-bit integers.
+        Int64List "int64_list",
+        /// A 32-bit float.
+        Float "float",
+        /// A boolean.
+        Bool "bool",
+    }
 }
 
 impl OptionType {
@@ -70,17 +71,6 @@ impl OptionType {
             Value::Bool(_) => Self::Bool,
             _ => return None,
         })
-    }
-
-    /// Returns the type's name, as a manifest spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Int64 => "int64",
-            Self::Int64List => "int64_list",
-            Self::Float => "float",
-            Self::Bool => "bool",
-        }
     }
 
     /// Parses text as a value of this type. A boolean is `true`, `false`, `1` or `0`, and a list is `1,2` or `[1, 2]`.

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::c_enums::codes;
 use crate::ElementType;
+use crate::names::codes;
 
 codes! {
     /// Algorithm of StableHLO's `rng_bit_generator` that suits the device.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::c_enums::codes;
+use crate::names::codes;
 
 codes! {
     /// Location of memory: DLPack's `DLDeviceType` with the codes of DLPack 1.1, and one code that JAX adds.

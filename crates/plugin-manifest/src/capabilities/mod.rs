@@ -23,7 +23,6 @@
 //! # Ok::<(), plugin_manifest::Faults>(())
 //! ```
 
-mod c_enums;
 pub(crate) mod device_capabilities;
 mod fields;
 mod layout;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::c_enums::codes;
+use crate::names::codes;
 
 codes! {
     /// Format of a program. The names are the format names that `PJRT_Program` uses.

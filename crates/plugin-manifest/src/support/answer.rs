@@ -5,34 +5,27 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The depth of a check: the properties of a program that the check examines. Each depth includes the previous depths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Depth {
-    /// Names of operations and targets of custom calls.
-    Names,
-    /// Everything in [`Self::Names`], and the attributes of operations.
-    Attributes,
-    /// Everything in [`Self::Attributes`], and element types, ranks and dynamic extents.
-    Types,
-    /// Everything in [`Self::Types`], and everything else that the compiler checks.
-    Compile,
+use crate::names::names;
+
+names! {
+    /// The depth of a check: the properties of a program that the check examines. Each depth includes the previous
+    /// depths.
+    #[non_exhaustive]
+    pub enum Depth {
+        /// Names of operations and targets of custom calls.
+        Names "names",
+        /// Everything in [`Self::Names`], and the attributes of operations.
+        Attributes "attributes",
+        /// Everything in [`Self::Attributes`], and element types, ranks and dynamic extents.
+        Types "types",
+        /// Everything in [`Self::Types`], and everything else that the compiler checks.
+        Compile "compile",
+    }
 }
 
 impl Depth {
     /// All depths, from the cheapest to the most thorough.
     pub const ALL: [Self; 4] = [Self::Names, Self::Attributes, Self::Types, Self::Compile];
-
-    /// Returns the name of the depth in JSON and on command lines.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Names => "names",
-            Self::Attributes => "attributes",
-            Self::Types => "types",
-            Self::Compile => "compile",
-        }
-    }
 }
 
 impl fmt::Display for Depth {

@@ -9,6 +9,7 @@ use super::machine::MachineProperties;
 use super::requirements::{Requirements, VersionRange};
 use super::version::DottedVersion;
 use crate::Manifest;
+use crate::names::names;
 
 /// The libraries of a manifest for one system, and the library to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,46 +49,35 @@ pub struct UnmetNeed {
     pub remedy: String,
 }
 
-/// Whether a library fits a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-// Exhaustive, because a library fits, does not fit, or may fit.
-pub enum Fit {
-    /// The machine meets all requirements.
-    Fits,
-    /// The machine may meet all requirements, but a required property is unknown.
-    Unknown,
-    /// The machine does not meet a requirement.
-    Mismatch,
+names! {
+    /// Whether a library fits a machine.
+    // Exhaustive, because a library fits, does not fit, or may fit.
+    pub enum Fit {
+        /// The machine meets all requirements.
+        Fits "fits",
+        /// The machine may meet all requirements, but a required property is unknown.
+        Unknown "unknown",
+        /// The machine does not meet a requirement.
+        Mismatch "mismatch",
+    }
 }
 
-/// The reason why a library is preferred over the other libraries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ChoiceReason {
-    /// No library fits or may fit, so none is chosen.
-    NoneFits,
-    /// The library is the only one that fits.
-    OnlyFit,
-    /// Several libraries fit, and this library has the most specific requirements.
-    MostSpecific,
-    /// Several libraries that fit have the same, most specific requirements. This library is the first of them in the
-    /// manifest.
-    First,
-    /// No library is known to fit, because properties of the machine are unknown. Of the libraries that may fit, this
-    /// library has the lowest requirements.
-    NeedsLeast,
-}
-
-impl ChoiceReason {
-    /// Returns an identifier for the reason, for machine-readable output.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoneFits => "none_fits",
-            Self::OnlyFit => "only_fit",
-            Self::MostSpecific => "most_specific",
-            Self::First => "first",
-            Self::NeedsLeast => "needs_least",
-        }
+names! {
+    /// The reason why a library is preferred over the other libraries.
+    #[non_exhaustive]
+    pub enum ChoiceReason {
+        /// No library fits or may fit, so none is chosen.
+        NoneFits "none_fits",
+        /// The library is the only one that fits.
+        OnlyFit "only_fit",
+        /// Several libraries fit, and this library has the most specific requirements.
+        MostSpecific "most_specific",
+        /// Several libraries that fit have the same, most specific requirements. This library is the first of them in
+        /// the manifest.
+        First "first",
+        /// No library is known to fit, because properties of the machine are unknown. Of the libraries that may fit,
+        /// this library has the lowest requirements.
+        NeedsLeast "needs_least",
     }
 }
 
@@ -103,17 +93,6 @@ impl fmt::Display for ChoiceReason {
                  fit"
             }
         })
-    }
-}
-
-impl Fit {
-    /// Returns the name of the value: `fits`, `unknown` or `mismatch`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Fits => "fits",
-            Self::Unknown => "unknown",
-            Self::Mismatch => "mismatch",
-        }
     }
 }
 

@@ -2,52 +2,33 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use crate::names::names;
 
-/// A set of CPU features for which a library can be compiled. Its name is the value of the compiler option `-march`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum CpuLevel {
-    /// Every 64-bit x86 processor.
-    #[serde(rename = "x86-64")]
-    X86_64,
-    /// Level 2 of the x86-64 psABI, with SSE4.2.
-    #[serde(rename = "x86-64-v2")]
-    X86_64V2,
-    /// Level 3 of the x86-64 psABI, with AVX2 and FMA.
-    #[serde(rename = "x86-64-v3")]
-    X86_64V3,
-    /// Level 4 of the x86-64 psABI, with AVX-512.
-    #[serde(rename = "x86-64-v4")]
-    X86_64V4,
-    /// Every 64-bit ARM processor with floating point.
-    #[serde(rename = "armv8-a")]
-    Armv8,
-    /// 64-bit ARM with the mandatory features of Armv8.2, such as atomic instructions.
-    #[serde(rename = "armv8.2-a")]
-    Armv8_2,
-    /// 64-bit ARM with the mandatory features of Armv8.5, and SVE2.
-    #[serde(rename = "armv9-a")]
-    Armv9,
+names! {
+    /// A set of CPU features for which a library can be compiled. Its name is the value of the compiler option `-march`.
+    #[non_exhaustive]
+    pub enum CpuLevel {
+        /// Every 64-bit x86 processor.
+        X86_64 "x86-64",
+        /// Level 2 of the x86-64 psABI, with SSE4.2.
+        X86_64V2 "x86-64-v2",
+        /// Level 3 of the x86-64 psABI, with AVX2 and FMA.
+        X86_64V3 "x86-64-v3",
+        /// Level 4 of the x86-64 psABI, with AVX-512.
+        X86_64V4 "x86-64-v4",
+        /// Every 64-bit ARM processor with floating point.
+        Armv8 "armv8-a",
+        /// 64-bit ARM with the mandatory features of Armv8.2, such as atomic instructions.
+        Armv8_2 "armv8.2-a",
+        /// 64-bit ARM with the mandatory features of Armv8.5, and SVE2.
+        Armv9 "armv9-a",
+    }
 }
 
 impl CpuLevel {
     /// All levels, in ascending order for each architecture.
     pub const ALL: [Self; 7] =
         [Self::X86_64, Self::X86_64V2, Self::X86_64V3, Self::X86_64V4, Self::Armv8, Self::Armv8_2, Self::Armv9];
-
-    /// Returns the name of the level in a manifest.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::X86_64 => "x86-64",
-            Self::X86_64V2 => "x86-64-v2",
-            Self::X86_64V3 => "x86-64-v3",
-            Self::X86_64V4 => "x86-64-v4",
-            Self::Armv8 => "armv8-a",
-            Self::Armv8_2 => "armv8.2-a",
-            Self::Armv9 => "armv9-a",
-        }
-    }
 
     /// Returns the architecture, as `std::env::consts::ARCH` spells it.
     pub const fn architecture(self) -> &'static str {
