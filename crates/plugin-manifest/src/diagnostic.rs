@@ -50,6 +50,11 @@ impl Faults {
         if faults.is_empty() { Ok(()) } else { Err(Self(faults)) }
     }
 
+    /// Changes each fault.
+    pub(crate) fn map(self, change: impl FnMut(Fault) -> Fault) -> Self {
+        Self(self.0.into_iter().map(change).collect())
+    }
+
     /// Returns all faults, in the order in which they were found.
     pub fn all(&self) -> &[Fault] {
         &self.0

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::address::Address;
 use super::environment::{Environment, Host};
 use super::partial_topology::{Attributed, Partial};
-use super::provenance::{Origin, Source};
+use super::provenance::{Item, Origin, Source};
 use super::source::{self, Input, Reading};
 use super::topology::{DeviceShare, ProcessTopology};
 use crate::Faults;
@@ -30,19 +30,20 @@ pub struct Explicit {
 
 impl Explicit {
     fn partial(&self) -> Partial {
-        let known = |value: Option<u32>| value.map(|value| Attributed::new(value, Origin::of(Source::Explicit)));
-        Partial {
-            global_rank: known(self.global_rank),
-            world_size: known(self.world_size),
-            local_rank: known(self.local_rank),
-            local_world_size: known(self.local_world_size),
-            host_index: known(self.host_index),
-            host_count: known(self.host_count),
-            slice_index: known(self.slice_index),
-            slice_count: known(self.slice_count),
-            coordinator: self.coordinator.clone().map(|value| Attributed::new(value, Origin::of(Source::Explicit))),
-            ..Partial::default()
-        }
+        let origin = || Origin::of(Source::Explicit);
+        let numbers = [
+            (Item::GlobalRank, self.global_rank),
+            (Item::WorldSize, self.world_size),
+            (Item::LocalRank, self.local_rank),
+            (Item::LocalWorldSize, self.local_world_size),
+            (Item::HostIndex, self.host_index),
+            (Item::HostCount, self.host_count),
+            (Item::SliceIndex, self.slice_index),
+            (Item::SliceCount, self.slice_count),
+        ];
+        let coordinator = self.coordinator.clone().map(|value| Attributed::new(value, origin()));
+        Partial { coordinator, ..Partial::default() }
+            .with(numbers.map(|(item, value)| (item, value.map(|value| Attributed::new(value, origin())))))
     }
 }
 
@@ -98,18 +99,18 @@ pub struct Detected {
 
 type Read = fn(&Input<'_>) -> Result<Reading, Faults>;
 
-/// Sources whose values are merged, because each source provides only some of the values of a topology.
-const PARTS: [(Source, Read); 2] = [(Source::Jax, source::jax::read), (Source::PjrtLocal, source::pjrt_local::read)];
-
-/// Launchers. Only the first launcher that is present is used.
-const LAUNCHERS: [(Source, Read); 7] = [
-    (Source::Torchrun, source::torchrun::read),
-    (Source::OpenMpi, source::open_mpi::read),
-    (Source::Slurm, source::slurm::read),
-    (Source::TpuVariables, source::tpu_variables::read),
-    (Source::TpuMetadata, source::tpu_metadata::read),
-    (Source::Kubernetes, source::kubernetes::read),
-    (Source::Neuron, source::neuron::read),
+/// The sources in order of precedence, and whether each of them is a launcher. Only the first launcher that is present
+/// is used. The values of the other sources are merged, because each of them provides only some values of a topology.
+const SOURCES: [(Source, Read, bool); 9] = [
+    (Source::Jax, source::jax::read, false),
+    (Source::PjrtLocal, source::pjrt_local::read, false),
+    (Source::Torchrun, source::torchrun::read, true),
+    (Source::OpenMpi, source::open_mpi::read, true),
+    (Source::Slurm, source::slurm::read, true),
+    (Source::TpuVariables, source::tpu_variables::read, true),
+    (Source::TpuMetadata, source::tpu_metadata::read, true),
+    (Source::Kubernetes, source::kubernetes::read, true),
+    (Source::Neuron, source::neuron::read, true),
 ];
 
 /// Detects the topology of this process, first from the values in `explicit`, which the program passes, and then from
@@ -135,51 +136,35 @@ const LAUNCHERS: [(Source, Read); 7] = [
 /// derived. Each fault contains the variable, its value and the remedy. Malformed values of unused sources are ignored.
 pub fn detect(environment: &Environment, host: Option<&dyn Host>, explicit: &Explicit) -> Result<Detected, Faults> {
     let input = |source| Input { environment, host, source };
-    let mut sources = Vec::new();
-    let mut report = |source, state| sources.push(SourceReport { source, state });
     let mut known = explicit.partial();
-    report(Source::Explicit, if known == Partial::default() { SourceState::Absent } else { SourceState::Used });
-    for (source, read) in PARTS {
-        report(
-            source,
-            match read(&input(source))? {
-                Reading::Absent => SourceState::Absent,
-                Reading::Incomplete(why) => SourceState::Incomplete(why),
-                Reading::Present(partial) => {
-                    known.or(*partial);
-                    SourceState::Used
-                }
-            },
-        );
-    }
+    let state = if known == Partial::default() { SourceState::Absent } else { SourceState::Used };
+    let mut sources = vec![SourceReport { source: Source::Explicit, state }];
     let mut found = false;
-    for (source, read) in LAUNCHERS {
-        if found && source == Source::TpuMetadata {
-            report(source, SourceState::NotAsked);
-            continue;
-        }
-        let reading = read(&input(source));
-        report(
-            source,
-            match reading {
+    for (source, read, launcher) in SOURCES {
+        let state = if found && source == Source::TpuMetadata {
+            SourceState::NotAsked
+        } else {
+            match read(&input(source)) {
                 // Another launcher is used, so the faults of this source do not matter.
                 Ok(Reading::Present(_)) | Err(_) if found => SourceState::Passed,
                 Err(faults) => return Err(faults),
                 Ok(Reading::Absent) => SourceState::Absent,
                 Ok(Reading::Incomplete(why)) => SourceState::Incomplete(why),
                 Ok(Reading::Present(mut partial)) => {
-                    found = true;
+                    found = launcher;
                     // This variable replaces the port of a launcher's coordinator.
-                    if let (Some(port), Some(coordinator)) =
-                        (input(Source::Jax).port(source::jax::PORT)?, &mut partial.coordinator)
+                    if launcher
+                        && let Some(port) = input(Source::Jax).port(source::jax::PORT)?
+                        && let Some(coordinator) = &mut partial.coordinator
                     {
                         coordinator.value = coordinator.value.clone().with_port(port);
                     }
-                    known.or(*partial);
+                    known.or(partial);
                     SourceState::Used
                 }
-            },
-        );
+            }
+        };
+        sources.push(SourceReport { source, state });
     }
     let mut topology = known.complete()?;
     topology.device_share = explicit.device_share.unwrap_or(topology.device_share);
@@ -202,7 +187,6 @@ impl ProcessTopology {
 mod tests {
     use expect_test::{Expect, expect};
 
-    use super::super::provenance::Item;
     use super::*;
 
     /// A host with fictitious contents, for tests.

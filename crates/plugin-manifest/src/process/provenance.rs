@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::names::names;
+
 /// The source of a topology value, such as a launcher that sets variables, the program itself, or a computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -57,43 +59,36 @@ impl Source {
     }
 }
 
-/// Identifies one of the values of a topology.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Item {
-    GlobalRank,
-    WorldSize,
-    LocalRank,
-    LocalWorldSize,
-    HostIndex,
-    HostCount,
-    SliceIndex,
-    SliceCount,
-    Coordinator,
-    Hosts,
-}
-
-impl Item {
-    /// Returns the name for tables and errors.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::GlobalRank => "global rank",
-            Self::WorldSize => "world size",
-            Self::LocalRank => "local rank",
-            Self::LocalWorldSize => "local world size",
-            Self::HostIndex => "host index",
-            Self::HostCount => "host count",
-            Self::SliceIndex => "slice index",
-            Self::SliceCount => "slice count",
-            Self::Coordinator => "coordinator",
-            Self::Hosts => "hosts",
-        }
+names! {
+    /// Identifies one of the values of a topology.
+    pub(crate) enum Item {
+        GlobalRank "global_rank",
+        WorldSize "world_size",
+        LocalRank "local_rank",
+        LocalWorldSize "local_world_size",
+        HostIndex "host_index",
+        HostCount "host_count",
+        SliceIndex "slice_index",
+        SliceCount "slice_count",
+        Coordinator "coordinator",
+        Hosts "hosts",
     }
 }
 
+impl Item {
+    /// Each index, and the count that exceeds it.
+    pub(super) const PAIRS: [(Self, Self); 4] = [
+        (Self::GlobalRank, Self::WorldSize),
+        (Self::LocalRank, Self::LocalWorldSize),
+        (Self::HostIndex, Self::HostCount),
+        (Self::SliceIndex, Self::SliceCount),
+    ];
+}
+
+/// Formats the name for tables and errors.
 impl fmt::Display for Item {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.pad(&self.name().replace('_', " "))
     }
 }
 
@@ -129,24 +124,14 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The origin of each value of a topology.
+/// The origin of each value of a topology. A value has no origin if it is unknown, or if the program passed it to
+/// [`ProcessTopology`](crate::ProcessTopology) directly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
-pub(crate) struct Provenance(BTreeMap<Item, Origin>);
+pub(crate) struct Provenance(pub(super) BTreeMap<Item, Origin>);
 
 impl Provenance {
-    /// Returns the origin of one value. Returns `None` if the value is unknown, or if the program passed it to
-    /// [`ProcessTopology`](crate::ProcessTopology) directly.
     pub(super) fn of(&self, item: Item) -> Option<&Origin> {
         self.0.get(&item)
-    }
-
-    /// Returns all values that have an origin, with their origins.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Item, &Origin)> {
-        self.0.iter().map(|(item, origin)| (*item, origin))
-    }
-
-    pub(super) fn set(&mut self, item: Item, origin: Origin) {
-        self.0.insert(item, origin);
     }
 }

@@ -45,19 +45,8 @@ pub struct ProcessTopology {
 impl ProcessTopology {
     /// Returns the topology of a single process, which uses all devices of its host.
     pub fn single() -> Self {
-        let mut provenance = Provenance::default();
-        for item in [
-            Item::GlobalRank,
-            Item::WorldSize,
-            Item::LocalRank,
-            Item::LocalWorldSize,
-            Item::HostIndex,
-            Item::HostCount,
-            Item::SliceIndex,
-            Item::SliceCount,
-        ] {
-            provenance.set(item, Origin::of(Source::Assumed));
-        }
+        let items = Item::PAIRS.into_iter().flat_map(|(index, count)| [index, count]);
+        let provenance = Provenance(items.map(|item| (item, Origin::of(Source::Assumed))).collect());
         Self {
             global: Position::SOLE,
             local: Position::SOLE,
@@ -215,25 +204,20 @@ fn fault(message: String) -> Faults {
 /// Formats a table of the values and their origins.
 impl fmt::Display for ProcessTopology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let coordinator = self.coordinator.as_ref().map_or("none".to_owned(), Address::to_string);
-        let mut rows = vec![
-            (Item::GlobalRank, self.global.index().to_string()),
-            (Item::WorldSize, self.global.count().to_string()),
-            (Item::LocalRank, self.local.index().to_string()),
-            (Item::LocalWorldSize, self.local.count().to_string()),
-            (Item::HostIndex, self.host.index().to_string()),
-            (Item::HostCount, self.host.count().to_string()),
-            (Item::SliceIndex, self.slice.index().to_string()),
-            (Item::SliceCount, self.slice.count().to_string()),
-            (Item::Coordinator, coordinator),
-        ];
+        let places = Item::PAIRS.into_iter().zip([self.global, self.local, self.host, self.slice]);
+        let mut rows: Vec<_> = places
+            .flat_map(|((index, count), place)| {
+                [(index, place.index().to_string()), (count, place.count().to_string())]
+            })
+            .collect();
+        rows.push((Item::Coordinator, self.coordinator.as_ref().map_or("none".to_owned(), Address::to_string)));
         if !self.hosts.is_empty() {
             rows.push((Item::Hosts, self.hosts.join(",")));
         }
         let width = rows.iter().map(|(_, value)| value.len()).max().unwrap_or(0);
         for (i, (item, value)) in rows.iter().enumerate() {
             let origin = self.provenance.of(*item).map_or(String::new(), Origin::to_string);
-            let line = format!("{:16}  {value:width$}  {origin}", item.name());
+            let line = format!("{item:16}  {value:width$}  {origin}");
             write!(f, "{}{}", if i == 0 { "" } else { "\n" }, line.trim_end())?;
         }
         Ok(())

@@ -3,7 +3,7 @@
 use crate::process::address::Address;
 use crate::process::environment::{Environment, Host};
 use crate::process::partial_topology::{Attributed, Partial};
-use crate::process::provenance::{Origin, Source};
+use crate::process::provenance::{Item, Origin, Source};
 use crate::{Fault, Faults};
 
 /// The result of reading a source.
@@ -13,13 +13,7 @@ pub(in crate::process) enum Reading {
     /// The source is partly present, but does not describe this process. The string is the reason.
     Incomplete(String),
     /// The source describes this process.
-    Present(Box<Partial>),
-}
-
-impl Reading {
-    pub(super) fn present(partial: Partial) -> Result<Self, Faults> {
-        Ok(Self::Present(Box::new(partial)))
-    }
+    Present(Partial),
 }
 
 /// The data from which a source is read, and the source itself, for the origins of its values.
@@ -39,6 +33,12 @@ impl Input<'_> {
         self.text(name).is_some()
     }
 
+    /// Returns the reading of a source that is not present, or is incomplete if one of `names` is set.
+    pub(super) fn without(&self, missing: &str, names: &[&str]) -> Reading {
+        let found = names.iter().find(|name| self.has(name));
+        found.map_or(Reading::Absent, |name| Reading::Incomplete(format!("{name} is set without {missing}")))
+    }
+
     pub(super) fn known<T>(&self, name: &str, value: T) -> Attributed<T> {
         Attributed::new(value, Origin::named(self.source, name))
     }
@@ -50,15 +50,17 @@ impl Input<'_> {
 
     /// Returns the value of a required variable as an unsigned integer. If the variable is not set, `remedy` becomes
     /// part of the error message.
-    pub(super) fn required(&self, name: &str, remedy: &str) -> Result<Option<Attributed<u32>>, Faults> {
-        match self.number(name)? {
-            Some(number) => Ok(Some(number)),
-            None => Err(Fault::new(
-                name,
-                format!("the variable is not set, but the source {} needs it; {remedy}", self.source.name()),
-            )
-            .into()),
-        }
+    pub(super) fn required(&self, name: &str, remedy: &str) -> Result<Attributed<u32>, Faults> {
+        self.number(name)?.ok_or_else(|| {
+            let source = self.source.name();
+            Fault::new(name, format!("the variable is not set, but the source {source} needs it; {remedy}")).into()
+        })
+    }
+
+    /// Returns the values of required variables.
+    pub(super) fn all(&self, numbers: &[(Item, &str)], remedy: &str) -> Result<Partial, Faults> {
+        let known = numbers.iter().map(|(item, name)| Ok((*item, Some(self.required(name, remedy)?))));
+        Ok(Partial::default().with(known.collect::<Result<Vec<_>, Faults>>()?))
     }
 
     /// Returns a variable's value as an address, if the variable is set.

@@ -3,6 +3,7 @@
 use super::input::{Input, Reading};
 use crate::Faults;
 use crate::process::partial_topology::Partial;
+use crate::process::provenance::Item;
 
 /// Variable with the port that replaces the port of a launcher's coordinator.
 pub(in crate::process) const PORT: &str = "JAX_COORDINATOR_PORT";
@@ -20,6 +21,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         });
     }
     let partition = input.number(PARTITION)?;
-    let slice_index = if partition.is_some() { partition } else { input.number(SLICE)? };
-    Reading::present(Partial { coordinator: input.address(ADDRESS)?, slice_index, ..Partial::default() })
+    let slice = if partition.is_some() { partition } else { input.number(SLICE)? };
+    let coordinator = input.address(ADDRESS)?;
+    Ok(Reading::Present(Partial { coordinator, ..Partial::default() }.with([(Item::SliceIndex, slice)])))
 }

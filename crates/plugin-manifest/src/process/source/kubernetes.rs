@@ -4,7 +4,7 @@
 use super::input::{Input, Reading};
 use crate::process::address::Address;
 use crate::process::partial_topology::{Attributed, Partial};
-use crate::process::provenance::Origin;
+use crate::process::provenance::{Item, Origin};
 use crate::{Fault, Faults};
 
 const SERVICE: &str = "KUBERNETES_SERVICE_HOST";
@@ -33,9 +33,8 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
             rank.value
         ),
     )?;
-    let alone = size.as_ref().is_some_and(|size| size.value == 1);
-    let global_rank =
-        if alone { size.as_ref().map(|size| Attributed::new(0, size.origin.clone())) } else { Some(rank) };
+    let alone = size.value == 1;
+    let rank = if alone { Attributed::new(0, size.origin.clone()) } else { rank };
     let coordinator = match input.address("MASTER_ADDR")? {
         Some(address) => Some(Attributed::new(address.value.or_port(PORT), address.origin)),
         None => first_pod(input),
@@ -48,7 +47,8 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         );
         return Err(Fault::new("JAX_COORDINATOR_ADDRESS", message).into());
     }
-    Reading::present(Partial { global_rank, world_size: size, coordinator, ..Partial::default() })
+    let numbers = [(Item::GlobalRank, Some(rank)), (Item::WorldSize, Some(size))];
+    Ok(Reading::Present(Partial { coordinator, ..Partial::default() }.with(numbers)))
 }
 
 /// Returns the address of the pod with index 0: the full name of this pod, with 0 instead of its own index. The kubelet

@@ -4,6 +4,7 @@ use super::input::{Input, Reading};
 use crate::Faults;
 use crate::process::address::Address;
 use crate::process::partial_topology::{Attributed, Partial};
+use crate::process::provenance::Item;
 
 const INDEX: &str = "NEURON_PJRT_PROCESS_INDEX";
 const SIZE: &str = "NEURON_PJRT_WORLD_SIZE";
@@ -12,12 +13,11 @@ const ROOT: &str = "NEURON_RT_ROOT_COMM_ID";
 
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     if !input.has(INDEX) {
-        let found = [SIZE, DEVICES, ROOT].into_iter().find(|name| input.has(name));
-        return Ok(found.map_or(Reading::Absent, |name| Reading::Incomplete(format!("{name} is set without {INDEX}"))));
+        return Ok(input.without(INDEX, &[SIZE, DEVICES, ROOT]));
     }
     let listed = input.text(DEVICES).map(|list| u32::try_from(list.split(',').count()).unwrap_or(u32::MAX));
     let world_size = match listed {
-        Some(count) => Some(input.known(DEVICES, count)),
+        Some(count) => input.known(DEVICES, count),
         None => input.required(SIZE, &format!("set it or {DEVICES} together with {INDEX}"))?,
     };
     // The Neuron runtimes listen on the port of this address, so the coordinator needs another port.
@@ -25,5 +25,6 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         Some(root) => Some(Attributed::new(Address::new(root.value.host(), None)?, root.origin)),
         None => None,
     };
-    Reading::present(Partial { global_rank: input.number(INDEX)?, world_size, coordinator, ..Partial::default() })
+    let numbers = [(Item::GlobalRank, input.number(INDEX)?), (Item::WorldSize, Some(world_size))];
+    Ok(Reading::Present(Partial { coordinator, ..Partial::default() }.with(numbers)))
 }

@@ -3,6 +3,7 @@
 use super::input::{Input, Reading, port_of_job};
 use crate::process::address::Address;
 use crate::process::partial_topology::{Attributed, Partial};
+use crate::process::provenance::Item;
 use crate::{Fault, Faults};
 
 /// Variable with the address of `mpirun` itself, such as `1531576320.0;tcp://10.96.0.1,10.148.0.1:34911`. Open MPI 5 no
@@ -15,23 +16,16 @@ const LOCAL_SIZE: &str = "OMPI_COMM_WORLD_LOCAL_SIZE";
 
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     if !(input.has(RANK) || input.has(SIZE)) {
-        return Ok(if input.has(URI) {
-            Reading::Incomplete(format!("{URI} is set without {RANK}"))
-        } else {
-            Reading::Absent
-        });
+        return Ok(input.without(RANK, &[URI]));
     }
-    let remedy = "start the program with mpirun";
-    let (rank, size) = (input.required(RANK, remedy)?, input.required(SIZE, remedy)?);
-    let (local_rank, local_size) = (input.required(LOCAL_RANK, remedy)?, input.required(LOCAL_SIZE, remedy)?);
-    Reading::present(Partial {
-        global_rank: rank,
-        world_size: size,
-        local_rank,
-        local_world_size: local_size,
-        coordinator: coordinator(input)?,
-        ..Partial::default()
-    })
+    let numbers = [
+        (Item::GlobalRank, RANK),
+        (Item::WorldSize, SIZE),
+        (Item::LocalRank, LOCAL_RANK),
+        (Item::LocalWorldSize, LOCAL_SIZE),
+    ];
+    let numbers = input.all(&numbers, "start the program with mpirun")?;
+    Ok(Reading::Present(Partial { coordinator: coordinator(input)?, ..numbers }))
 }
 
 /// Returns the coordinator's address. Its host is the host of `mpirun`, because Open MPI runs rank 0 there by default.

@@ -3,7 +3,7 @@
 
 use super::input::{Input, Reading};
 use crate::Faults;
-use crate::process::partial_topology::Partial;
+use crate::process::provenance::Item;
 
 const RANK: &str = "PJRT_LOCAL_PROCESS_RANK";
 const COUNT: &str = "PJRT_LOCAL_PROCESS_COUNT";
@@ -13,9 +13,5 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         return Ok(Reading::Absent);
     }
     let remedy = format!("set both {RANK} and {COUNT}, or neither");
-    Reading::present(Partial {
-        local_rank: input.required(RANK, &remedy)?,
-        local_world_size: input.required(COUNT, &remedy)?,
-        ..Partial::default()
-    })
+    input.all(&[(Item::LocalRank, RANK), (Item::LocalWorldSize, COUNT)], &remedy).map(Reading::Present)
 }

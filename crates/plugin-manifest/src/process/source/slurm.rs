@@ -4,6 +4,7 @@ use super::input::{Input, Reading, about, number, port_of_job};
 use crate::process::address::Address;
 use crate::process::node_list;
 use crate::process::partial_topology::Partial;
+use crate::process::provenance::Item;
 use crate::{Fault, Faults};
 
 const JOB: &str = "SLURM_JOB_ID";
@@ -41,21 +42,15 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         );
         return Err(Fault::new(NODE_COUNT, message).into());
     }
-    let local_world_size = match (input.text(TASKS), &host_index) {
-        (Some(tasks), Some(node)) => Some(input.known(TASKS, tasks_of(tasks, node.value)?)),
-        _ => None,
-    };
-    Reading::present(Partial {
-        global_rank: input.required(RANK, remedy)?,
-        world_size: input.required(SIZE, remedy)?,
-        local_rank: input.required(LOCAL_RANK, remedy)?,
-        local_world_size,
-        host_index,
-        host_count: Some(input.known(NODES, count)),
-        coordinator: Some(input.known(NODES, coordinator.with_port(port_of_job(job)))),
-        hosts: Some(input.known(NODES, hosts)),
-        ..Partial::default()
-    })
+    let tasks = input.text(TASKS).map(|tasks| tasks_of(tasks, host_index.value)).transpose()?;
+    let numbers = [(Item::GlobalRank, RANK), (Item::WorldSize, SIZE), (Item::LocalRank, LOCAL_RANK)];
+    let partial = input.all(&numbers, remedy)?.with([
+        (Item::LocalWorldSize, tasks.map(|tasks| input.known(TASKS, tasks))),
+        (Item::HostIndex, Some(host_index)),
+        (Item::HostCount, Some(input.known(NODES, count))),
+    ]);
+    let coordinator = Some(input.known(NODES, coordinator.with_port(port_of_job(job))));
+    Ok(Reading::Present(Partial { coordinator, hosts: Some(input.known(NODES, hosts)), ..partial }))
 }
 
 /// Returns the number of tasks on the node with the index `node`. `text` is the list for all nodes, such as `4(x2),2`.

@@ -2,8 +2,6 @@
 
 use super::input::{Input, Reading, number};
 use super::tpu_variables;
-use crate::process::partial_topology::Attributed;
-use crate::process::provenance::Origin;
 use crate::{Fault, Faults};
 
 const WORKER: &str = "agent-worker-number";
@@ -32,8 +30,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
             format!("{endpoints:?} does not have the form name:id:address,…; set TPU_WORKER_HOSTNAMES"),
         )
     })?;
-    let listed = Attributed::new((), Origin::named(input.source, ENDPOINTS));
-    let mut partial = tpu_variables::slice(input, addresses, listed, Some(worker))?;
+    let mut partial = tpu_variables::slice(input, ENDPOINTS, addresses, worker)?;
     // Add the shape of the slice, under the names of the environment variables. The metadata uses one of two names for
     // each value. The newer name is first.
     let tpu_env = metadata(TPU_ENV).unwrap_or_default();
@@ -58,7 +55,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
             bounds.push_str(fourth);
         }
     }
-    Reading::present(partial)
+    Ok(Reading::Present(partial))
 }
 
 /// Returns the value of a field in lines of the form `NAME: 'value'`.

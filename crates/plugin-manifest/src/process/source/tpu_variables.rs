@@ -3,7 +3,8 @@
 
 use super::input::{Input, Reading, about};
 use crate::process::address::Address;
-use crate::process::partial_topology::{Attributed, Partial};
+use crate::process::partial_topology::{Attributed, Partial, field};
+use crate::process::provenance::Item;
 use crate::{Fault, Faults};
 
 const HOSTS: &str = "TPU_WORKER_HOSTNAMES";
@@ -22,68 +23,57 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         if input.has(TASK) && input.has(PROCESSES) {
             return processes(input);
         }
-        let found = [WORKER, TASK, "TPU_ACCELERATOR_TYPE", MEGASCALE].into_iter().find(|name| input.has(name));
-        return Ok(found.map_or(Reading::Absent, |name| Reading::Incomplete(format!("{name} is set without {HOSTS}"))));
+        return Ok(input.without(HOSTS, &[WORKER, TASK, "TPU_ACCELERATOR_TYPE", MEGASCALE]));
     };
     let names: Vec<String> = hosts.split(',').map(|host| host.trim().to_owned()).collect();
     if let Some(at) = names.iter().position(String::is_empty) {
         return Err(Fault::new(HOSTS, format!("{hosts:?}: the name of worker {at} is empty")).into());
     }
     let worker = if names.len() == 1 && !input.has(WORKER) {
-        Some(input.known(HOSTS, 0))
+        input.known(HOSTS, 0)
     } else {
         input.required(WORKER, "set it to the index of this host in TPU_WORKER_HOSTNAMES")?
     };
-    slice(input, names, input.known(HOSTS, ()), worker).and_then(Reading::present)
+    slice(input, HOSTS, names, worker).map(Reading::Present)
 }
 
-/// Combines the list of this slice's hosts with the Megascale variables. `listed` is the origin of the list, and
-/// `worker` is the index of this host in the list. Returns the hosts, the slice and the coordinator.
+/// Combines the list of this slice's hosts with the Megascale variables. `name` is the variable or attribute of the
+/// list, and `worker` is the index of this host in the list. Returns the hosts, the slice and the coordinator.
 pub(super) fn slice(
     input: &Input<'_>,
+    name: &str,
     hosts: Vec<String>,
-    listed: Attributed<()>,
-    worker: Option<Attributed<u32>>,
+    worker: Attributed<u32>,
 ) -> Result<Partial, Faults> {
-    let from = |value| Attributed::new(value, listed.origin.clone());
-    let name = listed.origin.name.as_deref().unwrap_or(HOSTS);
     let in_slice =
         u32::try_from(hosts.len()).map_err(|_| Fault::new(name, "the list names more than 4294967295 hosts"))?;
     let mut coordinator = match hosts.first() {
         Some(first) => {
             let address = first.parse::<Address>().map_err(|faults| about(name, first, &faults))?;
-            Some(Attributed::new(Address::new(address.host(), Some(PORT))?, listed.origin.clone()))
+            Some(input.known(name, Address::new(address.host(), Some(PORT))?))
         }
         None => None,
     };
-    let (mut slice_index, mut slice_count) = (None, None);
+    let (mut index, mut slices, mut partial) = (0, 1, Partial::default());
     if let Some(megascale) = input.address(MEGASCALE)? {
         let remedy = format!("set it together with {MEGASCALE}");
-        (slice_index, slice_count) = (input.required(SLICE, &remedy)?, input.required(SLICES, &remedy)?);
+        let (slice_index, slice_count) = (input.required(SLICE, &remedy)?, input.required(SLICES, &remedy)?);
+        (index, slices) = (slice_index.value, slice_count.value);
+        partial = partial.with([(Item::SliceIndex, Some(slice_index)), (Item::SliceCount, Some(slice_count))]);
         coordinator = Some(Attributed::new(megascale.value.with_port(PORT), megascale.origin));
     }
-    if let Some(worker) = worker.as_ref().filter(|worker| worker.value >= in_slice) {
+    if worker.value >= in_slice {
         let message =
             format!("worker {} does not exist, because {name} lists {in_slice}; the first is 0", worker.value);
-        return Err(Fault::new(crate::process::partial_topology::field(&worker.origin), message).into());
+        return Err(Fault::new(field(&worker.origin), message).into());
     }
-    let slices = slice_count.as_ref().map_or(1, |count: &Attributed<u32>| count.value);
-    let index = slice_index.as_ref().map_or(0, |index: &Attributed<u32>| index.value);
     let many =
         || Fault::new(SLICES, format!("{slices} slices of {in_slice} hosts each are more than 4294967295 hosts"));
     let count = in_slice.checked_mul(slices).ok_or_else(many)?;
     let first = in_slice.checked_mul(index).ok_or_else(many)?;
-    let host_index =
-        worker.map(|worker| Attributed { value: first.saturating_add(worker.value), origin: worker.origin });
-    Ok(Partial {
-        host_index,
-        host_count: Some(from(count)),
-        slice_index,
-        slice_count,
-        coordinator,
-        hosts: Some(Attributed::new(hosts, listed.origin.clone())),
-        ..Partial::default()
-    })
+    let host_index = Attributed::new(first.saturating_add(worker.value), worker.origin);
+    let numbers = [(Item::HostIndex, Some(host_index)), (Item::HostCount, Some(input.known(name, count)))];
+    Ok(Partial { coordinator, hosts: Some(input.known(name, hosts)), ..partial }.with(numbers))
 }
 
 /// Reads the variables that a process plan has already set for this process. The index of the process in the list of
@@ -94,10 +84,7 @@ fn processes(input: &Input<'_>) -> Result<Reading, Faults> {
         .map_err(|_| Fault::new(PROCESSES, "the list names more than 4294967295 processes"))?;
     let first = addresses.split(',').next().unwrap_or_default();
     let first = first.parse::<Address>().map_err(|faults| about(PROCESSES, addresses, &faults))?;
-    Reading::present(Partial {
-        global_rank: input.number(TASK)?,
-        world_size: Some(input.known(PROCESSES, count)),
-        coordinator: Some(input.known(PROCESSES, first.with_port(PORT))),
-        ..Partial::default()
-    })
+    let coordinator = Some(input.known(PROCESSES, first.with_port(PORT)));
+    let numbers = [(Item::GlobalRank, input.number(TASK)?), (Item::WorldSize, Some(input.known(PROCESSES, count)))];
+    Ok(Reading::Present(Partial { coordinator, ..Partial::default() }.with(numbers)))
 }
