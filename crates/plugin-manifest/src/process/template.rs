@@ -4,56 +4,30 @@
 //! sum is a whole number. A sum that does not fit into 64 bits is an error. Spaces around choices, `+` and `*` are
 //! ignored.
 
+use Problem::{Broken, Syntax, Unknown};
+
 use super::environment::Environment;
 use super::topology::ProcessTopology;
 
-/// Names of the integers that templates can refer to.
-pub(super) const INTEGERS: &[&str] = &[
-    "local_rank",
-    "local_world_size",
-    "global_rank",
-    "world_size",
-    "host_index",
-    "host_count",
-    "host_in_slice",
-    "hosts_per_slice",
-    "slice_index",
-    "slice_count",
+/// The integers that templates can refer to.
+const INTEGERS: [(&str, fn(&ProcessTopology) -> u32); 10] = [
+    ("local_rank", ProcessTopology::local_rank),
+    ("local_world_size", ProcessTopology::local_world_size),
+    ("global_rank", ProcessTopology::global_rank),
+    ("world_size", ProcessTopology::world_size),
+    ("host_index", ProcessTopology::host_index),
+    ("host_count", ProcessTopology::host_count),
+    ("host_in_slice", ProcessTopology::host_in_slice),
+    ("hosts_per_slice", ProcessTopology::hosts_per_slice),
+    ("slice_index", |topology| topology.slice().index()),
+    ("slice_count", |topology| topology.slice().count()),
 ];
 
-const TEXTS: &[&str] = &["coordinator", "coordinator_host", "coordinator_port", "hosts"];
+const TEXTS: [&str; 4] = ["coordinator", "coordinator_host", "coordinator_port", "hosts"];
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Template(Vec<Piece>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
-    Text(String),
-    Slot(Vec<Choice>),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Choice {
-    Literal(String),
-    Sum(Sum),
-    Env(String),
-    EnvItem(String, Sum),
-    Coordinator,
-    CoordinatorHost,
-    CoordinatorPort,
-    Hosts,
-    ProcessAddresses(u16),
-    MeshProduct(String, String),
-}
-
-/// A sum of products of factors.
-type Sum = Vec<Vec<Factor>>;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Factor {
-    Number(u64),
-    Name(&'static str),
-}
+/// A text without syntax errors.
+#[derive(Debug)]
+pub(super) struct Template<'a>(&'a str);
 
 /// The values that templates refer to.
 pub(super) struct Scope<'a> {
@@ -63,132 +37,42 @@ pub(super) struct Scope<'a> {
 }
 
 /// The reason why a choice has no value.
-enum Gap {
+enum Problem {
+    /// The template is malformed, whatever the values are.
+    Syntax(String),
     /// The value is not known, so the next choice is tried.
     Unknown(String),
     /// The value is known but invalid, so filling in the template fails.
     Broken(String),
 }
 
-impl Template {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let mut pieces = Vec::new();
-        let mut plain = String::new();
-        let mut rest = text;
-        while let Some(at) = rest.find(['{', '}']) {
-            plain.push_str(&rest[..at]);
-            let (brace, after) = rest[at..].split_at(1);
-            if let Some(after) = after.strip_prefix(brace) {
-                plain.push_str(brace);
-                rest = after;
-                continue;
-            }
-            if brace == "}" {
-                return Err(format!(
-                    "{text:?} contains a `}}` without its `{{`; write `}}}}` for the character itself"
-                ));
-            }
-            let Some((slot, after)) = split_slot(after) else {
-                return Err(format!(
-                    "{text:?} contains a `{{` without its `}}`; write `{{{{` for the character itself"
-                ));
-            };
-            if !plain.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut plain)));
-            }
-            pieces.push(Piece::Slot(choices(slot)?));
-            rest = after;
+impl<'a> Template<'a> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, String> {
+        let scope = Scope { topology: &ProcessTopology::single(), environment: &Environment::new(), default_port: 1 };
+        match scope.template(text) {
+            Err(Syntax(problem)) => Err(problem),
+            // Without values, other problems are expected.
+            _ => Ok(Self(text)),
         }
-        plain.push_str(rest);
-        if !plain.is_empty() {
-            pieces.push(Piece::Text(plain));
-        }
-        Ok(Self(pieces))
     }
 
     pub(super) fn fill(&self, scope: &Scope<'_>) -> Result<String, String> {
-        let mut filled = String::new();
-        for piece in &self.0 {
-            match piece {
-                Piece::Text(text) => filled.push_str(text),
-                Piece::Slot(choices) => filled.push_str(&first_known(choices, scope)?),
-            }
-        }
-        Ok(filled)
+        scope.template(self.0).map_err(|(Syntax(problem) | Unknown(problem) | Broken(problem))| problem)
     }
 }
 
-/// Splits the text after an opening brace into the slot and the text after the closing brace. A brace within quotes
-/// does not close the slot. Returns `None` if the slot is not closed.
-fn split_slot(text: &str) -> Option<(&str, &str)> {
+/// Returns the position of the first `wanted` that is not within quotes.
+fn unquoted(text: &str, wanted: char) -> Option<usize> {
     let mut quoted = false;
-    for (at, c) in text.char_indices() {
-        match c {
-            '\'' => quoted = !quoted,
-            '}' if !quoted => return Some((&text[..at], &text[at + 1..])),
-            _ => {}
-        }
-    }
-    None
+    text.find(|c| {
+        quoted ^= c == '\'';
+        c == wanted && !quoted
+    })
 }
 
-fn choices(slot: &str) -> Result<Vec<Choice>, String> {
-    let mut choices = Vec::new();
-    let (mut start, mut quoted) = (0, false);
-    for (at, c) in slot.char_indices() {
-        match c {
-            '\'' => quoted = !quoted,
-            '|' if !quoted => {
-                choices.push(choice(slot[start..at].trim())?);
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    choices.push(choice(slot[start..].trim())?);
-    Ok(choices)
-}
-
-fn choice(text: &str) -> Result<Choice, String> {
-    if let Some(literal) = text.strip_prefix('\'') {
-        let literal = literal
-            .strip_suffix('\'')
-            .ok_or_else(|| format!("{text:?} has text after the closing quote; remove it"))?;
-        return Ok(Choice::Literal(literal.to_owned()));
-    }
-    if let Some(name) = text.strip_prefix("env:") {
-        return match name.split_once('[') {
-            None => Ok(Choice::Env(variable(name)?)),
-            Some((name, index)) => {
-                let index = index.strip_suffix(']').ok_or_else(|| format!("{text:?} lacks its closing `]`"))?;
-                Ok(Choice::EnvItem(variable(name)?, sum(index)?))
-            }
-        };
-    }
-    if let Some(port) = text.strip_prefix("process_addresses:") {
-        let port = port.trim().parse().ok().filter(|port| *port > 0);
-        return port.map(Choice::ProcessAddresses).ok_or_else(|| {
-            format!("{text:?} lacks a valid port; write process_addresses:PORT with a port from 1 to 65535")
-        });
-    }
-    if let Some(names) = text.strip_prefix("mesh_product:") {
-        let (left, right) = names
-            .split_once(',')
-            .ok_or_else(|| format!("{text:?} lacks the second variable; write mesh_product:NAME,NAME"))?;
-        return Ok(Choice::MeshProduct(variable(left)?, variable(right)?));
-    }
-    match text {
-        "coordinator" => Ok(Choice::Coordinator),
-        "coordinator_host" => Ok(Choice::CoordinatorHost),
-        "coordinator_port" => Ok(Choice::CoordinatorPort),
-        "hosts" => Ok(Choice::Hosts),
-        _ => sum(text).map(Choice::Sum),
-    }
-}
-
-fn variable(name: &str) -> Result<String, String> {
+fn variable(name: &str) -> Result<&str, Problem> {
     let name = name.trim();
-    if is_variable(name) { Ok(name.to_owned()) } else { Err(format!("{name:?} is not a valid name of a variable")) }
+    if is_variable(name) { Ok(name) } else { Err(Syntax(format!("{name:?} is not a valid name of a variable"))) }
 }
 
 /// Returns whether shells can set a variable with this name.
@@ -198,97 +82,126 @@ pub(crate) fn is_variable(name: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn sum(text: &str) -> Result<Sum, String> {
-    text.split('+').map(|product| product.split('*').map(|text| factor(text.trim())).collect()).collect()
-}
-
-fn factor(text: &str) -> Result<Factor, String> {
-    if let Some(name) = INTEGERS.iter().find(|name| **name == text) {
-        return Ok(Factor::Name(name));
-    }
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().map(Factor::Number).map_err(|_| format!("{text} does not fit into 64 bits"));
-    }
-    if TEXTS.contains(&text) {
-        return Err(format!("{text} is not an integer, so it cannot be part of a sum; use it alone"));
-    }
-    Err(format!(
-        "unknown placeholder {text:?}; known are {}, {}, env:NAME, env:NAME[integer], process_addresses:PORT and \
-         mesh_product:NAME,NAME",
-        INTEGERS.join(", "),
-        TEXTS.join(", ")
-    ))
-}
-
-fn first_known(choices: &[Choice], scope: &Scope<'_>) -> Result<String, String> {
-    let mut unknown = Vec::new();
-    for choice in choices {
-        match scope.value(choice) {
-            Ok(value) => return Ok(value),
-            Err(Gap::Broken(problem)) => return Err(problem),
-            Err(Gap::Unknown(problem)) => unknown.push(problem),
-        }
-    }
-    Err(unknown.join(", and "))
-}
-
+/// The methods find all syntax errors, even if an earlier value is not known.
 impl Scope<'_> {
-    fn value(&self, choice: &Choice) -> Result<String, Gap> {
+    fn template(&self, text: &str) -> Result<String, Problem> {
+        let (mut filled, mut rest, mut gap) = (String::new(), text, None);
+        while let Some(at) = rest.find(['{', '}']) {
+            filled.push_str(&rest[..at]);
+            let (brace, after) = rest[at..].split_at(1);
+            if let Some(after) = after.strip_prefix(brace) {
+                filled.push_str(brace);
+                rest = after;
+                continue;
+            }
+            if brace == "}" {
+                return Err(Syntax(format!(
+                    "{text:?} contains a `}}` without its `{{`; write `}}}}` for the character itself"
+                )));
+            }
+            let end = unquoted(after, '}').ok_or_else(|| {
+                Syntax(format!("{text:?} contains a `{{` without its `}}`; write `{{{{` for the character itself"))
+            })?;
+            match self.slot(&after[..end]) {
+                Ok(value) => filled.push_str(&value),
+                Err(Syntax(problem)) => return Err(Syntax(problem)),
+                Err(problem) => gap = gap.or(Some(problem)),
+            }
+            rest = &after[end + 1..];
+        }
+        gap.map_or_else(|| Ok(filled + rest), Err)
+    }
+
+    fn slot(&self, mut choices: &str) -> Result<String, Problem> {
+        let (mut first, mut unknown) = (None, Vec::new());
+        loop {
+            let end = unquoted(choices, '|');
+            match self.choice(choices[..end.unwrap_or(choices.len())].trim()) {
+                Err(Syntax(problem)) => return Err(Syntax(problem)),
+                Err(Unknown(problem)) => unknown.push(problem),
+                known => first = first.or(Some(known)),
+            }
+            let Some(end) = end else { break };
+            choices = &choices[end + 1..];
+        }
+        first.unwrap_or_else(|| Err(Unknown(unknown.join(", and "))))
+    }
+
+    fn choice(&self, text: &str) -> Result<String, Problem> {
+        let syntax = |problem: &str| Syntax(format!("{text:?} {problem}"));
+        if let Some(literal) = text.strip_prefix('\'') {
+            let literal =
+                literal.strip_suffix('\'').ok_or_else(|| syntax("has text after the closing quote; remove it"));
+            return literal.map(str::to_owned);
+        }
+        if let Some(name) = text.strip_prefix("env:") {
+            let Some((name, index)) = name.split_once('[') else {
+                return self.variable(variable(name)?).map(str::to_owned);
+            };
+            let index = index.strip_suffix(']').ok_or_else(|| syntax("lacks its closing `]`"))?;
+            return self.item(variable(name)?, self.sum(index)?);
+        }
+        if let Some(port) = text.strip_prefix("process_addresses:") {
+            let remedy = "lacks a valid port; write process_addresses:PORT with a port from 1 to 65535";
+            let port = port.trim().parse().ok().filter(|port| *port > 0);
+            return self.addresses(port.ok_or_else(|| syntax(remedy))?);
+        }
+        if let Some(names) = text.strip_prefix("mesh_product:") {
+            let remedy = "lacks the second variable; write mesh_product:NAME,NAME";
+            let (left, right) = names.split_once(',').ok_or_else(|| syntax(remedy))?;
+            return self.mesh_product(variable(left)?, variable(right)?);
+        }
         let coordinator = || {
             self.topology.coordinator.as_ref().ok_or_else(|| {
-                Gap::Unknown("the coordinator is unknown; set MASTER_ADDR or JAX_COORDINATOR_ADDRESS".to_owned())
+                Unknown("the coordinator is unknown; set MASTER_ADDR or JAX_COORDINATOR_ADDRESS".to_owned())
             })
         };
-        match choice {
-            Choice::Literal(text) => Ok(text.clone()),
-            Choice::Sum(sum) => Ok(self.sum(sum)?.to_string()),
-            Choice::Env(name) => self.variable(name).map(str::to_owned),
-            Choice::EnvItem(name, index) => self.item(name, self.sum(index)?),
-            Choice::Coordinator => Ok(coordinator()?.clone().or_port(self.default_port).to_string()),
-            Choice::CoordinatorHost => Ok(coordinator()?.url_host()),
-            Choice::CoordinatorPort => Ok(coordinator()?.port().unwrap_or(self.default_port).to_string()),
-            Choice::Hosts => Ok(self.hosts()?.join(",")),
-            Choice::ProcessAddresses(port) => self.addresses(*port),
-            Choice::MeshProduct(left, right) => self.mesh_product(left, right),
+        match text {
+            "coordinator" => Ok(coordinator()?.clone().or_port(self.default_port).to_string()),
+            "coordinator_host" => Ok(coordinator()?.url_host()),
+            "coordinator_port" => Ok(coordinator()?.port().unwrap_or(self.default_port).to_string()),
+            "hosts" => Ok(self.hosts()?.join(",")),
+            _ => self.sum(text).map(|sum| sum.to_string()),
         }
     }
 
-    fn variable(&self, name: &str) -> Result<&str, Gap> {
+    fn variable(&self, name: &str) -> Result<&str, Problem> {
         let attribute = || self.topology.attributes.get(name).map(String::as_str);
         let value = self.environment.value(name).or_else(attribute);
-        value.ok_or_else(|| Gap::Unknown(format!("{name} is not set")))
+        value.ok_or_else(|| Unknown(format!("{name} is not set")))
     }
 
-    fn integer(&self, name: &str) -> u32 {
-        let topology = self.topology;
-        match name {
-            "local_rank" => topology.local_rank(),
-            "local_world_size" => topology.local_world_size(),
-            "global_rank" => topology.global_rank(),
-            "world_size" => topology.world_size(),
-            "host_index" => topology.host_index(),
-            "host_count" => topology.host_count(),
-            "host_in_slice" => topology.host_in_slice(),
-            "hosts_per_slice" => topology.hosts_per_slice(),
-            "slice_index" => topology.slice().index(),
-            // The name is `slice_count`, because parsing accepts only the names in `INTEGERS`.
-            _ => topology.slice().count(),
+    /// Returns the value of a sum of products of factors.
+    fn sum(&self, text: &str) -> Result<u64, Problem> {
+        let product = |text: &str| text.split('*').map(|text| self.factor(text.trim())).collect();
+        let products = text.split('+').map(product).collect::<Result<Vec<Vec<u64>>, _>>()?;
+        let product = |factors: &Vec<u64>| factors.iter().copied().try_fold(1, u64::checked_mul);
+        let total = products.iter().try_fold(0u64, |total, factors| total.checked_add(product(factors)?));
+        total.ok_or_else(|| Broken("the sum does not fit into 64 bits".to_owned()))
+    }
+
+    fn factor(&self, text: &str) -> Result<u64, Problem> {
+        if let Some((_, integer)) = INTEGERS.iter().find(|(name, _)| *name == text) {
+            return Ok(integer(self.topology).into());
         }
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return text.parse().map_err(|_| Syntax(format!("{text} does not fit into 64 bits")));
+        }
+        Err(Syntax(if TEXTS.contains(&text) {
+            format!("{text} is not an integer, so it cannot be part of a sum; use it alone")
+        } else {
+            format!(
+                "unknown placeholder {text:?}; known are {}, {}, env:NAME, env:NAME[integer], process_addresses:PORT and \
+                 mesh_product:NAME,NAME",
+                INTEGERS.map(|(name, _)| name).join(", "),
+                TEXTS.join(", ")
+            )
+        }))
     }
 
-    fn sum(&self, sum: &Sum) -> Result<u64, Gap> {
-        let factor = |factor: &Factor| match factor {
-            Factor::Number(number) => *number,
-            Factor::Name(name) => self.integer(name).into(),
-        };
-        let product = |product: &Vec<Factor>| product.iter().map(factor).try_fold(1u64, u64::checked_mul);
-        let total = sum.iter().try_fold(0u64, |total, factors| total.checked_add(product(factors)?));
-        total.ok_or_else(|| Gap::Broken("the sum does not fit into 64 bits".to_owned()))
-    }
-
-    fn item(&self, name: &str, index: u64) -> Result<String, Gap> {
+    fn item(&self, name: &str, index: u64) -> Result<String, Problem> {
         let text = self.variable(name)?;
-        let broken = |problem: String| Gap::Broken(format!("{name}={text:?}: {problem}"));
+        let broken = |problem: String| Broken(format!("{name}={text:?}: {problem}"));
         let mut items: Vec<String> = Vec::new();
         for item in text.split(',').map(str::trim) {
             let range = item
@@ -315,7 +228,7 @@ impl Scope<'_> {
         })
     }
 
-    fn hosts(&self) -> Result<Vec<String>, Gap> {
+    fn hosts(&self) -> Result<Vec<String>, Problem> {
         let hosts = self.topology.hosts();
         if !hosts.is_empty() {
             return Ok(hosts.to_vec());
@@ -323,16 +236,16 @@ impl Scope<'_> {
         if self.topology.hosts_per_slice() == 1 {
             return Ok(vec!["localhost".to_owned()]);
         }
-        Err(Gap::Unknown("the names of the hosts are unknown; set TPU_WORKER_HOSTNAMES".to_owned()))
+        Err(Unknown("the names of the hosts are unknown; set TPU_WORKER_HOSTNAMES".to_owned()))
     }
 
-    fn addresses(&self, port: u16) -> Result<String, Gap> {
+    fn addresses(&self, port: u16) -> Result<String, Problem> {
         let mut addresses = Vec::new();
         for host in self.hosts()? {
             for local in 0..self.topology.local_world_size() {
                 let port = u16::try_from(local).ok().and_then(|local| port.checked_add(local));
                 let port = port.ok_or_else(|| {
-                    Gap::Broken("the ports of the processes exceed 65535; choose a lower first port".to_owned())
+                    Broken("the ports of the processes exceed 65535; choose a lower first port".to_owned())
                 })?;
                 addresses.push(format!("{host}:{port}"));
             }
@@ -340,15 +253,15 @@ impl Scope<'_> {
         Ok(addresses.join(","))
     }
 
-    fn mesh_product(&self, left: &str, right: &str) -> Result<String, Gap> {
+    fn mesh_product(&self, left: &str, right: &str) -> Result<String, Problem> {
         let mesh = |name: &str| {
             let text = self.variable(name)?;
             let axes: Option<Vec<u64>> = text.split(',').map(|axis| axis.trim().parse().ok()).collect();
-            axes.ok_or_else(|| Gap::Broken(format!("{name}={text:?} is not a mesh; write numbers such as 2,2,1")))
+            axes.ok_or_else(|| Broken(format!("{name}={text:?} is not a mesh; write numbers such as 2,2,1")))
         };
         let (a, b) = (mesh(left)?, mesh(right)?);
         if a.len() != b.len() {
-            return Err(Gap::Broken(format!(
+            return Err(Broken(format!(
                 "{left} has {} axes, but {right} has {}; write the same number in both",
                 a.len(),
                 b.len()
@@ -358,7 +271,7 @@ impl Scope<'_> {
             a.iter().zip(&b).map(|(a, b)| a.checked_mul(*b).map(|axis| axis.to_string())).collect();
         product
             .map(|axes| axes.join(","))
-            .ok_or_else(|| Gap::Broken(format!("the product of {left} and {right} does not fit into 64 bits")))
+            .ok_or_else(|| Broken(format!("the product of {left} and {right} does not fit into 64 bits")))
     }
 }
 

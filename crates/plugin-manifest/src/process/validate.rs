@@ -15,6 +15,33 @@ impl Found {
         self.0.push(Fault::new(field, message));
     }
 
+    /// Checks the fields that all rules have.
+    fn rule(&mut self, at: &str, value: &str, when: &[When], unless_set: &[String]) {
+        if let Err(problem) = Template::parse(value) {
+            self.add(format!("{at}.value"), problem);
+        }
+        if !together(when, when) {
+            let message = "the conditions exclude each other, so the rule never applies; remove one of them";
+            self.add(format!("{at}.when"), message);
+        }
+        for (i, name) in unless_set.iter().enumerate().filter(|(_, name)| !is_variable(name)) {
+            self.add(format!("{at}.unless_set[{i}]"), not_a_variable(name));
+        }
+    }
+
+    /// Checks that no earlier rule for the same name can apply together with a rule.
+    fn twice<'a>(
+        &mut self,
+        (list, i, field): (&str, usize, &str),
+        (name, when): (&str, &[When]),
+        mut earlier: impl Iterator<Item = (&'a str, &'a [When])>,
+    ) {
+        if let Some(earlier) = earlier.position(|earlier| earlier.0 == name && together(earlier.1, when)) {
+            let remedy = "add conditions that exclude each other to the two rules";
+            self.add(format!("{list}[{i}].{field}"), format!("{list}[{earlier}] may set {name} too; {remedy}"));
+        }
+    }
+
     pub(super) fn finish(self) -> Result<(), Faults> {
         Faults::check(self.0)
     }
@@ -38,38 +65,18 @@ impl ProcessPlan {
                     format!("{:?} contains a NUL byte, which no variable can hold; remove the byte", rule.value);
                 faults.add(format!("{at}.value"), message);
             }
-            common(&mut faults, &at, &rule.value, &rule.when, &rule.unless_set);
-            let earlier = self.environment[..i]
-                .iter()
-                .position(|earlier| earlier.variable == rule.variable && together(&earlier.when, &rule.when));
-            if let Some(earlier) = earlier {
-                let name = &rule.variable;
-                faults.add(
-                    format!("{at}.variable"),
-                    format!(
-                        "environment[{earlier}] may set {name} too; add conditions that exclude each other to the two rules"
-                    ),
-                );
-            }
+            faults.rule(&at, &rule.value, &rule.when, &rule.unless_set);
+            let earlier = self.environment[..i].iter().map(|earlier| (&*earlier.variable, &*earlier.when));
+            faults.twice(("environment", i, "variable"), (&rule.variable, &rule.when), earlier);
         }
         for (i, rule) in self.options.iter().enumerate() {
             let at = format!("options[{i}]");
             if rule.name.is_empty() {
                 faults.add(format!("{at}.name"), "the option's name is empty; write one");
             }
-            common(&mut faults, &at, &rule.value, &rule.when, &rule.unless_set);
-            let earlier = self.options[..i]
-                .iter()
-                .position(|earlier| earlier.name == rule.name && together(&earlier.when, &rule.when));
-            if let Some(earlier) = earlier {
-                let name = &rule.name;
-                faults.add(
-                    format!("{at}.name"),
-                    format!(
-                        "options[{earlier}] may set {name} too; add conditions that exclude each other to the two rules"
-                    ),
-                );
-            }
+            faults.rule(&at, &rule.value, &rule.when, &rule.unless_set);
+            let earlier = self.options[..i].iter().map(|earlier| (&*earlier.name, &*earlier.when));
+            faults.twice(("options", i, "name"), (&rule.name, &rule.when), earlier);
         }
         if self.coordinator.default_port == 0 {
             faults.add("coordinator.default_port", "the port is 0; write a port from 1 to 65535");
@@ -107,21 +114,6 @@ impl ProcessPlan {
 /// Returns the fault of a text that is not the name of an environment variable.
 pub(crate) fn not_a_variable(name: &str) -> String {
     format!("{name:?} is not a valid name of a variable; write letters, digits and _, and do not begin with a digit")
-}
-
-fn common(faults: &mut Found, at: &str, value: &str, when: &[When], unless_set: &[String]) {
-    if let Err(problem) = Template::parse(value) {
-        faults.add(format!("{at}.value"), problem);
-    }
-    if !together(when, when) {
-        faults.add(
-            format!("{at}.when"),
-            "the conditions exclude each other, so the rule never applies; remove one of them",
-        );
-    }
-    for (i, name) in unless_set.iter().enumerate().filter(|(_, name)| !is_variable(name)) {
-        faults.add(format!("{at}.unless_set[{i}]"), not_a_variable(name));
-    }
 }
 
 /// Returns whether no condition in `a` excludes a condition in `b`.

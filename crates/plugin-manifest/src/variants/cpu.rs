@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use crate::names::names;
 
 names! {
-    /// A set of CPU features for which a library can be compiled. Its name is the value of the compiler option `-march`.
+    /// A set of CPU features for which a library can be compiled. Its name is the value of the compiler option
+    /// `-march`.
     #[non_exhaustive]
     pub enum CpuLevel {
         /// Every 64-bit x86 processor.
