@@ -28,6 +28,30 @@ typedef struct PJRT_Api PJRT_Api;
 /* The function of a shared library that describes its plugin: `const dp_descriptor *(void)`. It never returns NULL. */
 #define DP_GET_DESCRIPTOR "DevicePlugin_GetDescriptor"
 
+/** Row-major order, in which the last dimension is the most minor one. */
+#define DP_LAYOUT_DESCENDING 0
+
+/**
+ * The device stores arrays of two or more dimensions in tiles of the last two dimensions. The extents of a tile are in
+ * layout_tile.
+ */
+#define DP_LAYOUT_TILED 1
+
+/** The value is string_value. */
+#define DP_FEATURE_STRING 0
+
+/** The value is int64_value. */
+#define DP_FEATURE_INT64 1
+
+/** The value is the list int64_list. */
+#define DP_FEATURE_INT64_LIST 2
+
+/** The value is float_value. */
+#define DP_FEATURE_FLOAT 3
+
+/** The value is bool_value. */
+#define DP_FEATURE_BOOL 4
+
 /** RngBitGenerator default: The compiler chooses the algorithm. */
 #define DP_RNG_BIT_GENERATOR_DEFAULT 0
 
@@ -213,30 +237,6 @@ typedef struct PJRT_Api PJRT_Api;
 
 /** MemoryStatsReport with_limit: The amount of memory in use, and the limit (bytes_limit). */
 #define DP_MEMORY_STATS_WITH_LIMIT 3
-
-/** Row-major order, in which the last dimension is the most minor one. */
-#define DP_LAYOUT_DESCENDING 0
-
-/**
- * The device stores arrays of two or more dimensions in tiles of the last two dimensions. The extents of a tile are in
- * layout_tile.
- */
-#define DP_LAYOUT_TILED 1
-
-/** The value is string_value. */
-#define DP_FEATURE_STRING 0
-
-/** The value is int64_value. */
-#define DP_FEATURE_INT64 1
-
-/** The value is the list int64_list. */
-#define DP_FEATURE_INT64_LIST 2
-
-/** The value is float_value. */
-#define DP_FEATURE_FLOAT 3
-
-/** The value is bool_value. */
-#define DP_FEATURE_BOOL 4
 
 /**
  * Version of the interface. Readers reject descriptors of other versions. Appending fields does not change the

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use crate::{Error, sh};
 
+mod constants;
+
 /// A header, and the Rust files from which it is generated.
 struct Header {
     /// Path of the header, relative to the repository's root.
@@ -22,7 +24,7 @@ const HEADERS: &[Header] = &[Header {
     config: "crates/pjrt-c/cbindgen.toml",
     sources: &[
         "crates/plugin-manifest/src/c_view/capabilities/structs.rs",
-        "crates/plugin-manifest/src/c_view/capabilities/constants.rs",
+        constants::PATH,
         "crates/plugin-manifest/src/c_view/descriptor/structs.rs",
         "crates/pjrt-c/src/lib.rs",
     ],
@@ -43,23 +45,28 @@ const HEADERS: &[Header] = &[Header {
  */",
 }];
 
-/// Writes the headers. With `check`, compares them with the committed headers instead.
+/// Writes the headers, and the Rust constants that they contain. With `check`, compares them with the committed files
+/// instead.
 pub(crate) fn run(check: bool) -> Result<(), Error> {
     let mut stale = Vec::new();
-    for header in HEADERS {
-        let path = sh::root().join(header.path);
-        let text = header.generate()?;
+    let mut finish = |name: &'static str, text: String| -> Result<(), Error> {
+        let path = sh::root().join(name);
         if check {
             if fs::read_to_string(&path).unwrap_or_default() != text {
-                stale.push(header.path);
+                stale.push(name);
             }
         } else {
             if let Some(folder) = path.parent() {
                 fs::create_dir_all(folder)?;
             }
             fs::write(&path, text)?;
-            println!("wrote {}", header.path);
+            println!("wrote {name}");
         }
+        Ok(())
+    };
+    finish(constants::PATH, constants::generate()?)?;
+    for header in HEADERS {
+        finish(header.path, header.generate()?)?;
     }
     match stale.as_slice() {
         [] if check => println!("headers are up to date"),

@@ -1,7 +1,9 @@
 //! Conversion of single C fields to Rust. Errors name the field.
 
-use super::constants::{DP_FEATURE_BOOL, DP_FEATURE_FLOAT, DP_FEATURE_INT64, DP_FEATURE_INT64_LIST, DP_FEATURE_STRING};
-use super::structs::{dp_feature, dp_string};
+use super::structs::{
+    DP_FEATURE_BOOL, DP_FEATURE_FLOAT, DP_FEATURE_INT64, DP_FEATURE_INT64_LIST, DP_FEATURE_STRING, dp_feature,
+    dp_string,
+};
 use crate::c_view::foreign;
 use crate::{Error, Result, Value};
 

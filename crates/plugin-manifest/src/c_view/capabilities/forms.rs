@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_char;
 use std::num::NonZeroU32;
 
-use super::constants::{DP_LAYOUT_DESCENDING, DP_LAYOUT_TILED};
 use super::decode::{decode, decoded, flag, named, text};
 use super::owned::{Owned, feature, parts};
-use super::structs::{dp_dtype_remap, dp_feature, dp_string};
+use super::structs::{DP_LAYOUT_DESCENDING, DP_LAYOUT_TILED, dp_dtype_remap, dp_feature, dp_string};
 use crate::c_view::foreign;
 use crate::capabilities::{
     Autocast, AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, HostCallbacks, Int64Policy,

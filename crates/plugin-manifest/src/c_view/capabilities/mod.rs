@@ -23,7 +23,10 @@ mod structs;
 mod write;
 
 pub use read::read;
-pub use structs::{dp_capabilities, dp_dtype_remap, dp_feature, dp_string};
+pub use structs::{
+    DP_FEATURE_BOOL, DP_FEATURE_FLOAT, DP_FEATURE_INT64, DP_FEATURE_INT64_LIST, DP_FEATURE_STRING,
+    DP_LAYOUT_DESCENDING, DP_LAYOUT_TILED, dp_capabilities, dp_dtype_remap, dp_feature, dp_string,
+};
 pub use write::CCapabilities;
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use std::ffi::c_char;
 
-use super::constants::{DP_FEATURE_BOOL, DP_FEATURE_FLOAT, DP_FEATURE_INT64, DP_FEATURE_INT64_LIST, DP_FEATURE_STRING};
-use super::structs::{dp_dtype_remap, dp_feature, dp_string};
+use super::structs::{
+    DP_FEATURE_BOOL, DP_FEATURE_FLOAT, DP_FEATURE_INT64, DP_FEATURE_INT64_LIST, DP_FEATURE_STRING, dp_dtype_remap,
+    dp_feature, dp_string,
+};
 use crate::{Error, Result, Value};
 
 /// The memory to which a C struct points.

@@ -3,6 +3,22 @@
 
 use std::ffi::c_char;
 
+/// Row-major order, in which the last dimension is the most minor one.
+pub const DP_LAYOUT_DESCENDING: u32 = 0;
+/// The device stores arrays of two or more dimensions in tiles of the last two dimensions. The extents of a tile are in
+/// layout_tile.
+pub const DP_LAYOUT_TILED: u32 = 1;
+/// The value is string_value.
+pub const DP_FEATURE_STRING: u32 = 0;
+/// The value is int64_value.
+pub const DP_FEATURE_INT64: u32 = 1;
+/// The value is the list int64_list.
+pub const DP_FEATURE_INT64_LIST: u32 = 2;
+/// The value is float_value.
+pub const DP_FEATURE_FLOAT: u32 = 3;
+/// The value is bool_value.
+pub const DP_FEATURE_BOOL: u32 = 4;
+
 /// A UTF-8 string, as pointer and length.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
