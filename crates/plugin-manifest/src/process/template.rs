@@ -9,8 +9,10 @@ use Problem::{Broken, Syntax, Unknown};
 use super::environment::Environment;
 use super::topology::ProcessTopology;
 
+type Integer = (&'static str, fn(&ProcessTopology) -> u32);
+
 /// The integers that templates can refer to.
-const INTEGERS: [(&str, fn(&ProcessTopology) -> u32); 10] = [
+const INTEGERS: [Integer; 10] = [
     ("local_rank", ProcessTopology::local_rank),
     ("local_world_size", ProcessTopology::local_world_size),
     ("global_rank", ProcessTopology::global_rank),

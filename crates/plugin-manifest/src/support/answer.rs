@@ -5,27 +5,21 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::names::names;
+use crate::names::codes;
 
-names! {
+codes! {
     /// The depth of a check: the properties of a program that the check examines. Each depth includes the previous
     /// depths.
-    #[non_exhaustive]
     pub enum Depth {
         /// Names of operations and targets of custom calls.
-        Names "names",
+        Names = 1 "names",
         /// Everything in [`Self::Names`], and the attributes of operations.
-        Attributes "attributes",
+        Attributes = 2 "attributes",
         /// Everything in [`Self::Attributes`], and element types, ranks and dynamic extents.
-        Types "types",
+        Types = 3 "types",
         /// Everything in [`Self::Types`], and everything else that the compiler checks.
-        Compile "compile",
+        Compile = 4 "compile",
     }
-}
-
-impl Depth {
-    /// All depths, from the cheapest to the most thorough.
-    pub const ALL: [Self; 4] = [Self::Names, Self::Attributes, Self::Types, Self::Compile];
 }
 
 impl fmt::Display for Depth {
@@ -38,10 +32,11 @@ impl FromStr for Depth {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|depth| depth.name() == text)
-            .ok_or_else(|| format!("unknown depth {text:?}; known are {}", Self::ALL.map(Self::name).join(", ")))
+        let all = (1..).map_while(Self::from_code);
+        all.clone().find(|depth| depth.name() == text).ok_or_else(|| {
+            let names: Vec<&str> = all.map(Self::name).collect();
+            format!("unknown depth {text:?}; known are {}", names.join(", "))
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::options::OptionType;
-use crate::process::{Address, Before, PlannedOption, SetMode};
+use crate::process::{Address, EnvRule, PlannedOption};
 use crate::{EnvPlan, Environment, Error, NamedValue, Result, Value};
 
 pub(super) fn to_json(plan: &EnvPlan) -> Result<String> {
@@ -16,23 +16,11 @@ pub(super) fn to_json(plan: &EnvPlan) -> Result<String> {
 #[derive(Deserialize)]
 struct Plan {
     #[serde(default)]
-    steps: Vec<Step>,
+    steps: Vec<EnvRule>,
     #[serde(default)]
     options: Vec<Planned>,
     #[serde(default)]
     coordinator: Option<Address>,
-}
-
-#[derive(Deserialize)]
-struct Step {
-    variable: String,
-    value: String,
-    #[serde(default)]
-    set: SetMode,
-    #[serde(default)]
-    before: Before,
-    #[serde(default)]
-    reason: String,
 }
 
 #[derive(Deserialize)]

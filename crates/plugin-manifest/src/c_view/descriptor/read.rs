@@ -178,7 +178,7 @@ impl Hooks for CHooks {
         let function = self.supports?;
         let (format, code) = (dp_string::new(program.format()), strings::of_bytes(program.code()));
         // SAFETY: D3 (functions of a descriptor): the function has this type and may be called.
-        let call = |sink, user| unsafe { function(format, code, super::structs::raw_depth(depth), sink, user) };
+        let call = |sink, user| unsafe { function(format, code, depth.code(), sink, user) };
         let name = format!("supports of {}", self.name);
         // SAFETY: D3 (functions of a descriptor): the arguments live until the function returns.
         let answer = match unsafe { strings::ask(&name, call) } {

@@ -1,6 +1,9 @@
 //! Conversion of strings, lists of variables and structs to and from C.
 
 use std::ffi::{c_char, c_void};
+use std::mem::offset_of;
+
+use pjrt_sys::AbiStruct;
 
 use crate::c_view::capabilities::dp_string;
 use crate::c_view::descriptor::{dp_descriptor, dp_sink, dp_topology, dp_variable};
@@ -89,39 +92,23 @@ pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Progr
     Ok(Program::from_bytes(format, Bytes::copy_from_slice(code)))
 }
 
-/// A C struct that begins with its size. Readers treat fields beyond this size as zero.
-///
-/// # Safety
-///
-/// The type must be `repr(C)` and begin with `struct_size: usize`, and every field must be valid if all its bytes are
-/// zero.
-pub(super) unsafe trait Growing: Copy {
-    const MIN_SIZE: usize;
-    const NAME: &'static str;
-    /// Returns a struct whose fields are all zero.
-    fn empty() -> Self;
-}
-
 // SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers, pointers and functions that may be
 // null. Each of these types is valid if all its bytes are zero.
-unsafe impl Growing for dp_descriptor {
-    const MIN_SIZE: usize = dp_descriptor::MIN_SIZE;
+unsafe impl AbiStruct for dp_descriptor {
     const NAME: &'static str = "dp_descriptor";
-
-    fn empty() -> Self {
-        Self { struct_size: 0, version: 0, ..Self::EMPTY }
-    }
+    const STRUCT_SIZE: usize = size_of::<Self>();
+    // All fields up to and including `name`.
+    const MIN_SIZE: usize = offset_of!(Self, manifest);
+    const HISTORY: &'static [(u32, usize)] = &[];
 }
 
 // SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers and pointers that may be null. Each
 // of these types is valid if all its bytes are zero.
-unsafe impl Growing for dp_topology {
-    const MIN_SIZE: usize = dp_topology::MIN_SIZE;
+unsafe impl AbiStruct for dp_topology {
     const NAME: &'static str = "dp_topology";
-
-    fn empty() -> Self {
-        Self { struct_size: 0, ..Self::SINGLE }
-    }
+    const STRUCT_SIZE: usize = size_of::<Self>();
+    const MIN_SIZE: usize = offset_of!(Self, coordinator);
+    const HISTORY: &'static [(u32, usize)] = &[];
 }
 
 /// Copies the words of a foreign struct that are completely within both its `struct_size` and the size of `T`. All
@@ -130,7 +117,7 @@ unsafe impl Growing for dp_topology {
 /// # Safety
 ///
 /// `from` satisfies D1 of `docs/safety.md`.
-pub(super) unsafe fn local_copy<T: Growing>(from: *const T) -> Result<T> {
+pub(super) unsafe fn local_copy<T: AbiStruct>(from: *const T) -> Result<T> {
     if from.is_null() || !from.is_aligned() {
         let fault = if from.is_null() { "null" } else { "not aligned" };
         return Err(Error::invalid_argument(format!("the {} is {fault}", T::NAME)));
@@ -145,7 +132,7 @@ pub(super) unsafe fn local_copy<T: Growing>(from: *const T) -> Result<T> {
             T::NAME
         )));
     }
-    let mut local = T::empty();
+    let mut local = T::new();
     // Copy only whole words, so that a struct that ends within a pointer does not set a part of this pointer.
     let known = size.min(size_of::<T>()) / size_of::<usize>() * size_of::<usize>();
     // SAFETY: D1 (structs): `size` bytes of `from` are readable, and `local` is ours. `known` does not end within a

@@ -170,36 +170,21 @@ pub struct dp_descriptor {
     pub supports: dp_supports,
 }
 
-/// Returns the constant of a depth, one of `DP_DEPTH_*`.
-pub(super) const fn raw_depth(depth: Depth) -> u32 {
-    match depth {
-        Depth::Names => DP_DEPTH_NAMES,
-        Depth::Attributes => DP_DEPTH_ATTRIBUTES,
-        Depth::Types => DP_DEPTH_TYPES,
-        Depth::Compile => DP_DEPTH_COMPILE,
-    }
-}
-
 /// Converts one of `DP_DEPTH_*` to the depth.
 ///
 /// # Errors
 ///
 /// Returns `INVALID_ARGUMENT` if `raw` is not one of `DP_DEPTH_*`.
 pub fn depth_from_raw(raw: u32) -> Result<Depth> {
-    Depth::ALL.into_iter().find(|depth| raw_depth(*depth) == raw).ok_or_else(|| {
+    Depth::from_code(raw).ok_or_else(|| {
         Error::invalid_argument(format!("depth is {raw}; it must be DP_DEPTH_NAMES, _ATTRIBUTES, _TYPES or _COMPILE"))
     })
 }
 
 impl dp_descriptor {
-    /// Size of the struct in this version.
-    pub const STRUCT_SIZE: usize = size_of::<Self>();
-    /// Size of the shortest struct that a reader accepts: all fields up to and including `name`.
-    pub const MIN_SIZE: usize = std::mem::offset_of!(Self, manifest);
-
     /// A descriptor without data.
     pub(crate) const EMPTY: Self = Self {
-        struct_size: Self::STRUCT_SIZE,
+        struct_size: size_of::<Self>(),
         version: DP_DESCRIPTOR_VERSION,
         library_kind: 0,
         error: dp_string::EMPTY,
@@ -212,32 +197,5 @@ impl dp_descriptor {
         configure: None,
         shutdown: None,
         supports: None,
-    };
-}
-
-impl dp_topology {
-    /// Size of the struct in this version.
-    pub const STRUCT_SIZE: usize = size_of::<Self>();
-    /// Size of the shortest struct that a reader accepts: all fields before `coordinator`.
-    pub const MIN_SIZE: usize = std::mem::offset_of!(Self, coordinator);
-
-    /// The topology of a single process.
-    pub(crate) const SINGLE: Self = Self {
-        struct_size: Self::STRUCT_SIZE,
-        global_rank: 0,
-        world_size: 0,
-        local_rank: 0,
-        local_world_size: 0,
-        host_index: 0,
-        host_count: 0,
-        slice_index: 0,
-        slice_count: 0,
-        device_share: DP_DEVICE_SHARE_DEFAULT,
-        reserved: 0,
-        coordinator: dp_string::EMPTY,
-        hosts: std::ptr::null(),
-        num_hosts: 0,
-        attributes: std::ptr::null(),
-        num_attributes: 0,
     };
 }

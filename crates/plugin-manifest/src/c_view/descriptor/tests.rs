@@ -12,14 +12,15 @@ use std::path::Path;
 use std::ptr;
 
 use expect_test::expect;
+use pjrt_sys::AbiStruct;
 
 use crate::c_view::capabilities::dp_string;
 use crate::c_view::descriptor::{
-    CTopology, DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_descriptor, dp_sink,
-    dp_topology, dp_variable,
+    CTopology, DP_DEPTH_ATTRIBUTES, DP_DEPTH_COMPILE, DP_DEPTH_NAMES, DP_DEPTH_TYPES, DP_LIBRARY_BESIDE,
+    DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_descriptor, dp_sink, dp_topology, dp_variable,
 };
 use crate::process::{Before, DeviceShare, Position, SetMode};
-use crate::{Capabilities, Descriptor, Environment, ErrorCode, Faults, Library, Manifest, ProcessTopology};
+use crate::{Capabilities, Depth, Descriptor, Environment, ErrorCode, Faults, Library, Manifest, ProcessTopology};
 
 fn read(descriptor: *const dp_descriptor) -> Result<Descriptor, Faults> {
     unsafe { Descriptor::from_raw(descriptor) }
@@ -57,6 +58,12 @@ impl Cut {
     fn read(&self) -> Result<Descriptor, Faults> {
         read(self.words.as_ptr().cast())
     }
+}
+
+#[test]
+fn constants_are_codes_of_depths() {
+    let codes = [DP_DEPTH_NAMES, DP_DEPTH_ATTRIBUTES, DP_DEPTH_TYPES, DP_DEPTH_COMPILE];
+    assert!(Depth::ALL.iter().map(|depth| depth.code()).eq(codes));
 }
 
 #[test]
@@ -301,11 +308,11 @@ fn topology_round_trip() {
     let single = ProcessTopology::single();
     let back = read(CTopology::new(&single).as_ptr()).unwrap();
     assert_eq!((back.world_size(), back.device_share), (1, DeviceShare::All));
-    let alone = dp_topology::SINGLE;
+    let alone = dp_topology::new();
     assert_eq!(read(&raw const alone).unwrap(), single);
 
     let wrong = |raw: dp_topology| read(&raw const raw).unwrap_err().to_string();
-    let two = dp_topology { world_size: 2, local_world_size: 2, host_count: 1, ..dp_topology::SINGLE };
+    let two = dp_topology { world_size: 2, local_world_size: 2, host_count: 1, ..dp_topology::new() };
     assert!(read(&raw const two).is_ok());
     let mut messages = String::new();
     for (raw, case) in [

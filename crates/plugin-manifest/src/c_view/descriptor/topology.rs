@@ -1,5 +1,7 @@
 //! Conversion between `dp_topology` and [`ProcessTopology`].
 
+use pjrt_sys::AbiStruct;
+
 use crate::c_view::capabilities::dp_string;
 use crate::c_view::descriptor::{
     DP_DEVICE_SHARE_ALL, DP_DEVICE_SHARE_DEFAULT, DP_DEVICE_SHARE_ONE, dp_topology, dp_variable, strings,
@@ -46,7 +48,7 @@ impl<'a> CTopology<'a> {
             num_hosts: hosts.len(),
             attributes: attributes.as_ptr(),
             num_attributes: attributes.len(),
-            ..dp_topology::SINGLE
+            ..dp_topology::new()
         };
         Self { raw, _coordinator: coordinator, _hosts: hosts, _attributes: attributes, _topology: topology }
     }
