@@ -66,6 +66,25 @@ impl Faults {
     }
 }
 
+/// The faults that a check has found so far.
+#[derive(Default)]
+pub(crate) struct Found(Vec<Fault>);
+
+impl Found {
+    pub(crate) fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
+        self.0.push(Fault::new(field, message));
+    }
+
+    /// Adds the faults of the part `outer`.
+    pub(crate) fn within(&mut self, outer: &str, faults: impl IntoIterator<Item = Fault>) {
+        self.0.extend(faults.into_iter().map(|fault| fault.within(outer)));
+    }
+
+    pub(crate) fn finish(self) -> Result<(), Faults> {
+        Faults::check(self.0)
+    }
+}
+
 impl From<Fault> for Faults {
     fn from(fault: Fault) -> Self {
         Self(vec![fault])

@@ -26,6 +26,15 @@ macro_rules! names {
 }
 pub(crate) use names;
 
+/// A type whose values have a code in C.
+pub(crate) trait Code: Copy {
+    /// Returns the code of the value.
+    fn code(self) -> u32;
+
+    /// Returns the value with this code, or `None` if the code is unknown.
+    fn from_code(code: u32) -> Option<Self>;
+}
+
 /// Declares an enumeration like [`names`], whose variants also have an integer code, which represents them in C. The
 /// code of a default variant is 0.
 macro_rules! codes {
@@ -44,18 +53,18 @@ macro_rules! codes {
             }
         }
 
+        #[cfg(test)]
         impl $name {
             /// All variants, in the order of their codes.
-            #[cfg(test)]
             pub(crate) const ALL: &[Self] = &[$(Self::$variant,)*];
+        }
 
-            /// Returns the code of the variant in the C descriptor.
-            pub(crate) const fn code(self) -> u32 {
+        impl $crate::names::Code for $name {
+            fn code(self) -> u32 {
                 self as u32
             }
 
-            /// Returns the variant with this code in the C descriptor, or `None` if the code is unknown.
-            pub(crate) const fn from_code(code: u32) -> Option<Self> {
+            fn from_code(code: u32) -> Option<Self> {
                 match code {
                     $($code => Some(Self::$variant),)*
                     _ => None,

@@ -8,7 +8,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::c_function::is_shutdown;
-use crate::diagnostic::{Fault, Faults};
+use crate::diagnostic::{Faults, Found};
 use crate::process::{is_variable, not_a_variable};
 use crate::variants::Requirements;
 use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan, SupportTable};
@@ -243,104 +243,85 @@ impl Manifest {
     ///
     /// Returns an error if the manifest has faults. The error contains all of them.
     pub fn validate(&self) -> Result<(), Faults> {
-        let mut faults = Vec::new();
-        let mut fault = |field: String, message: String| faults.push(Fault::new(field, message));
+        let mut faults = Found::default();
         if self.format_version.split('.').next() != FORMAT_VERSION.split('.').next() {
             let message = format!("unknown format version {:?}; write {FORMAT_VERSION:?}", self.format_version);
-            fault("format_version".to_owned(), message);
+            faults.add("format_version", message);
         }
         if let Err(message) = check_name(&self.name) {
-            fault("name".to_owned(), message);
+            faults.add("name", message);
         }
         for (index, alias) in self.aliases.iter().enumerate() {
+            let field = format!("aliases[{index}]");
             if let Err(message) = check_name(alias) {
-                fault(format!("aliases[{index}]"), message);
+                faults.add(field, message);
             } else if *alias == self.name || self.aliases[..index].contains(alias) {
-                fault(
-                    format!("aliases[{index}]"),
-                    format!("{alias:?} is already a name of the plugin; remove the alias"),
-                );
+                faults.add(field, format!("{alias:?} is already a name of the plugin; remove the alias"));
             }
         }
-        for (index, name) in self.platform_names.iter().enumerate() {
-            if name.len() > MAX_NAME_LENGTH {
-                let message =
-                    format!("the name has {} bytes; write a name of at most {MAX_NAME_LENGTH} bytes", name.len());
-                fault(format!("platform_names[{index}]"), message);
-            }
+        for (index, name) in self.platform_names.iter().enumerate().filter(|(_, name)| name.len() > MAX_NAME_LENGTH) {
+            let message = format!("the name has {} bytes; write a name of at most {MAX_NAME_LENGTH} bytes", name.len());
+            faults.add(format!("platform_names[{index}]"), message);
         }
         for (index, file) in self.library.iter().enumerate() {
+            let field = format!("library[{index}]");
             if file.path.as_os_str().is_empty() {
-                fault(format!("library[{index}].path"), "the path is empty; write the path of the file".to_owned());
+                faults.add(format!("{field}.path"), "the path is empty; write the path of the file");
             }
-            if let Some(hash) = &file.sha256
-                && !(hash.len() == 64 && is_lower_hex(hash))
-            {
-                fault(
-                    format!("library[{index}].sha256"),
-                    "the digest is not valid; write 64 lower-case hexadecimal digits".to_owned(),
-                );
+            if file.sha256.as_ref().is_some_and(|hash| hash.len() != 64 || !is_lower_hex(hash)) {
+                let message = "the digest is not valid; write 64 lower-case hexadecimal digits";
+                faults.add(format!("{field}.sha256"), message);
             }
             for (name, message) in file.requires.faults(file.arch.as_deref()) {
-                fault(format!("library[{index}].requires.{name}"), message);
+                faults.add(format!("{field}.requires.{name}"), message);
             }
             if !file.requires.is_empty() && self.format_version == "1.0" {
                 let message =
                     format!("version 1.0 of the format lacks this field; write \"format_version\": {FORMAT_VERSION:?}");
-                fault(format!("library[{index}].requires"), message);
+                faults.add(format!("{field}.requires"), message);
             }
         }
         for (index, node) in self.hardware.device_nodes.iter().enumerate() {
             if let Err(message) = check_node(node) {
-                fault(format!("hardware.device_nodes[{index}]"), message);
+                faults.add(format!("hardware.device_nodes[{index}]"), message);
             }
         }
         for (index, id) in self.hardware.pci.iter().enumerate() {
+            let field = format!("hardware.pci[{index}]");
             let devices = id.devices.iter().map(|device| ("devices", device));
-            for (field, digits) in devices.chain([("vendor", &id.vendor)]) {
-                if !(digits.len() == 4 && is_lower_hex(digits)) {
+            for (name, digits) in devices.chain([("vendor", &id.vendor)]) {
+                if digits.len() != 4 || !is_lower_hex(digits) {
                     let message = format!("{digits:?} is not a PCI number; write four lower-case hexadecimal digits");
-                    fault(format!("hardware.pci[{index}].{field}"), message);
+                    faults.add(format!("{field}.{name}"), message);
                 }
             }
-            for class in &id.classes {
-                if class.is_empty() || class.len() > 6 || !is_lower_hex(class) {
-                    let message =
-                        format!("{class:?} is not a PCI class; write one to six lower-case hexadecimal digits");
-                    fault(format!("hardware.pci[{index}].classes"), message);
-                }
+            for class in id.classes.iter().filter(|class| !matches!(class.len(), 1..=6) || !is_lower_hex(class)) {
+                let message = format!("{class:?} is not a PCI class; write one to six lower-case hexadecimal digits");
+                faults.add(format!("{field}.classes"), message);
             }
         }
         if let Some(variable) = self.disable_env.as_deref().filter(|name| !is_variable(name)) {
-            fault("disable_env".to_owned(), not_a_variable(variable));
+            faults.add("disable_env", not_a_variable(variable));
         }
         if let Some(symbol) = self.shutdown_symbol.as_deref().filter(|symbol| !is_shutdown(symbol)) {
             let message = format!(
                 "{symbol:?} cannot name the shutdown function; write the name of a C function that is not an entry point \
                  and not a keyword of C or C++"
             );
-            fault("shutdown_symbol".to_owned(), message);
+            faults.add("shutdown_symbol", message);
         }
-        if let Some(table) = &self.supported_programs {
-            faults.extend(table.validate().into_iter().map(|fault| fault.within("supported_programs")));
+        let inner = |checked: Result<(), Faults>| checked.err().map(Faults::into_vec).unwrap_or_default();
+        faults.within("supported_programs", self.supported_programs.iter().flat_map(SupportTable::validate));
+        faults.within("create_options", self.create_options.faults());
+        faults.within("process", inner(self.process.validate()));
+        // The options that the process plan passes although the schema rejects them.
+        for (index, rule) in self.process.options.iter().enumerate() {
+            if let Some(refused) = self.create_options.refuses(&rule.name, rule.ty) {
+                faults.add(format!("process.options[{index}]"), refused);
+            }
         }
-        faults.extend(self.create_options.faults().into_iter().map(|fault| fault.within("create_options")));
-        if let Err(more) = self.process.validate() {
-            faults.extend(more.into_vec().into_iter().map(|fault| fault.within("process")));
-        }
-        faults.extend(self.contradictions());
-        if let Err(more) = self.capabilities.validate() {
-            faults.extend(more.into_vec().into_iter().map(|fault| fault.within("capabilities")));
-        }
-        Faults::check(faults)
-    }
-
-    /// Returns a fault for each option that the process plan passes although the schema rejects it.
-    fn contradictions(&self) -> impl Iterator<Item = Fault> {
-        self.process.options.iter().enumerate().filter_map(|(index, rule)| {
-            let refused = self.create_options.refuses(&rule.name, rule.ty)?;
-            Some(Fault::new(format!("process.options[{index}]"), refused))
-        })
+        faults.within("capabilities", inner(self.capabilities.validate()));
+        faults.finish()
     }
 
     /// Returns whether `name` is the plugin's name, an alias or a platform name. Letter case is ignored.

@@ -8,8 +8,8 @@ use super::environment::Environment;
 use super::plan::{CoordinatorNeed, ProcessPlan, SetMode, When};
 use super::template::{Scope, Template};
 use super::topology::ProcessTopology;
-use super::validate::Found;
 use crate::Faults;
+use crate::diagnostic::Found;
 
 impl ProcessPlan {
     /// Computes the values of the plan for one process with these environment variables.

@@ -4,17 +4,10 @@ use super::chips::split_glob;
 use super::plan::{ProcessPlan, When};
 use super::probe::{ChipProbe, HostIndex};
 use super::template::{Template, is_variable};
-use crate::{Fault, Faults};
-
-/// The faults that a check has found so far.
-#[derive(Default)]
-pub(super) struct Found(Vec<Fault>);
+use crate::Faults;
+use crate::diagnostic::Found;
 
 impl Found {
-    pub(super) fn add(&mut self, field: impl Into<String>, message: impl Into<String>) {
-        self.0.push(Fault::new(field, message));
-    }
-
     /// Checks the fields that all rules have.
     fn rule(&mut self, at: &str, value: &str, when: &[When], unless_set: &[String]) {
         if let Err(problem) = Template::parse(value) {
@@ -40,10 +33,6 @@ impl Found {
             let remedy = "add conditions that exclude each other to the two rules";
             self.add(format!("{list}[{i}].{field}"), format!("{list}[{earlier}] may set {name} too; {remedy}"));
         }
-    }
-
-    pub(super) fn finish(self) -> Result<(), Faults> {
-        Faults::check(self.0)
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::names::codes;
+use crate::names::{Code, codes};
 
 codes! {
     /// The depth of a check: the properties of a program that the check examines. Each depth includes the previous

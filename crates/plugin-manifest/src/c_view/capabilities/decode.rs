@@ -5,14 +5,18 @@ use super::structs::{
     dp_string,
 };
 use crate::c_view::foreign;
+use crate::names::Code;
 use crate::{Error, Result, Value};
 
-/// Converts the code of an enumeration with `from_code`. The error for an unknown code names the field.
-pub(super) fn decode<T>(field: &str, number: u32, from_code: fn(u32) -> Option<T>) -> Result<T> {
-    from_code(number).ok_or_else(|| {
-        let remedy = "update this reader if the plugin is newer than it, or correct the number";
-        Error::invalid_argument(format!("{field} = {number} is not a known value; {remedy}"))
-    })
+/// Converts a code. The error for an unknown code names the field.
+pub(super) fn decode<T: Code>(field: &str, number: u32) -> Result<T> {
+    T::from_code(number).ok_or_else(|| unknown(field, number))
+}
+
+/// Returns the error for an unknown code.
+pub(super) fn unknown(field: &str, number: u32) -> Error {
+    let remedy = "update this reader if the plugin is newer than it, or correct the number";
+    Error::invalid_argument(format!("{field} = {number} is not a known value; {remedy}"))
 }
 
 /// Converts a C flag, which is 0 or 1, to a `bool`.
@@ -24,20 +28,15 @@ pub(super) fn flag(field: &str, number: u32) -> Result<bool> {
     }
 }
 
-/// Reads a list of enumeration codes, and converts each code with `from_code`. Returns an empty list if the length
-/// is 0.
+/// Reads a list of codes. Returns an empty list if the length is 0.
 ///
 /// # Safety
 ///
 /// The list satisfies V8 of `docs/safety.md`.
-pub(super) unsafe fn decoded<T>(
-    (data, size): (*const u32, usize),
-    field: &str,
-    from_code: fn(u32) -> Option<T>,
-) -> Result<Vec<T>> {
+pub(super) unsafe fn decoded<T: Code>((data, size): (*const u32, usize), field: &str) -> Result<Vec<T>> {
     // SAFETY: V8 (descriptors): the list is readable for its length.
     let numbers = unsafe { foreign::slice(data, size, field) }?;
-    let element = |(index, &number): (usize, &u32)| decode(&format!("{field}[{index}]"), number, from_code);
+    let element = |(index, &number): (usize, &u32)| decode(&format!("{field}[{index}]"), number);
     numbers.iter().enumerate().map(element).collect()
 }
 
@@ -75,7 +74,7 @@ pub(super) unsafe fn named(feature: &dp_feature) -> Result<(String, Value)> {
         }
         DP_FEATURE_FLOAT => Value::Float(feature.float_value),
         DP_FEATURE_BOOL => Value::Bool(flag(&field("bool_value"), feature.bool_value)?),
-        other => return decode(&field("kind"), other, |_| None),
+        other => return Err(unknown(&field("kind"), other)),
     };
     Ok((name, value))
 }

@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_char;
 use std::num::NonZeroU32;
 
-use super::decode::{decode, decoded, flag, named, text};
+use super::decode::{decode, decoded, flag, named, text, unknown};
 use super::owned::{Owned, feature, parts};
 use super::structs::{DP_LAYOUT_DESCENDING, DP_LAYOUT_TILED, dp_dtype_remap, dp_feature, dp_string};
 use crate::c_view::foreign;
 use crate::capabilities::{
-    Autocast, AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, HostCallbacks, Int64Policy,
-    LayoutPolicy, MemoryKinds, MemoryStatsReport, MixedDot, OptimizedProgram, ProgramFormat, ProgramFormats,
-    RngBitGenerator, Spmd,
+    Autocast, DlpackDevice, HostCallbacks, LayoutPolicy, MemoryKinds, ProgramFormat, ProgramFormats,
 };
+use crate::names::Code;
 use crate::{ElementType, Error, Result, StablehloVersions, Value};
 
 /// The Rust type of a capability. `FIELDS` is the number of fields that represent the capability in the C struct.
@@ -57,25 +56,17 @@ impl CForm<1> for Option<NonZeroU32> {
     }
 }
 
-/// Implements [`CForm`] for enumerations whose default has the code 0.
-macro_rules! enumerations {
-    ($($name:ident)*) => {$(
-        impl CForm<1> for $name {
-            type Raw = (u32,);
+/// An enumeration whose default has the code 0.
+impl<T: Code + Default> CForm<1> for T {
+    type Raw = (u32,);
 
-            unsafe fn read((number,): (u32,), [name]: [&str; 1]) -> Result<Self> {
-                decode(name, number, Self::from_code)
-            }
+    unsafe fn read((number,): (u32,), [name]: [&str; 1]) -> Result<Self> {
+        decode(name, number)
+    }
 
-            fn write(&self, _: &mut Owned) -> Result<(u32,)> {
-                Ok((self.code(),))
-            }
-        }
-    )*};
-}
-enumerations! {
-    RngBitGenerator Int64Policy Bf16Policy Spmd OptimizedProgram DynamicShapes
-    MemoryStatsReport MixedDot
+    fn write(&self, _: &mut Owned) -> Result<(u32,)> {
+        Ok((self.code(),))
+    }
 }
 
 /// An enumeration without a default variant. The code 0 in C means `None`.
@@ -83,10 +74,7 @@ impl CForm<1> for Option<DlpackDevice> {
     type Raw = (u32,);
 
     unsafe fn read((number,): (u32,), [name]: [&str; 1]) -> Result<Self> {
-        match number {
-            0 => Ok(None),
-            number => decode(name, number, DlpackDevice::from_code).map(Some),
-        }
+        if number == 0 { Ok(None) } else { decode(name, number).map(Some) }
     }
 
     fn write(&self, _: &mut Owned) -> Result<(u32,)> {
@@ -94,55 +82,34 @@ impl CForm<1> for Option<DlpackDevice> {
     }
 }
 
-/// The element type of a list. C represents each element by a 32-bit code.
-trait Number: Copy {
-    fn to_number(self) -> u32;
-    fn from_number(number: u32) -> Option<Self>;
-}
-
-impl Number for ElementType {
-    fn to_number(self) -> u32 {
+impl Code for ElementType {
+    fn code(self) -> u32 {
         self.as_raw()
     }
 
-    fn from_number(number: u32) -> Option<Self> {
-        Self::from_raw(number)
+    fn from_code(code: u32) -> Option<Self> {
+        Self::from_raw(code)
     }
 }
-
-macro_rules! numbers {
-    ($($name:ident)*) => {$(
-        impl Number for $name {
-            fn to_number(self) -> u32 {
-                self.code()
-            }
-
-            fn from_number(number: u32) -> Option<Self> {
-                Self::from_code(number)
-            }
-        }
-    )*};
-}
-numbers! { DlpackDevice DotAlgorithm }
 
 /// Pointer to the first element, and number of elements.
 type List = (*const u32, usize);
 
-impl<T: Number + Ord> CForm<2> for BTreeSet<T> {
+impl<T: Code + Ord> CForm<2> for BTreeSet<T> {
     type Raw = List;
 
     unsafe fn read(list: List, [name, _]: [&str; 2]) -> Result<Self> {
         // SAFETY: V8 (descriptors): the list is readable for its length.
-        unsafe { decoded(list, name, T::from_number) }.map(Self::from_iter)
+        unsafe { decoded::<T>(list, name) }.map(Self::from_iter)
     }
 
     fn write(&self, owned: &mut Owned) -> Result<List> {
-        Ok(owned.numbers(self.iter().copied().map(T::to_number)))
+        Ok(owned.numbers(self.iter().copied().map(T::code)))
     }
 }
 
 /// An empty list in C means `None`.
-impl<T: Number + Ord> CForm<2> for Option<BTreeSet<T>> {
+impl<T: Code + Ord> CForm<2> for Option<BTreeSet<T>> {
     type Raw = List;
 
     unsafe fn read(list: List, names: [&str; 2]) -> Result<Self> {
@@ -152,7 +119,7 @@ impl<T: Number + Ord> CForm<2> for Option<BTreeSet<T>> {
     }
 
     fn write(&self, owned: &mut Owned) -> Result<List> {
-        Ok(owned.numbers(self.iter().flatten().copied().map(T::to_number)))
+        Ok(owned.numbers(self.iter().flatten().copied().map(T::code)))
     }
 }
 
@@ -162,7 +129,7 @@ impl CForm<2> for ProgramFormats {
 
     unsafe fn read(list: List, [name, _]: [&str; 2]) -> Result<Self> {
         // SAFETY: V8 (descriptors): the list is readable for its length.
-        let formats = unsafe { decoded(list, name, ProgramFormat::from_code) }?;
+        let formats = unsafe { decoded::<ProgramFormat>(list, name) }?;
         Ok(Self::try_from(formats).unwrap_or_default())
     }
 
@@ -181,9 +148,9 @@ impl CForm<4> for Option<Autocast> {
         }
         let [dtypes, _, default_dtype, kind_name] = names;
         // SAFETY: V8 (descriptors): the list is readable for its length.
-        let dtypes = unsafe { decoded((data, size), dtypes, ElementType::from_raw) }?;
-        let kind = decode(kind_name, kind, AutocastKind::from_code)?;
-        Ok(Some(Autocast { kind, dtypes, default_dtype: decode(default_dtype, default, ElementType::from_raw)? }))
+        let dtypes = unsafe { decoded((data, size), dtypes) }?;
+        let kind = decode(kind_name, kind)?;
+        Ok(Some(Autocast { kind, dtypes, default_dtype: decode(default_dtype, default)? }))
     }
 
     fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
@@ -200,8 +167,8 @@ impl CForm<2> for BTreeMap<ElementType, ElementType> {
         // SAFETY: V8 (descriptors): the list is readable for its length.
         let remaps = unsafe { foreign::slice(data, size, name) }?;
         let each = remaps.iter().enumerate().map(|(index, remap)| {
-            let from = decode(&format!("{name}[{index}].from"), remap.from, ElementType::from_raw)?;
-            Ok((from, decode(&format!("{name}[{index}].to"), remap.to, ElementType::from_raw)?))
+            let from = decode(&format!("{name}[{index}].from"), remap.from)?;
+            Ok((from, decode(&format!("{name}[{index}].to"), remap.to)?))
         });
         each.collect()
     }
@@ -228,7 +195,7 @@ impl CForm<3> for LayoutPolicy {
                 })?;
                 Ok(Self::Tiled { tile: [rows, columns], max_padding })
             }
-            other => decode(name, other, |_| None),
+            other => Err(unknown(name, other)),
         }
     }
 

@@ -10,6 +10,7 @@ use crate::capabilities::{
     AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, Int64Policy, MemoryStatsReport, MixedDot,
     OptimizedProgram, ProgramFormat, RngBitGenerator, Spmd, for_each_capability,
 };
+use crate::names::Code;
 use crate::{Capabilities, ElementType, ErrorCode};
 
 /// Capabilities in which every field differs from its default and is valid.

@@ -8,6 +8,7 @@ use crate::c_view::descriptor::{
     CTopology, DP_DESCRIPTOR_VERSION, DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS,
     dp_configure, dp_descriptor, dp_library_path, dp_shutdown, dp_supports, plan, strings,
 };
+use crate::names::Code;
 use crate::rust_view::Hooks;
 use crate::{
     Depth, Descriptor, EnvPlan, Environment, Error, ErrorCode, Fault, Faults, Library, Manifest, ProcessTopology,

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_void};
 use pjrt_sys::PJRT_Api;
 
 use crate::c_view::capabilities::{dp_capabilities, dp_string};
+use crate::names::Code;
 use crate::{Depth, Error, Result};
 
 /// Name of the function by which a shared library describes its plugin: `const dp_descriptor* (void)`. The function

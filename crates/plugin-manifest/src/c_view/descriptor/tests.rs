@@ -19,6 +19,7 @@ use crate::c_view::descriptor::{
     CTopology, DP_DEPTH_ATTRIBUTES, DP_DEPTH_COMPILE, DP_DEPTH_NAMES, DP_DEPTH_TYPES, DP_LIBRARY_BESIDE,
     DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_descriptor, dp_sink, dp_topology, dp_variable,
 };
+use crate::names::Code;
 use crate::process::{Before, DeviceShare, Position, SetMode};
 use crate::{Capabilities, Depth, Descriptor, Environment, ErrorCode, Faults, Library, Manifest, ProcessTopology};
 
