@@ -76,14 +76,14 @@ pub struct SourceReport {
 
 impl fmt::Display for SourceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match &self.state {
-            SourceState::Used => "used",
-            SourceState::Passed => "present, but an earlier source is used",
-            SourceState::Incomplete(why) => return write!(f, "{:19} incomplete: {why}", self.source.name()),
-            SourceState::Absent => "absent",
-            SourceState::NotAsked => "not queried, because an earlier source is used",
-        };
-        write!(f, "{:19} {state}", self.source.name())
+        write!(f, "{:19} ", self.source.name())?;
+        match &self.state {
+            SourceState::Used => f.write_str("used"),
+            SourceState::Passed => f.write_str("present, but an earlier source is used"),
+            SourceState::Incomplete(why) => write!(f, "incomplete: {why}"),
+            SourceState::Absent => f.write_str("absent"),
+            SourceState::NotAsked => f.write_str("not queried, because an earlier source is used"),
+        }
     }
 }
 

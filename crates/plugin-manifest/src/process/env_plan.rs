@@ -10,22 +10,23 @@ use super::address::Address;
 use super::environment::Environment;
 use super::plan::{Before, SetMode};
 use super::template::is_variable;
+use crate::names::names;
 use crate::options::value_to_json;
 use crate::{Error, OptionType, Result};
 
-/// The effect of a step on its environment variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Effect {
-    /// The variable is not set, and the step sets it.
-    Set,
-    /// The variable has another value, which the step replaces.
-    Replace,
-    /// The variable has another value and keeps it.
-    Keep,
-    /// The variable already has the value that the step specifies.
-    Unchanged,
+names! {
+    /// The effect of a step on its environment variable.
+    #[non_exhaustive]
+    pub enum Effect {
+        /// The variable is not set, and the step sets it.
+        Set "set",
+        /// The variable has another value, which the step replaces.
+        Replace "replace",
+        /// The variable has another value and keeps it.
+        Keep "keep",
+        /// The variable already has the value that the step specifies.
+        Unchanged "unchanged",
+    }
 }
 
 impl Effect {
@@ -171,14 +172,8 @@ impl fmt::Display for EnvPlan {
                 (Effect::Replace, Some(current)) => format!("{:?}, was {current:?}", step.value),
                 _ => format!("{:?}", step.value),
             };
-            let effect = match step.effect {
-                Effect::Set => "set",
-                Effect::Replace => "replace",
-                Effect::Keep => "keep",
-                Effect::Unchanged => "unchanged",
-            };
             let event = if step.before == Before::Load { "load" } else { "client" };
-            let what = format!("{effect} before {event}");
+            let what = format!("{} before {event}", step.effect.name());
             rows.push([what, step.variable.clone(), shown, step.reason.clone()]);
         }
         for planned in &self.options {

@@ -172,34 +172,20 @@ impl Manifest {
 
 /// Returns the requirements that the machine does not meet, or may not meet because a property is unknown.
 fn unmet(requires: &Requirements, machine: &MachineProperties) -> Vec<UnmetNeed> {
-    let mut unmet = Vec::new();
-    unmet.extend(requires.cpu.and_then(|level| cpu(level, machine)));
-    if let Some(range) = &requires.cuda_compute_capability {
-        let capabilities = &machine.cuda_compute_capabilities;
-        unmet.extend(version(
-            "CUDA compute capability",
-            range,
-            capabilities,
-            &Remedies {
-                earlier: "use a newer GPU, or install a build of the plugin for this one",
-                later: "install a version of the plugin for this GPU",
-                variable: MachineProperties::COMPUTE_CAPABILITY_VARIABLE,
-            },
-        ));
-    }
-    if let Some(range) = &requires.nvidia_driver {
-        unmet.extend(version(
-            "NVIDIA driver",
-            range,
-            machine.nvidia_driver.as_slice(),
-            &Remedies {
-                earlier: "update the driver",
-                later: "install a version of the plugin for this driver",
-                variable: MachineProperties::NVIDIA_DRIVER_VARIABLE,
-            },
-        ));
-    }
-    unmet
+    let cuda = requires.cuda_compute_capability.as_ref().and_then(|range| {
+        let remedies = [
+            "use a newer GPU, or install a build of the plugin for this one",
+            "install a version of the plugin for this GPU",
+        ];
+        let (found, variable) = (&machine.cuda_compute_capabilities, MachineProperties::COMPUTE_CAPABILITY_VARIABLE);
+        version("CUDA compute capability", range, found, remedies, variable)
+    });
+    let driver = requires.nvidia_driver.as_ref().and_then(|range| {
+        let remedies = ["update the driver", "install a version of the plugin for this driver"];
+        let (found, variable) = (machine.nvidia_driver.as_slice(), MachineProperties::NVIDIA_DRIVER_VARIABLE);
+        version("NVIDIA driver", range, found, remedies, variable)
+    });
+    requires.cpu.and_then(|level| cpu(level, machine)).into_iter().chain(cuda).chain(driver).collect()
 }
 
 fn cpu(level: CpuLevel, machine: &MachineProperties) -> Option<UnmetNeed> {
@@ -221,24 +207,24 @@ fn cpu(level: CpuLevel, machine: &MachineProperties) -> Option<UnmetNeed> {
     })
 }
 
-/// The remedies for a version before or after the range, and the environment variable that sets an unknown version.
-struct Remedies {
-    earlier: &'static str,
-    later: &'static str,
-    variable: &'static str,
-}
-
 /// Compares the versions of all devices with a range. Returns `None` if all versions are known and within the range,
-/// and otherwise the unmet requirement. `name` describes the versions in messages.
-fn version(name: &str, range: &VersionRange, found: &[DottedVersion], remedies: &Remedies) -> Option<UnmetNeed> {
+/// and otherwise the unmet requirement. `name` describes the versions in messages. The remedies are for a version before
+/// and after the range. `variable` is the environment variable that sets an unknown version.
+fn version(
+    name: &str,
+    range: &VersionRange,
+    found: &[DottedVersion],
+    [earlier, later]: [&str; 2],
+    variable: &str,
+) -> Option<UnmetNeed> {
     let needs = format!("{name} {range}");
     if found.is_empty() {
-        let remedy = format!("set {} to its version", remedies.variable);
+        let remedy = format!("set {variable} to its version");
         return Some(UnmetNeed { needs, has: None, remedy });
     }
     let outside = found.iter().find(|version| !range.contains(version))?;
     let is_earlier = range.min.as_ref().is_some_and(|min| outside < min);
-    let remedy = if is_earlier { remedies.earlier } else { remedies.later };
+    let remedy = if is_earlier { earlier } else { later };
     Some(UnmetNeed { needs, has: Some(outside.to_string()), remedy: remedy.to_owned() })
 }
 

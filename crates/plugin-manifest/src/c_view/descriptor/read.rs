@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::c_view::capabilities::dp_string;
 use crate::c_view::descriptor::{
     CTopology, DP_DESCRIPTOR_VERSION, DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS,
-    dp_configure, dp_descriptor, dp_library_path, dp_shutdown, dp_supports, plan, strings,
+    dp_configure, dp_descriptor, dp_shutdown, dp_supports, plan, strings,
 };
 use crate::names::Code;
 use crate::rust_view::Hooks;
@@ -28,9 +28,8 @@ impl Descriptor {
     ///
     /// Returns the error that the plugin reports for its own description, or all faults that this method finds.
     pub unsafe fn from_raw(descriptor: *const dp_descriptor) -> Result<Self, Faults> {
-        let whole = |error: Error| Fault::new("descriptor", error.message());
         // SAFETY: D1 (structs): the struct is readable for its `struct_size`.
-        let raw = unsafe { strings::local_copy(descriptor) }.map_err(whole)?;
+        let raw = unsafe { strings::local_copy(descriptor) }.map_err(fault)?;
         if raw.version != DP_DESCRIPTOR_VERSION {
             let message = format!(
                 "version {} is unknown; this reader supports version {DP_DESCRIPTOR_VERSION}. Build the plugin with a matching SDK",
@@ -38,11 +37,10 @@ impl Descriptor {
             );
             return Err(Fault::new("descriptor.version", message).into());
         }
-        let field = |error: Error| Fault::new("descriptor", error.message());
         // SAFETY: D2 (referenced memory): the text is readable for its length.
-        let name = unsafe { strings::read(raw.name, "name") }.map_err(field)?;
+        let name = unsafe { strings::read(raw.name, "name") }.map_err(fault)?;
         // SAFETY: D2 (referenced memory): the text is readable for its length.
-        let error = unsafe { strings::read(raw.error, "error") }.map_err(field)?;
+        let error = unsafe { strings::read(raw.error, "error") }.map_err(fault)?;
         if !error.is_empty() {
             return Err(Fault::new("descriptor", format!("the plugin {name:?} reports: {error}")).into());
         }
@@ -62,6 +60,10 @@ impl Descriptor {
     }
 }
 
+fn fault(error: Error) -> Fault {
+    Fault::new("descriptor", error.message())
+}
+
 fn collect<T>(result: Result<T, Faults>, faults: &mut Vec<Fault>) -> Option<T> {
     result.map_err(|more| faults.extend(more.into_vec())).ok()
 }
@@ -71,8 +73,7 @@ fn collect<T>(result: Result<T, Faults>, faults: &mut Vec<Fault>) -> Option<T> {
 /// All data that the descriptor points to satisfies D1 and D2.
 unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> {
     // SAFETY: D2 (referenced memory): the text is readable for its length.
-    let json = unsafe { strings::read(raw.manifest, "manifest") };
-    let json = json.map_err(|error| Fault::new("descriptor", error.message()))?;
+    let json = unsafe { strings::read(raw.manifest, "manifest") }.map_err(fault)?;
     let mut manifest = if json.is_empty() { Manifest::new(name) } else { Manifest::from_json(json)? };
     if manifest.name != name {
         let message = format!("the name is {name:?} here and {:?} in the manifest; use one name", manifest.name);
@@ -94,8 +95,7 @@ unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> 
 unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
     let file = || -> Result<&str, Faults> {
         // SAFETY: D2 (referenced memory): the text is readable for its length.
-        let file = unsafe { strings::read(raw.library, "library") };
-        let file = file.map_err(|error| Fault::new("descriptor", error.message()))?;
+        let file = unsafe { strings::read(raw.library, "library") }.map_err(fault)?;
         if file.is_empty() || file.contains('\0') {
             let message =
                 format!("library_kind is {}, which needs a file name, but library is {file:?}", raw.library_kind);
@@ -112,11 +112,8 @@ unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
             // SAFETY: D3 (functions of a descriptor): the function has this type and may be called.
             let table = unsafe { get() };
             if table.is_null() {
-                return Err(Fault::new(
-                    "descriptor.get_pjrt_api",
-                    "the function returned null instead of a PJRT table",
-                )
-                .into());
+                let message = "the function returned null instead of a PJRT table";
+                return Err(Fault::new("descriptor.get_pjrt_api", message).into());
             }
             // SAFETY: D3 (functions of a descriptor): the table keeps C1 to C11 as long as the process lives.
             Ok(Library::Static(unsafe { StaticApi::new(table) }))
@@ -124,12 +121,23 @@ unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
         DP_LIBRARY_BESIDE => Ok(Library::Beside { file: file()?.to_owned() }),
         DP_LIBRARY_PATH => Ok(Library::Path { path: file()?.into() }),
         DP_LIBRARY_COMPUTED => {
-            if raw.library_path.is_none() {
+            let Some(function) = raw.library_path else {
                 let message = "library_kind is DP_LIBRARY_COMPUTED, which needs this function, but it is null";
                 return Err(Fault::new("descriptor.library_path", message).into());
-            }
-            let (name, function) = (name.to_owned(), raw.library_path);
-            Ok(Library::Computed { path: Arc::new(move || computed(&name, function)) })
+            };
+            let name = format!("library_path of {name}");
+            Ok(Library::Computed {
+                path: Arc::new(move || {
+                    // SAFETY: D3 (functions of a descriptor): the function has this type and may be called.
+                    let call = |sink, user| unsafe { function(sink, user) };
+                    // SAFETY: D3 (functions of a descriptor): the function calls the sink only during the call.
+                    let path = unsafe { strings::ask(&name, call) }?;
+                    if path.is_empty() || path.contains('\0') {
+                        return Err(Error::internal(format!("{name} returned {path:?}, which is not a path")));
+                    }
+                    Ok(PathBuf::from(path))
+                }),
+            })
         }
         unknown => {
             let message = format!(
@@ -138,21 +146,6 @@ unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
             Err(Fault::new("descriptor.library_kind", message).into())
         }
     }
-}
-
-fn computed(name: &str, function: dp_library_path) -> Result<PathBuf> {
-    let Some(function) = function else {
-        return Err(Error::internal("the function library_path of the descriptor is null"));
-    };
-    let name = format!("library_path of {name}");
-    // SAFETY: D3 (functions of a descriptor): the function has this type and may be called.
-    let call = |sink, user| unsafe { function(sink, user) };
-    // SAFETY: D3 (functions of a descriptor): the function calls the sink only during the call.
-    let path = unsafe { strings::ask(&name, call) }?;
-    if path.is_empty() || path.contains('\0') {
-        return Err(Error::internal(format!("{name} returned {path:?}, which is not a path")));
-    }
-    Ok(PathBuf::from(path))
 }
 
 /// Hooks that call the functions of a C descriptor.
