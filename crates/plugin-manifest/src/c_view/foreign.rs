@@ -3,6 +3,8 @@
 
 use std::ffi::c_char;
 
+use pjrt_sys::AbiStruct;
+
 use crate::{Error, Result};
 
 /// Borrows an array that is passed by pointer and length.
@@ -86,4 +88,36 @@ pub unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> Result<&
     // SAFETY: V3 (arrays and text): the bytes are readable for their length.
     let bytes = unsafe { slice(data.cast::<u8>(), len, field) }?;
     str::from_utf8(bytes).map_err(|_| Error::argument(format!("{field} is not UTF-8")))
+}
+
+/// Copies the first bytes of a foreign struct that begins with its size. All other bytes of the result are zero.
+/// `whole` returns the number of bytes to copy of a struct with a given size.
+///
+/// # Errors
+///
+/// Returns an error if the struct is null, misaligned or too short.
+///
+/// # Safety
+///
+/// `from` satisfies D1 or V8 of `docs/safety.md`. `whole` returns at most its argument and at most the size of `T`, and
+/// does not return a number that ends within a pointer.
+pub(super) unsafe fn local_copy<T: AbiStruct>(from: *const T, whole: impl Fn(usize) -> usize) -> Result<T> {
+    let name = T::NAME;
+    if from.is_null() || !from.is_aligned() {
+        let fault = if from.is_null() { "null" } else { "not aligned" };
+        return Err(Error::invalid_argument(format!("the {name} is {fault}")));
+    }
+    // SAFETY: D1 (structs) or V8 (descriptors): the struct begins with its size.
+    let size = unsafe { from.cast::<usize>().read() };
+    if size < T::MIN_SIZE {
+        return Err(Error::invalid_argument(format!(
+            "struct_size of the {name} is {size}, but must be at least {}; set it to sizeof({name})",
+            T::MIN_SIZE
+        )));
+    }
+    let mut local = T::new();
+    // SAFETY: D1 (structs) or V8 (descriptors): `size` bytes of `from` are readable, and `local` is ours. `whole` keeps
+    // the contract of this function.
+    unsafe { from.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), whole(size)) };
+    Ok(local)
 }

@@ -94,7 +94,7 @@ impl Capabilities {
                     to,
                     &format!(
                         "cannot replace {from}, which is a different kind of type; choose another {}",
-                        class(from).name()
+                        class(from)
                     ),
                 );
             } else if self.remapped_dtypes.contains_key(&to) {
@@ -138,7 +138,7 @@ impl Capabilities {
         }
         for (index, &ty) in dtypes.iter().enumerate() {
             let field = format!("autocast.dtypes[{index}]");
-            if class(ty) != Class::Float {
+            if class(ty) != FLOAT {
                 faults.refuse(&field, ty, "is not a float type; write bf16, f16 or another float type");
             } else if dtypes[..index].contains(&ty) {
                 faults.refuse(&field, ty, "is listed twice; remove one of the two");
@@ -223,35 +223,14 @@ fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Numeric class of an element type. A type can only be replaced by a type of the same class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    Signed,
-    Unsigned,
-    Float,
-    Complex,
-    Other,
-}
-
-impl Class {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Signed => "signed integer",
-            Self::Unsigned => "unsigned integer",
-            Self::Float => "float",
-            Self::Complex => "complex type",
-            Self::Other => "type of its kind",
-        }
+fn class(ty: ElementType) -> &'static str {
+    match ty.name().as_bytes() {
+        [b'f', ..] | [b'b', b'f', ..] => FLOAT,
+        [b's', ..] => "signed integer",
+        [b'u', ..] => "unsigned integer",
+        [b'c', ..] => "complex type",
+        _ => "type of its kind",
     }
 }
 
-fn class(ty: ElementType) -> Class {
-    let name = ty.name();
-    match name.as_bytes() {
-        _ if name.starts_with("bf") => Class::Float,
-        [b'f', ..] => Class::Float,
-        [b's', ..] => Class::Signed,
-        [b'u', ..] => Class::Unsigned,
-        [b'c', ..] => Class::Complex,
-        _ => Class::Other,
-    }
-}
+const FLOAT: &str = "float";

@@ -41,11 +41,13 @@ impl When {
 
     /// Returns whether the two conditions can never be true together.
     pub(super) fn excludes(self, other: Self) -> bool {
-        let pair = |a, b| (self == a && other == b) || (self == b && other == a);
-        pair(Self::SingleProcess, Self::MultiProcess)
-            || pair(Self::SoleOnHost, Self::SharedHost)
-            || pair(Self::OneDevice, Self::AllDevices)
-            || pair(Self::SingleProcess, Self::SharedHost)
+        let pairs = [
+            (Self::SingleProcess, Self::MultiProcess),
+            (Self::SoleOnHost, Self::SharedHost),
+            (Self::OneDevice, Self::AllDevices),
+            (Self::SingleProcess, Self::SharedHost),
+        ];
+        pairs.contains(&(self, other)) || pairs.contains(&(other, self))
     }
 }
 

@@ -68,26 +68,20 @@ impl ProcessTopology {
     /// Returns an error if the three positions contradict each other.
     pub fn new(global: Position, local: Position, host: Position) -> Result<Self, Faults> {
         let (world, on_host, hosts) = (global.count(), local.count(), host.count());
-        let mut problem = None;
-        if on_host > world {
-            problem = Some(format!("this host has {on_host} processes, but all hosts together have {world}"));
+        Err(fault(if on_host > world {
+            format!("this host has {on_host} processes, but all hosts together have {world}")
         } else if hosts == 1 && on_host != world {
-            problem = Some(format!("the only host has {on_host} of {world} processes"));
+            format!("the only host has {on_host} of {world} processes")
         } else if hosts == 1 && local.index() != global.index() {
             let (local, global) = (local.index(), global.index());
-            problem = Some(format!("on the only host, the local rank is {local}, but the global rank is {global}"));
+            format!("on the only host, the local rank is {local}, but the global rank is {global}")
         } else if world - on_host < hosts - 1 {
-            let others = world - on_host;
-            problem = Some(format!(
-                "the {} other hosts have only {others} processes together, but each needs at least one",
-                hosts - 1
-            ));
-        }
-        if let Some(problem) = problem {
-            return Err(fault(problem));
-        }
-        let device_share = if local.count() > 1 { DeviceShare::One } else { DeviceShare::All };
-        Ok(Self { global, local, host, device_share, provenance: Provenance::default(), ..Self::single() })
+            let (hosts, others) = (hosts - 1, world - on_host);
+            format!("the {hosts} other hosts have only {others} processes together, but each needs at least one")
+        } else {
+            let device_share = if on_host > 1 { DeviceShare::One } else { DeviceShare::All };
+            return Ok(Self { global, local, host, device_share, provenance: Provenance::default(), ..Self::single() });
+        }))
     }
 
     /// Sets the slice that contains the host. A slice is a group of hosts whose devices have a network of their own.

@@ -86,7 +86,7 @@ impl Checker {
 
     /// Checks a parsed program as [`Self::program`] does.
     pub fn module(&self, module: &Module, depth: Depth) -> Support {
-        let mut walk = Walk { checker: self, module, depth, no: Found::default(), maybe: Found::default() };
+        let mut walk = Walk { checker: self, module, depth, no: Vec::new(), maybe: Vec::new() };
         for func in &module.funcs {
             if depth >= Depth::Types {
                 for ty in &func.results {
@@ -95,13 +95,13 @@ impl Checker {
             }
             walk.region(func, &func.body);
         }
-        if !walk.no.reasons.is_empty() {
-            return Support::No(walk.no.reasons);
+        if !walk.no.is_empty() {
+            return Support::No(walk.no);
         }
         if depth == Depth::Compile {
-            walk.maybe.reasons.push(Reason::new("only compiling can find the remaining errors"));
+            walk.maybe.push(Reason::new("only compiling can find the remaining errors"));
         }
-        if walk.maybe.reasons.is_empty() { Support::Yes } else { Support::Maybe(walk.maybe.reasons) }
+        if walk.maybe.is_empty() { Support::Yes } else { Support::Maybe(walk.maybe) }
     }
 
     /// Returns the name of an operation for messages, and the operation's rule. A rule for one call target or composite
@@ -196,25 +196,17 @@ impl AttributeRule {
     }
 }
 
-/// The fields in which two reasons must agree to be counted together: operation, attribute, type and message.
-type Alike = (Option<String>, Option<String>, Option<String>, String);
-
-/// The reasons of one answer. Reasons with the same [`Alike`] key are counted together.
-#[derive(Default)]
-struct Found {
-    reasons: Vec<Reason>,
-    known: HashMap<Alike, usize>,
-}
-
-impl Found {
-    fn add(&mut self, reason: Reason) {
-        let key = (reason.operation.clone(), reason.attribute.clone(), reason.ty.clone(), reason.message.clone());
-        if let Some(reason) = self.known.get(&key).and_then(|&known| self.reasons.get_mut(known)) {
-            reason.count += 1;
-        } else if self.reasons.len() < MAX_REASONS {
-            self.known.insert(key, self.reasons.len());
-            self.reasons.push(reason);
-        }
+/// Adds a reason. Reasons that differ only in their locations are counted together.
+fn add(reasons: &mut Vec<Reason>, reason: Reason) {
+    let full = reasons.len() >= MAX_REASONS;
+    let known = reasons.iter_mut().find(|known| {
+        (&known.operation, &known.attribute, &known.ty, &known.message)
+            == (&reason.operation, &reason.attribute, &reason.ty, &reason.message)
+    });
+    match known {
+        Some(known) => known.count += 1,
+        None if full => {}
+        None => reasons.push(reason),
     }
 }
 
@@ -227,8 +219,8 @@ struct Walk<'a> {
     checker: &'a Checker,
     module: &'a Module,
     depth: Depth,
-    no: Found,
-    maybe: Found,
+    no: Vec<Reason>,
+    maybe: Vec<Reason>,
 }
 
 impl Walk<'_> {
@@ -251,16 +243,16 @@ impl Walk<'_> {
                 return;
             }
             if self.checker.complete {
-                self.no.add(place(Reason::new("the device does not support the operation")));
+                add(&mut self.no, place(Reason::new("the device does not support the operation")));
             } else {
-                self.maybe.add(place(Reason::new("the plugin's table does not list the operation")));
+                add(&mut self.maybe, place(Reason::new("the plugin's table does not list the operation")));
             }
             return;
         };
         match rule.rule.support {
             Verdict::Yes => {}
-            Verdict::No => return self.no.add(place(Reason::new(rule.rule.reason.clone()))),
-            Verdict::Maybe => self.maybe.add(place(Reason::new(rule.rule.reason.clone()))),
+            Verdict::No => return add(&mut self.no, place(Reason::new(rule.rule.reason.clone()))),
+            Verdict::Maybe => add(&mut self.maybe, place(Reason::new(rule.rule.reason.clone()))),
         }
         if self.depth >= Depth::Attributes {
             self.attributes(op, rule, place);
@@ -282,7 +274,7 @@ impl Walk<'_> {
             let value = Spelled::new(value);
             for message in allowed.faults(&value) {
                 let attribute = Some(format!("{name} = {value}"));
-                self.no.add(place(Reason { attribute, ..Reason::new(message) }));
+                add(&mut self.no, place(Reason { attribute, ..Reason::new(message) }));
             }
         }
     }
@@ -305,16 +297,16 @@ impl Walk<'_> {
             && !rule.types.contains(&tensor.element)
         {
             let message = format!("the device does not support the operation for elements of type {}", tensor.element);
-            self.no.add(unsupported(message));
+            add(&mut self.no, unsupported(message));
         }
         let most = of.and_then(|(_, rule)| rule.rule.max_rank).or(self.checker.max_rank);
         if let Some(most) = most.filter(|&most| tensor.rank() > most) {
             let message = format!("the device supports at most {most} dimensions, but the type has {}", tensor.rank());
-            self.no.add(unsupported(message));
+            add(&mut self.no, unsupported(message));
         }
         if !self.checker.dynamic_shapes && !tensor.is_static() {
             let message = "the device does not support dynamic shapes; make every extent constant";
-            self.no.add(unsupported(message.to_owned()));
+            add(&mut self.no, unsupported(message.to_owned()));
         }
     }
 }

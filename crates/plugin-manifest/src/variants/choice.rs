@@ -208,8 +208,8 @@ fn cpu(level: CpuLevel, machine: &MachineProperties) -> Option<UnmetNeed> {
 }
 
 /// Compares the versions of all devices with a range. Returns `None` if all versions are known and within the range,
-/// and otherwise the unmet requirement. `name` describes the versions in messages. The remedies are for a version before
-/// and after the range. `variable` is the environment variable that sets an unknown version.
+/// and otherwise the unmet requirement. `name` describes the versions in messages. The remedies are for a version
+/// before and after the range. `variable` is the environment variable that sets an unknown version.
 fn version(
     name: &str,
     range: &VersionRange,

@@ -1,7 +1,5 @@
 //! Owner of the memory to which a C struct points.
 
-use std::ffi::c_char;
-
 use super::structs::{
     DP_FEATURE_BOOL, DP_FEATURE_FLOAT, DP_FEATURE_INT64, DP_FEATURE_INT64_LIST, DP_FEATURE_STRING, dp_dtype_remap,
     dp_feature, dp_string,
@@ -22,10 +20,10 @@ pub(super) struct Owned {
 impl Owned {
     pub(super) fn text(&mut self, text: &str) -> dp_string {
         if text.is_empty() {
-            return EMPTY;
+            return dp_string::EMPTY;
         }
         let text = text.to_owned();
-        let string = dp_string { data: text.as_ptr().cast::<c_char>(), size: text.len() };
+        let string = dp_string::new(&text);
         self.texts.push(text);
         string
     }
@@ -38,8 +36,6 @@ impl Owned {
     }
 }
 
-const EMPTY: dp_string = dp_string { data: std::ptr::null(), size: 0 };
-
 /// Returns the pointer and the length of a list. The pointer is null if the list is empty.
 pub(super) fn parts<T>(list: &[T]) -> (*const T, usize) {
     (if list.is_empty() { std::ptr::null() } else { list.as_ptr() }, list.len())
@@ -50,7 +46,7 @@ pub(super) fn feature(name: &str, value: &Value, owned: &mut Owned) -> Result<dp
     let mut feature = dp_feature {
         name: owned.text(name),
         int64_value: 0,
-        string_value: EMPTY,
+        string_value: dp_string::EMPTY,
         int64_list: std::ptr::null(),
         int64_list_size: 0,
         float_value: 0.0,

@@ -160,7 +160,7 @@ impl Hooks for CHooks {
     fn configure(&self, process: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
         let function = self.configure?;
         let process = CTopology::new(process);
-        let variables = strings::of_environment(environment);
+        let variables = strings::of_variables(environment.iter());
         // SAFETY: D3 (functions of a descriptor): the function has this type and may be called.
         let call = |sink, user| unsafe { function(process.as_ptr(), variables.as_ptr(), variables.len(), sink, user) };
         // SAFETY: D3 (functions of a descriptor): the arguments live until the function returns.

@@ -7,9 +7,9 @@ use pjrt_sys::AbiStruct;
 
 use crate::c_view::capabilities::dp_string;
 use crate::c_view::descriptor::{dp_descriptor, dp_sink, dp_topology, dp_variable};
-use crate::c_view::foreign::{slice, text};
+use crate::c_view::foreign::{self, slice, text};
 use crate::contain::contain;
-use crate::{Bytes, Environment, Error, ErrorCode, Program, Result};
+use crate::{Bytes, Error, ErrorCode, Program, Result};
 
 impl dp_string {
     /// The empty string.
@@ -66,12 +66,10 @@ pub(super) unsafe fn variables(data: *const dp_variable, len: usize, field: &str
     .collect()
 }
 
-/// Returns the variables of `environment` as C structs. `environment` must outlive the result.
-pub(super) fn of_environment(environment: &Environment) -> Vec<dp_variable> {
-    environment
-        .iter()
-        .map(|(name, value)| dp_variable { name: dp_string::new(name), value: dp_string::new(value) })
-        .collect()
+/// Returns variables as C structs. The text must outlive the result.
+pub(super) fn of_variables<'a>(variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<dp_variable> {
+    let each = variables.into_iter();
+    each.map(|(name, value)| dp_variable { name: dp_string::new(name), value: dp_string::new(value) }).collect()
 }
 
 /// Returns the pointer and the length of `bytes`, which must outlive all copies of the result.
@@ -112,33 +110,16 @@ unsafe impl AbiStruct for dp_topology {
 }
 
 /// Copies the words of a foreign struct that are completely within both its `struct_size` and the size of `T`. All
-/// other bytes of the result are zero.
+/// other bytes of the result are zero. A struct that ends within a pointer therefore does not set a part of this
+/// pointer.
 ///
 /// # Safety
 ///
 /// `from` satisfies D1 of `docs/safety.md`.
 pub(super) unsafe fn local_copy<T: AbiStruct>(from: *const T) -> Result<T> {
-    if from.is_null() || !from.is_aligned() {
-        let fault = if from.is_null() { "null" } else { "not aligned" };
-        return Err(Error::invalid_argument(format!("the {} is {fault}", T::NAME)));
-    }
-    // SAFETY: D1 (structs): the struct begins with its size.
-    let size = unsafe { from.cast::<usize>().read() };
-    if size < T::MIN_SIZE {
-        return Err(Error::invalid_argument(format!(
-            "struct_size of the {} is {size}, but must be at least {}; set it to sizeof({})",
-            T::NAME,
-            T::MIN_SIZE,
-            T::NAME
-        )));
-    }
-    let mut local = T::new();
-    // Copy only whole words, so that a struct that ends within a pointer does not set a part of this pointer.
-    let known = size.min(size_of::<T>()) / size_of::<usize>() * size_of::<usize>();
-    // SAFETY: D1 (structs): `size` bytes of `from` are readable, and `local` is ours. `known` does not end within a
-    // pointer.
-    unsafe { from.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), known) };
-    Ok(local)
+    let whole = |size: usize| size.min(size_of::<T>()) / size_of::<usize>() * size_of::<usize>();
+    // SAFETY: D1 (structs): the struct begins with its size, and is readable for this size.
+    unsafe { foreign::local_copy(from, whole) }
 }
 
 /// Runs `work`, passes its result or its error message to `sink`, and returns the error code, which is 0 on success. If

@@ -25,11 +25,8 @@ impl<'a> CTopology<'a> {
     pub fn new(topology: &'a ProcessTopology) -> Self {
         let coordinator = topology.coordinator.as_ref().map(Address::to_string);
         let hosts: Vec<dp_string> = topology.hosts().iter().map(|host| dp_string::new(host)).collect();
-        let attributes: Vec<dp_variable> = topology
-            .attributes
-            .iter()
-            .map(|(name, value)| dp_variable { name: dp_string::new(name), value: dp_string::new(value) })
-            .collect();
+        let attributes = topology.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let attributes = strings::of_variables(attributes);
         let raw = dp_topology {
             global_rank: topology.global_rank(),
             world_size: topology.world_size(),
