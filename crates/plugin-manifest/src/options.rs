@@ -269,19 +269,7 @@ impl OptionSchema {
 /// Converts JSON to an option's value: a string, a number, a boolean or a list of integers. Returns `None` for other
 /// JSON.
 pub fn value_from_json(json: &serde_json::Value) -> Option<Value> {
-    Some(match json {
-        serde_json::Value::String(text) => Value::String(text.clone()),
-        serde_json::Value::Bool(flag) => Value::Bool(*flag),
-        serde_json::Value::Number(number) => match number.as_i64() {
-            Some(number) => Value::Int64(number),
-            // PJRT options have only 32-bit floats, so use the nearest one.
-            None => Value::Float(number.to_string().parse().ok()?),
-        },
-        serde_json::Value::Array(items) => {
-            Value::Int64List(items.iter().map(serde_json::Value::as_i64).collect::<Option<_>>()?)
-        }
-        serde_json::Value::Null | serde_json::Value::Object(_) => return None,
-    })
+    Value::deserialize(json).ok()
 }
 
 /// Converts an option's value to JSON.
