@@ -630,7 +630,6 @@ typedef struct dp_topology {
     size_t num_attributes;
 } dp_topology;
 
-
 /** A version of the PJRT C API. */
 typedef struct dp_api_version {
     /** Major version. Different major versions are incompatible. */
@@ -725,7 +724,6 @@ typedef struct dp_descriptor {
     /** Checks whether the devices can run a program. Null if only the manifest describes the supported programs. */
     dp_supports supports;
 } dp_descriptor;
-
 
 /** Success. */
 #define DP_OK 0
