@@ -9,13 +9,14 @@ use crate::engine::dtype::{DType, Pred};
 use crate::engine::elementwise::num::{Cast, Num};
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
+use crate::engine::view::View;
 use crate::error::RunError;
 
 /// The layout of one operand as a batch of matrices. Offsets and strides are in elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
-    /// Offset of each matrix of the batch.
-    pub(crate) batch: Vec<usize>,
+    /// The first element of each matrix of the batch.
+    pub(crate) batch: View,
     /// Stride along the free dimension. `contract` is the stride along the contracting dimension.
     pub(crate) free: usize,
     pub(crate) contract: usize,
@@ -97,8 +98,10 @@ impl Dot {
     }
 
     fn matrices<'a, T>(&self, batch: usize, a: &'a [T], b: &'a [T]) -> (Matrix<'a, T>, Matrix<'a, T>) {
-        let a = Matrix { data: a, offset: self.lhs.batch[batch], row: self.lhs.free, column: self.lhs.contract };
-        let b = Matrix { data: b, offset: self.rhs.batch[batch], row: self.rhs.contract, column: self.rhs.free };
+        let a =
+            Matrix { data: a, offset: self.lhs.batch.position(batch), row: self.lhs.free, column: self.lhs.contract };
+        let b =
+            Matrix { data: b, offset: self.rhs.batch.position(batch), row: self.rhs.contract, column: self.rhs.free };
         (a, b)
     }
 }
@@ -145,12 +148,13 @@ fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: 
     if out.len() == size {
         return one((0, out));
     }
-    let tasks: Vec<_> = out.chunks_exact_mut(size).enumerate().collect();
     // If there are enough matrix products for all cores, compute each product on one core.
-    if tasks.len() >= 2 * parallel::threads(dot.work()) {
-        parallel::each_until(stop, tasks, dot.work(), |task| parallel::alone(|| one(task)));
+    if out.len() / size >= 2 * parallel::threads(dot.work()) {
+        parallel::chunks_until(stop, out, size, dot.work(), |start, part| {
+            parallel::alone(|| (start / size..).zip(part.chunks_exact_mut(size)).for_each(one));
+        });
     } else {
-        tasks.into_iter().for_each(one);
+        out.chunks_exact_mut(size).enumerate().for_each(one);
     }
 }
 
@@ -172,10 +176,11 @@ fn plain<T: Pod + Send + Sync + Cast<R>, R: Num>(
         for (row, out) in part.chunks_exact_mut(dot.n).enumerate() {
             let row = start / dot.n + row;
             let (batch, i) = (row / dot.m, row % dot.m);
+            let (lhs, rhs) = (dot.lhs.batch.position(batch) + i * dot.lhs.free, dot.rhs.batch.position(batch));
             out.fill(R::zeroed());
             for p in 0..dot.k {
-                let x: R = a[dot.lhs.batch[batch] + i * dot.lhs.free + p * dot.lhs.contract].cast();
-                let at = dot.rhs.batch[batch] + p * dot.rhs.contract;
+                let x: R = a[lhs + p * dot.lhs.contract].cast();
+                let at = rhs + p * dot.rhs.contract;
                 if dot.rhs.free == 1 {
                     for (o, &y) in out.iter_mut().zip(&b[at..at + dot.n]) {
                         *o = o.add(x.mul(y.cast()));

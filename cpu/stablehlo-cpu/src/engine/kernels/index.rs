@@ -22,16 +22,17 @@ pub(crate) struct Windows {
     /// For each component of an index vector, the largest start at which the window is still inside the tensor, and the
     /// stride of the component's dimension.
     pub(crate) parts: Vec<(usize, usize)>,
-    /// The offset of each window along the batching dimensions. Empty if there are no batching dimensions.
-    pub(crate) base: Vec<usize>,
-    /// Offsets of the contiguous runs of elements in a window. `run` is the length of each run.
-    pub(crate) runs: Vec<usize>,
+    /// The offset of each window along the batching dimensions. `None` if there are no batching dimensions.
+    pub(crate) base: Option<View>,
+    /// The first element of each contiguous run of elements in a window, as offset from the window's first element.
+    /// `run` is the length of each run.
+    pub(crate) runs: View,
     pub(crate) run: usize,
 }
 
 impl Windows {
     fn base(&self, window: usize) -> usize {
-        self.base.get(window).copied().unwrap_or(0)
+        self.base.as_ref().map_or(0, |base| base.position(window))
     }
 
     /// Returns the offset of a window. The start of the window is clamped, so that the window lies inside the tensor.
@@ -60,8 +61,9 @@ impl Windows {
     /// Returns whether each window is contiguous and starts at a multiple of its length.
     pub(crate) fn are_aligned(&self) -> bool {
         let is_multiple = |at: usize| self.run > 0 && at.is_multiple_of(self.run);
-        self.runs == [0]
-            && self.base.iter().all(|&at| is_multiple(at))
+        let bases = self.base.iter().flat_map(View::strides);
+        self.runs.len() == 1
+            && bases.copied().all(|stride| is_multiple(stride.unsigned_abs()))
             && self.parts.iter().all(|&(max, stride)| max == 0 || is_multiple(stride))
     }
 }
@@ -109,11 +111,14 @@ impl Gather {
                     return out.fill(element);
                 }
                 let at = w.clamped(indices, window);
-                for (out, &offset) in out.chunks_exact_mut(w.run).zip(&w.runs) {
+                if w.runs.len() == 1 {
+                    return out.copy_from_slice(&src[at..][..w.run]);
+                }
+                for (out, offset) in out.chunks_exact_mut(w.run).zip(w.runs.positions()) {
                     out.copy_from_slice(&src[at + offset..][..w.run]);
                 }
             };
-            let can_interleave = w.runs == [0] && w.run * self.size >= 2 * PIECE;
+            let can_interleave = w.runs.len() == 1 && w.run * self.size >= 2 * PIECE;
             parallel::chunks(out, w.len(), bytes, |start, part| {
                 for (group, out) in part.chunks_mut(INTERLEAVED * w.len()).enumerate() {
                     let first = start / w.len() + group * INTERLEAVED;
@@ -192,7 +197,7 @@ impl Kernel for Scatter {
             let Some(at) = w.inside(indices, window) else {
                 continue;
             };
-            for (r, &offset) in w.runs.iter().enumerate() {
+            for (r, offset) in w.runs.positions().enumerate() {
                 let to = at + offset;
                 let from = window * w.len() + r * w.run;
                 if let (Body::Fast { run: f, .. }, &[size]) = (&self.body, &self.sizes[..]) {

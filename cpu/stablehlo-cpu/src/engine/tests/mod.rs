@@ -21,6 +21,7 @@ mod narrow;
 mod pooling;
 mod products;
 mod quantized;
+mod ranks_and_sizes;
 mod regions;
 mod remote;
 mod row_fusion;
