@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use stablehlo::ir::{Attribute, Attributes, Func, Module, Op as IrOp, OpKind, Region, Type, ValueId};
 
+use super::size::InlinedSize;
 use super::types::{Binding, Result, TypedValue, dtype_of, element_size, entry_type, fits, tensor_type, type_of};
 use crate::engine::dtype::{DType, TensorType, with_size};
 use crate::engine::elementwise::{Map, wrap};
@@ -19,7 +20,7 @@ use crate::op_names::{op_name, place};
 
 /// Maximum number of ops after inlining. If each function of a chain calls the next function twice, inlining makes a
 /// small program exceed this limit.
-const MAX_NODES: usize = 1 << 20;
+const MAX_OPS: usize = 1 << 20;
 /// Maximum nesting of calls and regions. It bounds the stack that the recursive lowering uses.
 const MAX_DEPTH: usize = 96;
 /// Maximum size in bytes of a constant of equal elements that is stored in the program. Larger constants are filled
@@ -93,6 +94,11 @@ impl<'m> GraphBuilder<'m> {
 
     /// Lowers the entry function.
     pub(crate) fn entry(&mut self, func: &'m Func) -> Result<Lowered> {
+        if InlinedSize::new(self.module).of(func)? > MAX_OPS {
+            return Err(CompileError::unsupported(format!(
+                "a program of more than {MAX_OPS} ops after inlining calls"
+            )));
+        }
         let mut args = Vec::with_capacity(func.args().len());
         let mut tokens = Vec::with_capacity(func.args().len());
         for &arg in func.args() {
@@ -183,9 +189,7 @@ impl<'m> GraphBuilder<'m> {
         out: &mut Vec<Node>,
     ) -> Result<Vec<Binding>> {
         self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return Err(CompileError::unsupported(format!("calls and regions nested more than {MAX_DEPTH} deep")));
-        }
+        check_depth(self.depth)?;
         if region.args.len() != args.len() {
             let (want, got) = (region.args.len(), args.len());
             return Err(CompileError::invalid(format!("a region takes {want} arguments, not {got}")));
@@ -297,11 +301,6 @@ impl<'m> LoweringContext<'_, 'm> {
     pub(super) fn lower(&mut self) -> Result<()> {
         self.graph.current = self.graph.ops.len();
         self.graph.ops.push((self.frame.func, self.op));
-        if self.graph.ops.len() > MAX_NODES {
-            return Err(CompileError::unsupported(format!(
-                "a program of more than {MAX_NODES} ops after inlining calls"
-            )));
-        }
         match &self.op.kind {
             OpKind::Constant(literal) => self.constant(literal),
             OpKind::Iota { iota_dimension } => self.iota(*iota_dimension),
@@ -554,6 +553,14 @@ impl<'m> LoweringContext<'_, 'm> {
         let constant = Some(Constant::Dense(buffer));
         Ok(self.graph.new_value(Value { size: element_size(ty.dtype), n: ty.elements(), constant }))
     }
+}
+
+/// Checks the nesting of calls and regions.
+pub(super) fn check_depth(depth: usize) -> Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(CompileError::unsupported(format!("calls and regions nested more than {MAX_DEPTH} deep")));
+    }
+    Ok(())
 }
 
 /// Returns the attribute called `name`, if the op has it.
