@@ -9,7 +9,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pulp::NullaryFnOnce;
 
 use super::gemm::direct::{self, Runs};
-use super::gemm::{Lines, MAX_WIDTH, Matrix, Operand, Out, Part, Wide, gemm, interleaved, product, work};
+use super::gemm::{Float, Lines, MAX_WIDTH, Matrix, Operand, Out, Part, gemm, interleaved, product, work};
 use super::shape::read_all;
 use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
@@ -460,7 +460,7 @@ impl Convolution {
         Ok(())
     }
 
-    fn compute<T: Operand<Wide = T> + Wide>(
+    fn compute<T: Operand<Wide = T> + Float>(
         &self,
         ins: &[&[u8]],
         out: &mut [u8],
@@ -519,7 +519,7 @@ impl Convolution {
     }
 
     /// Convolves each feature separately: multiplies rows of features by rows of the kernel and adds up the products.
-    fn depthwise<T: Wide>(&self, input: &[T], kernel: &[T], out: &mut [T], stop: Option<&Stop>) {
+    fn depthwise<T: Float>(&self, input: &[T], kernel: &[T], out: &mut [T], stop: Option<&Stop>) {
         let (p, features) = (&self.patches, self.groups);
         let taps = p.tap_count();
         parallel::chunks_until(stop, out, features, size_of_val(input) * taps / 4, |start, part| {
@@ -582,7 +582,7 @@ struct Depthwise<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Wide> NullaryFnOnce for Depthwise<'_, T> {
+impl<T: Float> NullaryFnOnce for Depthwise<'_, T> {
     type Output = ();
 
     #[inline(always)]
