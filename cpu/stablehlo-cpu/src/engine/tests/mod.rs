@@ -4,6 +4,7 @@
 mod bounded;
 mod chlo;
 mod collectives;
+mod complex;
 mod conversions;
 mod custom_calls;
 #[cfg(feature = "math")]
