@@ -55,6 +55,8 @@ impl<'m> LoweringContext<'_, 'm> {
             let stride = |b| p.index_batching.iter().position(|&i| i == b).map_or(0, |i| own[p.batching[i]]);
             View::new(&extents, &batch.iter().copied().map(stride).collect::<Vec<_>>(), 0)
         });
+        // The only window of a batch has no offset.
+        let base = base.filter(|base| base.len() > 1);
         // A contiguous run of a window consists of the innermost dimensions that the window covers completely, and of
         // one more dimension.
         let (mut run, mut axis) = (1, rank);
