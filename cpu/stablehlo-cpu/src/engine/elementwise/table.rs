@@ -241,8 +241,8 @@ fn weak_order<T: Num>(x: T) -> u64 {
 /// Returns a key whose order is the total order of `f32`, and whose comparison has vector code.
 #[inline(always)]
 fn order(x: f32) -> i32 {
-    let bits = x.to_bits() as i32;
-    bits ^ ((bits >> 31) as u32 >> 1) as i32
+    let bits = x.to_bits().cast_signed();
+    bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()
 }
 
 /// Returns the loop of `compare`, which writes one `Pred` per element.

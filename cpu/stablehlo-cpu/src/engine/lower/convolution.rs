@@ -1,10 +1,6 @@
 //! Lowers `convolution` to a product of the patches of the input and the kernel. A patch consists of the input elements
 //! under the window at one output position.
-#![expect(
-    clippy::cast_sign_loss,
-    clippy::cast_possible_wrap,
-    reason = "positions are checked to lie in the padded tensor"
-)]
+#![expect(clippy::cast_sign_loss, reason = "positions are checked to lie in the padded tensor")]
 
 use stablehlo::ir::{ConvDimensions, Window};
 

@@ -176,7 +176,7 @@ impl LoweringContext<'_, '_> {
         number[..dtype.size()].copy_from_slice(&bytes[..dtype.size()]);
         let number = u64::from_le_bytes(number);
         let is_positive = !dtype.is_signed() || number >> (8 * dtype.size() - 1) == 0;
-        (number.is_power_of_two() && is_positive).then(|| number.trailing_zeros() as u8)
+        u8::try_from(number.trailing_zeros()).ok().filter(|_| number.is_power_of_two() && is_positive)
     }
 
     /// Computes the quotient or the remainder of integers and `2^power` with shifts, which have vector code.

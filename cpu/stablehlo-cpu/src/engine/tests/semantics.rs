@@ -22,12 +22,13 @@ fn by_constant<T: bytemuck::Pod>(name: &str, dtype: DType, x: &[T], divisor: &st
 }
 
 #[test]
+#[expect(clippy::cast_sign_loss, reason = "the test needs all bit patterns")]
 fn division_by_powers_of_two() {
     macro_rules! check {
         ($($dtype:ident = $t:ty),*) => {
             $(
                 let x: Vec<$t> = (0..=255u8).flat_map(|i| {
-                    let small = i as i8 as $t;
+                    let small = i.cast_signed() as $t;
                     [small, <$t>::MAX.wrapping_sub(small), <$t>::MIN.wrapping_add(small), small.wrapping_mul(<$t>::MAX / 100)]
                 }).collect();
                 // The last power of two of a signed type is negative, and its quotients are rounded towards zero, too.

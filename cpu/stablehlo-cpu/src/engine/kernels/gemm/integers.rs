@@ -95,15 +95,12 @@ fn multiply_pairs<S: Simd>(simd: S, a: S::u32s, b: S::u32s) -> S::u32s {
             return cast(simd.multiply_wrapping_add_adjacent_i16x16(cast(a), cast(b)));
         }
     }
-    let low = |x: u32| x as u16 as i16;
-    let high = |x: u32| low(x >> 16);
     let mut products = simd.splat_u32s(0);
     let (a, b) = ([a], [b]);
-    let (a, b): (&[u32], &[u32]) = (cast_slice(&a), cast_slice(&b));
-    let out: &mut [u32] = cast_slice_mut(std::slice::from_mut(&mut products));
-    for ((o, &a), &b) in out.iter_mut().zip(a).zip(b) {
-        let of = |a: i16, b: i16| i32::from(a) * i32::from(b);
-        *o = of(low(a), low(b)).wrapping_add(of(high(a), high(b))) as u32;
+    let (a, b): (&[[i16; 2]], &[[i16; 2]]) = (cast_slice(&a), cast_slice(&b));
+    let out: &mut [i32] = cast_slice_mut(std::slice::from_mut(&mut products));
+    for ((o, &[a, c]), &[b, d]) in out.iter_mut().zip(a).zip(b) {
+        *o = (i32::from(a) * i32::from(b)).wrapping_add(i32::from(c) * i32::from(d));
     }
     products
 }
@@ -147,7 +144,7 @@ macro_rules! words {
 words!(i32, u32);
 
 macro_rules! pairs {
-    ($($t:ty),*) => {
+    ($($t:ty: $wide:expr),*) => {
         $(impl Integer for $t {
             fn product(
                 (m, k, n): (usize, usize, usize),
@@ -156,8 +153,7 @@ macro_rules! pairs {
                 out: &mut [u32],
                 stop: Option<&Stop>,
             ) {
-                // The conversion to 16 bits extends the sign of signed types.
-                let pair = |low: $t, high: $t| Pair(u32::from(low as u16) | u32::from(high as u16) << 16);
+                let pair = |low: $t, high: $t| Pair(cast([$wide(low), $wide(high)]));
                 let (a, b) = (Pairs { of: a, k, pair }, Pairs { of: b.transposed(), k, pair });
                 let to = Out { row: n, column: 0 };
                 product::<Pair>((m, k.div_ceil(2), n), &a, &b, cast_slice_mut(out), to, stop);
@@ -166,7 +162,7 @@ macro_rules! pairs {
     };
 }
 
-pairs!(i8, u8, i16, u16);
+pairs!(i8: i16::from, u8: i16::from, i16: i16::from, u16: u16::cast_signed);
 
 /// The lines of an operand, as pairs along the contracting dimension, which has `k` indices. The last pair of an odd
 /// number is padded with zero.
@@ -232,6 +228,7 @@ impl<T: Pod, F: Fn(T, T) -> Pair> NullaryFnOnce for Pack<'_, '_, T, F> {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the tests need all bit patterns")]
 mod tests {
     use super::*;
 
