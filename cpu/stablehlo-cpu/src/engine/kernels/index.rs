@@ -30,8 +30,8 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Computes the offsets of the windows from `first` on. The start of each window is clamped, so that the window lies
-    /// inside the tensor.
+    /// Computes the offsets of the windows from `first` on. The start of each window is clamped, so that the window
+    /// lies inside the tensor.
     fn clamped(&self, indices: &[u8], first: usize, offsets: &mut [usize]) {
         self.fold(indices, first, offsets, |at, start, max, stride| {
             at + usize::try_from(start.max(0)).unwrap_or(usize::MAX).min(max) * stride
