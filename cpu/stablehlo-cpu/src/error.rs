@@ -10,6 +10,8 @@ pub enum CompileErrorKind {
     Unsupported,
     /// The program breaks a rule of the StableHLO specification.
     Invalid,
+    /// The program needs more memory than the machine has left.
+    TooLarge,
 }
 
 /// The error for a rejected program. If an op caused the error, the message names the op, its types and its location.
@@ -37,7 +39,12 @@ impl CompileError {
         Self::new(CompileErrorKind::Invalid, message.into())
     }
 
-    /// Returns whether the program is invalid or only unsupported.
+    #[cfg(feature = "math")]
+    pub(crate) fn too_large(message: impl Into<String>) -> Self {
+        Self::new(CompileErrorKind::TooLarge, message.into())
+    }
+
+    /// Returns the reason why the program was rejected.
     pub fn kind(&self) -> CompileErrorKind {
         self.kind
     }
@@ -101,6 +108,7 @@ impl fmt::Display for CompileError {
         let kind = match self.kind {
             CompileErrorKind::Unsupported => "unsupported",
             CompileErrorKind::Invalid => "invalid program",
+            CompileErrorKind::TooLarge => "out of memory",
         };
         write!(f, "{kind}: {}", self.message)?;
         match self.others.len() {
@@ -132,6 +140,20 @@ pub enum RunError {
         in_use: usize,
         /// Maximum bytes in use.
         limit: usize,
+    },
+    /// The values that a run needs at the same time do not fit in the memory that is left. The run did not start.
+    #[error(
+        "out of memory: the run needs {wanted} bytes for its values, and {available} bytes are available; \
+         the largest values are {}",
+        largest.join(", ")
+    )]
+    TooLarge {
+        /// Bytes of the temporary values and results that exist at the same time.
+        wanted: usize,
+        /// Bytes that the pool and the machine have left.
+        available: usize,
+        /// The largest values, each with its size and the op that defines it.
+        largest: Vec<String>,
     },
     /// Another member of the launch failed, or this member would have waited forever for another member.
     #[error("the launch failed: {0}")]

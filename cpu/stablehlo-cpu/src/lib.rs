@@ -40,8 +40,8 @@ pub mod spmd;
 pub use compile::{compile, compile_in, compile_with};
 pub use cost::{Cost, cost};
 pub use engine::{
-    Communicator, CompileSettings, DType, Member, MemoryEstimate, Message, Parameter, PausedRun, Pool, PoolUsage,
-    Program, Progress, RemoteMembers, Stop, Tensor, TensorType, alone, custom_calls,
+    Communicator, CompileSettings, DType, MachineMemory, Member, MemoryEstimate, Message, Parameter, PausedRun, Pool,
+    PoolUsage, Program, Progress, RemoteMembers, Stop, Tensor, TensorType, alone, custom_calls,
 };
 pub use error::{CompileError, CompileErrorKind, RunError};
 pub use order::{Order, inverse_permutation};

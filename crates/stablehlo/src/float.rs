@@ -179,8 +179,8 @@ pub(crate) fn decode(bits: u64, element: ElementType) -> Option<f64> {
     Some(format(element)?.decode(bits))
 }
 
-/// Rounds a value to `f8E8M0FNU`. The format represents only powers of two, stores only the exponent, and uses 0xFF for
-/// NaN. Negative values and infinities become NaN.
+/// Rounds a value to `f8E8M0FNU` as MLIR's parser does. The format represents only powers of two, stores only the
+/// exponent, and uses 0xFF for NaN. Negative values and infinities become NaN.
 fn encode_e8m0(value: f64) -> u64 {
     if value.is_nan() || value < 0.0 {
         return 0xFF;
@@ -191,11 +191,12 @@ fn encode_e8m0(value: f64) -> u64 {
     // Remove the sign bit of -0, because the shift below must leave only the exponent.
     let value = value.abs();
     let exponent = ((value.to_bits() >> 52) as i32) - 1023;
-    // The midpoint of two adjacent powers of two is 1.5 times the smaller power. Ties round to the even bit pattern.
+    // The midpoint of two adjacent powers of two is 1.5 times the smaller power. It rounds up, except from the smallest
+    // power.
     let mantissa = value.to_bits() & ((1 << 52) - 1);
     let half = 1u64 << 51;
     let floor = exponent + 127;
-    let up = mantissa > half || (mantissa == half && floor & 1 == 1);
+    let up = mantissa > half || (mantissa == half && floor > 0);
     let biased = floor + i32::from(up);
     if biased > 0xFE { 0xFF } else { biased.max(0) as u64 }
 }
@@ -239,7 +240,12 @@ mod tests {
         check(ElementType::F8E4M3B11FNUZ, &[(1.0, 0x58)]);
         check(ElementType::F4E2M1FN, &[(6.0, 7), (100.0, 7), (-0.5, 9), (1.0, 2)]);
         check(ElementType::F6E3M2FN, &[(28.0, 0x1F)]);
-        check(ElementType::F8E8M0FNU, &[(1.0, 127), (2.0, 128), (1.5, 128), (3.0, 128), (0.0, 0)]);
+        check(
+            ElementType::F8E8M0FNU,
+            &[(1.0, 127), (2.0, 128), (1.5, 128), (3.0, 129), (6.0, 130), (0.75, 127), (1.499, 127), (0.0, 0)],
+        );
+        // The values that MLIR's parser gives these literals.
+        check(ElementType::F8E8M0FNU, &[(1e-40, 0), (8.816207631167156e-39, 0), (2.55211775190703847e38, 0xFF)]);
         assert_eq!(encode(f64::NAN, ElementType::F4E2M1FN), None);
         assert_eq!(encode(f64::NAN, ElementType::F8E4M3FN), Some(0x7F));
         assert_eq!(encode(1.0, ElementType::I32), None);

@@ -203,6 +203,7 @@ pub(crate) fn compile_module<B: Backend>(module: &Module, options: &CompileOptio
     // Constants do not belong to any device. Each launch allocates from its own device's pool.
     let compiled = engine::compile_with(module, &settings, Pool::global()).map_err(|error| match error.kind() {
         CompileErrorKind::Unsupported => Error::unimplemented(error.to_string()),
+        CompileErrorKind::TooLarge => Error::resource_exhausted(error.to_string()),
         _ => Error::invalid_argument(error.to_string()),
     })?;
     dump(module, &compiled, options)?;

@@ -4,7 +4,7 @@
 use device_plugin::{Error, ErrorCode, MemoryInfo, MemoryStats, Placement, Result};
 
 use super::config::{self, Config};
-use stablehlo_cpu::{Pool, RunError, Tensor};
+use stablehlo_cpu::{MachineMemory, Pool, RunError, Tensor};
 
 /// The memory kinds of each device. The first kind is the default.
 pub(crate) const KINDS: [&str; 3] = ["device", "pinned_host", "unpinned_host"];
@@ -42,7 +42,7 @@ impl Memories {
     pub(crate) fn new(config: &Config, listed: usize) -> Self {
         let kept = KEPT / config.devices;
         let pool = |_| Pool::limited(kept, config.memory_limit);
-        let machine = machine_memory();
+        let machine = MachineMemory::read().map(|memory| memory.total);
         let limit = config.memory_limit.or(machine);
         let reservable = config.memory_limit.or(machine.map(|bytes| bytes / config.devices));
         Self { devices: (0..listed).map(pool).collect(), host: Pool::new(KEPT_ON_HOST), limit, reservable }
@@ -114,15 +114,12 @@ pub(crate) fn run_error(error: RunError, device: usize) -> Error {
             config::LIMIT,
             config::LIMIT_VARIABLE,
         )),
+        RunError::TooLarge { .. } => Error::resource_exhausted(format!(
+            "device {device}: {error}; free or donate buffers, run smaller batches, or raise the option {} ({})",
+            config::LIMIT,
+            config::LIMIT_VARIABLE,
+        )),
         RunError::Launch(_) | RunError::Stopped => Error::new(ErrorCode::ABORTED, error.to_string()),
         _ => Error::internal(error.to_string()),
     }
-}
-
-/// Returns the size of the machine's memory in bytes, if the operating system reports it.
-fn machine_memory() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
 }

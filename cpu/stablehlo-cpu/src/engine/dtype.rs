@@ -80,6 +80,11 @@ impl DType {
         matches!(self, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
 
+    /// Returns whether this is a signed integer type of whole bytes.
+    pub(crate) fn is_signed(self) -> bool {
+        matches!(self, DType::I8 | DType::I16 | DType::I32 | DType::I64)
+    }
+
     /// Returns the width in bits of an integer type narrower than a byte, or `None` for any other type. Such an integer
     /// is stored sign- or zero-extended to a byte.
     pub(crate) fn narrow_bits(self) -> Option<u32> {

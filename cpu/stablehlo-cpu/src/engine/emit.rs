@@ -326,7 +326,7 @@ impl Emitter<'_> {
 
     /// Returns the output of a step that computes `v`. For `from`, see [`Out::from`].
     fn out(&mut self, v: ValueIndex, from: Option<u16>) -> Out {
-        Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from, fill: None }
+        Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), value: v, from, fill: None }
     }
 
     /// Assigns a slot to a new value, and returns the slot.

@@ -1,6 +1,12 @@
 //! Computes from a program's steps how much memory a run allocates, and how many bytes the run reads and writes.
 
+use std::collections::BTreeMap;
+
+use super::graph::ValueIndex;
+use super::machine_memory::MachineMemory;
+use super::pool::Pool;
 use super::program::{Arg, Block, Out, Program, Step};
+use crate::error::RunError;
 
 /// Memory of one run, in bytes. Sums saturate at `usize::MAX`, because a program may declare arrays larger than any
 /// memory. Scratch memory of kernels is not counted.
@@ -21,14 +27,7 @@ pub struct MemoryEstimate {
 impl Program {
     /// Estimates the memory of a run in which the caller donates the parameters that the program may overwrite.
     pub fn memory_estimate(&self) -> MemoryEstimate {
-        let mut slots = vec![Slot::default(); self.slots];
-        for (slot, parameter) in slots.iter_mut().zip(&self.parameters) {
-            let own = parameter.donor || parameter.alias_output.is_some();
-            *slot = Slot { bytes: wide(parameter.ty.bytes()), own, allocated: 0 };
-        }
-        let consts = self.consts.iter().map(|constant| wide(constant.bytes().len())).collect();
-        let mut walk = Walk { slots, consts, live: 0, peak: 0, accessed: 0 };
-        walk.block(&self.block);
+        let walk = Walk::through(self, None);
         // The buffers that remain allocated at the end are the results.
         let saturated = |bytes: u128| usize::try_from(bytes).unwrap_or(usize::MAX);
         let parameters: u128 = self.parameters.iter().map(|parameter| wide(parameter.ty.bytes())).sum();
@@ -38,6 +37,47 @@ impl Program {
             accessed: saturated(walk.accessed),
             loops: self.block.has_loop(),
         }
+    }
+}
+
+/// Minimum size of a [`Peak`] in bytes. The largest values of smaller programs are not recorded.
+const RECORDED: usize = 1 << 20;
+/// Minimum size of a peak in bytes that is compared with the machine's memory, because reading the free memory takes
+/// longer than a small run.
+const LARGE: usize = 256 << 20;
+/// Number of values that an error lists.
+const LISTED: usize = 3;
+
+/// What a run allocates at the same time: its temporary values and its results.
+pub(crate) struct Peak {
+    bytes: usize,
+    /// The size of the largest values, and the ops that define them.
+    largest: Vec<(usize, String)>,
+}
+
+impl Peak {
+    /// Returns the peak of a program, or `None` if a run needs no check. `place` describes the op that defines a value.
+    pub(crate) fn new(program: &Program, place: impl Fn(ValueIndex) -> Option<String>) -> Option<Self> {
+        let peak = Walk::through(program, None).peak;
+        let bytes = usize::try_from(peak).unwrap_or(usize::MAX);
+        if bytes < RECORDED {
+            return None;
+        }
+        let mut held = Walk::through(program, Some(peak)).held_at_peak;
+        held.sort_unstable_by(|a, b| b.cmp(a));
+        let described = |(bytes, value)| Some((usize::try_from(bytes).ok()?, place(value)?));
+        Some(Peak { bytes, largest: held.into_iter().take(LISTED).filter_map(described).collect() })
+    }
+
+    /// Returns an error if `pool` or the machine has less memory left.
+    pub(crate) fn check(&self, pool: &Pool) -> Result<(), RunError> {
+        let machine = if self.bytes >= LARGE { MachineMemory::read() } else { None };
+        let available = pool.available(machine);
+        if available >= self.bytes {
+            return Ok(());
+        }
+        let largest = self.largest.iter().map(|(bytes, place)| format!("{bytes} bytes by {place}"));
+        Err(RunError::TooLarge { wanted: self.bytes, available, largest: largest.collect() })
     }
 }
 
@@ -55,17 +95,42 @@ struct Slot {
     own: bool,
     /// Number of bytes that the run allocated for this slot. Zero for parameters.
     allocated: u128,
+    /// Number of the allocation.
+    allocation: u32,
 }
 
+#[derive(Default)]
 struct Walk {
     slots: Vec<Slot>,
     consts: Vec<u128>,
     live: u128,
     peak: u128,
     accessed: u128,
+    allocations: u32,
+    /// The live allocations: their number, and the size and the value of each.
+    held: BTreeMap<u32, (u128, ValueIndex)>,
+    /// The size of all live allocations at which the walk copies `held` to `held_at_peak`. `None` to copy nothing.
+    watched: Option<u128>,
+    held_at_peak: Vec<(u128, ValueIndex)>,
 }
 
 impl Walk {
+    /// Walks through all steps of a program. For `watched`, see [`Walk::watched`].
+    fn through(program: &Program, watched: Option<u128>) -> Self {
+        let mut walk = Walk {
+            slots: vec![Slot::default(); program.slots],
+            consts: program.consts.iter().map(|constant| wide(constant.bytes().len())).collect(),
+            watched,
+            ..Walk::default()
+        };
+        for (slot, parameter) in walk.slots.iter_mut().zip(&program.parameters) {
+            let own = parameter.donor || parameter.alias_output.is_some();
+            *slot = Slot { bytes: wide(parameter.ty.bytes()), own, ..Slot::default() };
+        }
+        walk.block(&program.block);
+        walk
+    }
+
     fn bytes(&self, arg: Arg) -> u128 {
         match arg {
             Arg::Slot(slot) | Arg::Last(slot) => self.slots[slot as usize].bytes,
@@ -75,20 +140,32 @@ impl Walk {
 
     fn empty(&mut self, slot: u32) {
         let slot = std::mem::take(&mut self.slots[slot as usize]);
-        self.live -= slot.allocated;
+        self.release(slot);
     }
 
-    fn allocate(&mut self, bytes: u128) -> Slot {
+    fn release(&mut self, slot: Slot) {
+        if slot.allocated > 0 {
+            self.live -= slot.allocated;
+            self.held.remove(&slot.allocation);
+        }
+    }
+
+    fn allocate(&mut self, bytes: u128, value: ValueIndex) -> Slot {
         self.live += bytes;
         self.peak = self.peak.max(self.live);
-        Slot { bytes, own: true, allocated: bytes }
+        self.allocations += 1;
+        self.held.insert(self.allocations, (bytes, value));
+        if self.watched == Some(self.live) && self.held_at_peak.is_empty() {
+            self.held_at_peak = self.held.values().copied().collect();
+        }
+        Slot { bytes, own: true, allocated: bytes, allocation: self.allocations }
     }
 
     /// Returns the buffer of an operand. On its last use, the buffer moves out of its slot. Otherwise, it is shared.
     fn take(&mut self, arg: Arg) -> Slot {
         match arg {
             Arg::Last(slot) => std::mem::take(&mut self.slots[slot as usize]),
-            _ => Slot { bytes: self.bytes(arg), own: false, allocated: 0 },
+            _ => Slot { bytes: self.bytes(arg), ..Slot::default() },
         }
     }
 
@@ -109,8 +186,15 @@ impl Walk {
                 }
                 _ => None,
             };
-            let slot = stolen.map(|slot| Slot { bytes: wide(out.bytes), ..slot });
-            made.push(slot.unwrap_or_else(|| self.allocate(wide(out.bytes))));
+            made.push(match stolen {
+                Some(slot) => {
+                    if let Some((_, value)) = self.held.get_mut(&slot.allocation) {
+                        *value = out.value;
+                    }
+                    Slot { bytes: wide(out.bytes), ..slot }
+                }
+                None => self.allocate(wide(out.bytes), out.value),
+            });
         }
         for (out, slot) in outs.iter().zip(made) {
             self.store(out.slot, slot);
@@ -141,7 +225,7 @@ impl Walk {
                     }
                     self.block(cond);
                     let preds = self.results(cond);
-                    self.live -= preds.iter().map(|pred| pred.allocated).sum::<u128>();
+                    preds.into_iter().for_each(|pred| self.release(pred));
                     self.block(body);
                     let values = self.results(body);
                     for (&slot, value) in carried.iter().zip(values) {
@@ -155,10 +239,10 @@ impl Walk {
                 }
                 Step::Case { branches, outs, free, .. } => {
                     // Only one of the branches runs. The results of all branches have the same size.
-                    let before = (self.slots.clone(), self.live);
+                    let before = (self.slots.clone(), self.live, self.held.clone());
                     let mut values = Vec::new();
                     for branch in branches {
-                        (self.slots, self.live) = before.clone();
+                        (self.slots, self.live, self.held) = before.clone();
                         self.block(branch);
                         values = self.results(branch);
                     }

@@ -25,6 +25,7 @@ mod kernels;
 #[cfg(feature = "jit")]
 mod loops;
 mod lower;
+mod machine_memory;
 mod memory_estimate;
 mod parallel;
 mod pause;
@@ -50,6 +51,7 @@ mod tests;
 
 pub(crate) use bounded_arrays::{BoundedArray, BoundedArrays};
 pub use dtype::{DType, TensorType};
+pub use machine_memory::MachineMemory;
 pub use memory_estimate::MemoryEstimate;
 pub use parallel::alone;
 pub use pause::{PausedRun, Progress};

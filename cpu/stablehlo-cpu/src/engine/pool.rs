@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use super::huge_pages::Lines;
 pub(crate) use super::huge_pages::{LINE, Line};
+use super::machine_memory::MachineMemory;
 use crate::error::RunError;
 
 /// An allocator of buffers. Clones share one pool.
@@ -93,6 +94,13 @@ impl Pool {
     /// Returns the maximum number of bytes in use at a time, or `None` if the pool has no limit.
     pub fn limit(&self) -> Option<usize> {
         self.0.limit
+    }
+
+    /// Returns the number of bytes that can be allocated without exceeding the limit or the memory of `machine`.
+    pub(crate) fn available(&self, machine: Option<MachineMemory>) -> usize {
+        let allowed = self.limit().map(|limit| limit.saturating_sub(self.usage().in_use));
+        let free = machine.map(|memory| memory.available.saturating_add(self.held()));
+        allowed.into_iter().chain(free).min().unwrap_or(usize::MAX)
     }
 
     /// Returns the current and peak use of memory.

@@ -7,8 +7,10 @@ use bytes::Bytes;
 
 use super::bounded_arrays::{BoundedArray, BoundedArrays};
 use super::dtype::TensorType;
+use super::graph::ValueIndex;
 use super::kernels::collective::Collective;
 use super::kernels::{Context, Kernel};
+use super::memory_estimate::Peak;
 use super::parallel;
 use super::pool::{Buffer, Pool};
 use super::rendezvous::{Communicator, Member};
@@ -34,6 +36,8 @@ pub(crate) enum Arg {
 pub(crate) struct Out {
     pub(crate) slot: u32,
     pub(crate) bytes: usize,
+    /// The value of the graph.
+    pub(crate) value: ValueIndex,
     /// In tile steps, the input whose buffer the output may overwrite. In kernel steps, the input that this output
     /// starts as a copy of.
     pub(crate) from: Option<u16>,
@@ -130,6 +134,8 @@ pub struct Program {
     pub(crate) consts: Vec<Buffer>,
     pub(crate) slots: usize,
     pub(crate) block: Block,
+    /// What a run allocates at the same time. `None` if it is little.
+    pub(crate) peak: Option<Box<Peak>>,
     pub(crate) pool: Pool,
     pub(crate) settings: CompileSettings,
     /// Number of collectives in the program.
@@ -301,6 +307,9 @@ impl Program {
                 "program `{}` is for {} replicas of {} partitions and was launched on {} of {}",
                 self.name, want.0, want.1, got.0, got.1
             )));
+        }
+        if let Some(peak) = &self.peak {
+            peak.check(pool)?;
         }
         let mut env = self.env(inputs, pool, member, stop)?;
         env.run(&self.block)?;

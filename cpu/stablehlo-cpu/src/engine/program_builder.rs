@@ -5,6 +5,7 @@ use stablehlo::ir::{Attribute, Module, Type};
 use super::emit::emit;
 use super::graph::ValueIndex;
 use super::lower::{GraphBuilder, Lowered, entry_type, fits};
+use super::memory_estimate::Peak;
 use super::pool::Pool;
 use super::program::{Parameter, Program};
 use super::settings::CompileSettings;
@@ -39,12 +40,13 @@ pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &
     }
     let args: Vec<ValueIndex> = args.iter().map(|a| a.value).collect();
     let emitted = emit(block, &args, &lower.values, pool, settings)?;
-    Ok(Program {
+    let mut program = Program {
         name: module.name.clone().unwrap_or_else(|| func.name.clone()),
         parameters,
         outputs: results,
         consts: emitted.consts,
         slots: emitted.slots,
+        peak: None,
         block: emitted.block,
         pool: pool.clone(),
         settings: settings.clone(),
@@ -52,7 +54,9 @@ pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &
         shardings: None,
         readable: None,
         bounded: None,
-    })
+    };
+    program.peak = Peak::new(&program, |value| lower.place_of(value)).map(Box::new);
+    Ok(program)
 }
 
 fn alias_output(attributes: &[(String, Attribute)]) -> Option<usize> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::graph::{Constant, Node, Op, Value};
 use super::kernels::combine::Body;
-use super::kernels::index::{Scatter, Windows};
+use super::kernels::index::{OUTSIDE, Scatter, Windows};
 use super::parallel;
 use super::program::Fill;
 use super::schedule::Item;
@@ -70,8 +70,9 @@ impl RowScatter {
     pub(crate) fn sort(&self, indices: &[u8], rows: usize, columns: usize) -> SortedWindows {
         let windows = self.windows();
         let block = rows * columns;
-        let inside = |window| windows.inside(indices, window).map(|at| (at, window));
-        let placed: Vec<(usize, usize)> = (0..windows.count).filter_map(inside).collect();
+        let mut offsets = vec![0; windows.count];
+        windows.inside(indices, 0, &mut offsets);
+        let placed: Vec<(usize, usize)> = offsets.into_iter().zip(0..).filter(|&(at, _)| at != OUTSIDE).collect();
         // Use a counting sort, because it keeps the order of the windows in each block.
         let mut ends = vec![0; self.elements.div_ceil(block) + 1];
         placed.iter().for_each(|(at, _)| ends[at / block + 1] += 1);

@@ -3,7 +3,7 @@
 #![expect(clippy::cast_possible_wrap, reason = "extents were checked to fit isize at compile time")]
 
 /// Maximum rank. Higher ranks are rejected at compile time, so loops over a view need no heap memory.
-pub(crate) const MAX_RANK: usize = 16;
+pub(crate) const MAX_RANK: usize = 64;
 
 /// Returns the row-major strides of `dims`, in elements.
 pub(crate) fn strides_of(dims: &[usize]) -> Vec<isize> {
@@ -81,6 +81,11 @@ impl View {
 
     pub(crate) fn strides(&self) -> &[isize] {
         &self.strides
+    }
+
+    /// Returns the positions of the view's elements in the buffer, in order.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.len).map(|index| self.position(index))
     }
 
     /// Returns the same view, `by` elements further into the buffer.

@@ -24,9 +24,6 @@ const PROGRAMS: &[&str] = &[
        %t = stablehlo.create_token : !stablehlo.token
        %0 = \"stablehlo.outfeed\"(%a, %t) <{outfeed_config = \"\"}> : (tensor<f32>, !stablehlo.token) -> !stablehlo.token
        return %a : tensor<f32> }",
-    "func.func @main(%a: tensor<1099511627776xcomplex<f32>>) -> tensor<1099511627776xcomplex<f32>> {
-       %0 = stablehlo.fft %a, type = FFT, length = [1099511627776] : (tensor<1099511627776xcomplex<f32>>) -> tensor<1099511627776xcomplex<f32>>
-       return %0 : tensor<1099511627776xcomplex<f32>> }",
     "func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
        %0 = stablehlo.custom_call @Qr(%x) : (tensor<2x2xf32>) -> tuple<tensor<2x2xf32>, tensor<3xf32>>
        %1 = stablehlo.get_tuple_element %0[0] : (tuple<tensor<2x2xf32>, tensor<3xf32>>) -> tensor<2x2xf32>
@@ -97,6 +94,11 @@ fn run_errors() -> Vec<RunError> {
         RunError::OutOfMemory(4096),
         RunError::CustomCall("the message".to_owned()),
         RunError::LimitReached { wanted: 4096, in_use: 100, limit: 1000 },
+        RunError::TooLarge {
+            wanted: 4096,
+            available: 100,
+            largest: vec!["2048 bytes by one op".to_owned(), "1024 bytes by another op".to_owned()],
+        },
         RunError::Launch("the message".to_owned()),
         RunError::Stopped,
         RunError::Internal("the message".to_owned()),

@@ -554,6 +554,51 @@ fn eggs_and_editable_installations() {
     assert!(meta.is_usable() && meta.manifest.is_some(), "{meta:?}");
 }
 
+/// An import hook of meson-python takes the modules and the library from different folders.
+#[test]
+fn editable_installations_of_meson() {
+    let machine = venv("py-meson");
+    machine.file("src/python/first.py", "");
+    machine.file("src/python/__init__.py", "register_plugin('built', priority=3)");
+    machine.plugin("build/cp312/native/libbuilt.so");
+    machine.file("src/spaced/__init__.py", "");
+    machine.plugin("build/cp312/libspaced.so");
+    let escaped = |path| machine.text(path).replace('\\', r"\\");
+    let target = |path, to: &str| format!(r#""{}": {{"destination": "{to}", "tag": "runtime"}}"#, escaped(path));
+    let targets = [
+        target("build/cp312/native/libbuilt.so", "{py_platlib}/mesonpkg/lib/libbuilt.so"),
+        target("build/cp312/libspaced.so", "{py_platlib}/jax_plugins/spaced/libspaced.so"),
+        target("build/cp312/tool", "{bindir}/tool"),
+    ];
+    let modules = [
+        target("src/python/__init__.py", "{py_purelib}/mesonpkg/__init__.py"),
+        target("src/python/first.py", "{py_purelib}/mesonpkg/first.py"),
+        target("src/spaced/__init__.py", "{py_purelib}/jax_plugins/spaced/__init__.py"),
+    ];
+    let plan = format!(r#"{{"targets": {{{}}}, "python": {{{}}}}}"#, targets.join(","), modules.join(","));
+    machine.file("build/cp312/meson-info/intro-install_plan.json", plan);
+    let loader = format!(
+        "class MesonpyMetaFinder(importlib.abc.MetaPathFinder):\n    def __init__(self, name, names, path, cmd, verbose): pass\n\
+         def init():\n    finder = MesonpyMetaFinder('meson-dev', {{'mesonpkg'}}, '{}', ['/usr/bin/ninja'], False,)\n",
+        escaped("build/cp312")
+    );
+    machine.file(&format!("{SITE}/_meson_dev_editable_loader.py"), loader);
+    machine.file(
+        &format!("{SITE}/meson-dev-editable.pth"),
+        "import _meson_dev_editable_loader; _meson_dev_editable_loader.init()",
+    );
+    machine.wheel(SITE, "meson_dev", "1", &[], "[jax_plugins]\nmeson_dev = mesonpkg");
+    // A package that was not built has no plan.
+    machine.file(&format!("{SITE}/_absent_editable_loader.py"), "MesonpyMetaFinder('a', {'a'}, '/nowhere', [], False)");
+    machine.file(&format!("{SITE}/absent-editable.pth"), "import _absent_editable_loader");
+    let found = found(&machine);
+    let built = named(&found, "built");
+    assert!(built.is_usable() && built.is_named("meson_dev") && built.priority == Some(3), "{built:?}");
+    assert!(built.location.path().unwrap().ends_with("build/cp312/native/libbuilt.so"), "{built:?}");
+    assert!(named(&found, "spaced").is_usable());
+    assert!(found.notes.iter().all(|note| !note.about.ends_with(".pth")), "{:?}", found.notes);
+}
+
 /// Tests a malicious package that is small on disk. Its many entry points must not each cause a scan of the whole
 /// `RECORD`.
 #[cfg(unix)]

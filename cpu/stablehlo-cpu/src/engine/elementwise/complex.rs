@@ -30,18 +30,17 @@ fn abs(z: C32) -> f32 {
     if z.re.is_infinite() || z.im.is_infinite() { f32::INFINITY } else { root }
 }
 
-/// Returns `x * y`, but a zero if `x` is zero and `y` is infinite.
-fn times(x: f64, y: f64) -> f64 {
-    if x == 0.0 { x * y.signum() } else { x * y }
-}
-
 fn exp(z: C64) -> C64 {
     if z.im == 0.0 {
         return C64::new(z.re.exp(), z.im);
     }
     if !z.im.is_finite() {
-        // The sine of an infinite angle is undefined, so the result is NaN for every magnitude. XLA also returns NaN.
-        return C64::new(f64::NAN, f64::NAN);
+        // The sine of an infinite angle is undefined, unless its factor is zero.
+        return match z.re {
+            f64::NEG_INFINITY => C64::new(0.0, 0.0),
+            f64::INFINITY => C64::new(z.re, f64::NAN),
+            _ => C64::new(f64::NAN, f64::NAN),
+        };
     }
     let (sin, cos) = z.im.sin_cos();
     // Multiply by two factors, because `exp(re)` alone may overflow even if the product does not.
@@ -67,6 +66,9 @@ pub(super) fn ln_abs(z: C64) -> f64 {
     let (small, large) = if z.re.abs() < z.im.abs() { (z.re.abs(), z.im.abs()) } else { (z.im.abs(), z.re.abs()) };
     if large.is_infinite() || small.is_infinite() {
         return f64::INFINITY;
+    }
+    if small.is_nan() {
+        return f64::NAN;
     }
     if large > 0.5 && large < 2.0 {
         return 0.5 * ((large - 1.0) * (large + 1.0) + small * small).ln_1p();
@@ -129,6 +131,13 @@ fn tanh(z: C64) -> C64 {
         let (sin, cos) = z.im.sin_cos();
         return C64::new(1f64.copysign(z.re), 4.0 * sin * cos * (-2.0 * z.re.abs()).exp());
     }
+    // A zero stays a zero, even if the other part is NaN.
+    if z.im == 0.0 {
+        return C64::new(z.re.tanh(), z.im);
+    }
+    if z.re == 0.0 {
+        return C64::new(z.re, z.im.tan());
+    }
     let t = z.im.tan();
     let (beta, s) = (1.0 + t * t, z.re.sinh());
     let rho = (1.0 + s * s).sqrt();
@@ -142,13 +151,29 @@ pub(super) fn tan(z: C64) -> C64 {
 }
 
 pub(super) fn sin(z: C64) -> C64 {
+    if z.re == 0.0 {
+        return C64::new(z.re, z.im.sinh());
+    }
+    if !z.re.is_finite() {
+        // The sine of an infinite angle is undefined. Its product with a zero is a zero, and with an infinity an
+        // infinity.
+        return C64::new(f64::NAN, if z.im == 0.0 || z.im.is_infinite() { z.im } else { f64::NAN });
+    }
     let (s, c) = z.re.sin_cos();
-    C64::new(times(s, z.im.cosh()), times(z.im.sinh(), c))
+    C64::new(s * z.im.cosh(), c * z.im.sinh())
 }
 
 pub(super) fn cos(z: C64) -> C64 {
+    // The sine of a zero is a zero, and its product with an infinity or NaN is a zero as well.
+    if z.re == 0.0 {
+        return C64::new(z.im.cosh(), -(z.re * 1f64.copysign(z.im)));
+    }
+    if !z.re.is_finite() {
+        let re = if z.im.is_infinite() { f64::INFINITY } else { f64::NAN };
+        return C64::new(re, if z.im == 0.0 { z.im } else { f64::NAN });
+    }
     let (s, c) = z.re.sin_cos();
-    C64::new(c * z.im.cosh(), -times(s, z.im.sinh()))
+    C64::new(c * z.im.cosh(), -s * z.im.sinh())
 }
 
 fn cbrt(z: C64) -> C64 {

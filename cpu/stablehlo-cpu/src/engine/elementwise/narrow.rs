@@ -44,8 +44,8 @@ fn decode_e8m0(code: u8) -> f32 {
     }
 }
 
-/// Rounds to the nearest `f8E8M0FNU`. A number halfway between two powers of two rounds up. Infinity and numbers that
-/// are not positive become NaN.
+/// Rounds to the nearest `f8E8M0FNU` as the package `ml_dtypes` does. A number halfway between two powers of two rounds
+/// up. Infinity and numbers that are not positive become NaN.
 fn encode_e8m0(x: f64) -> u8 {
     if x.is_nan() || x <= 0.0 || x.is_infinite() {
         return 255;

@@ -211,14 +211,14 @@ macro_rules! comparisons {
 }
 
 macro_rules! ordered_comparisons {
-    ($t:ty, $order:path, $direction:expr) => {{
+    ($t:ty, $loop:ident, $order:path, $direction:expr) => {{
         let f: Two = match $direction {
-            ComparisonDirection::Eq => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) == $order(y)).into()),
-            ComparisonDirection::Ne => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) != $order(y)).into()),
-            ComparisonDirection::Ge => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) >= $order(y)).into()),
-            ComparisonDirection::Gt => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) > $order(y)).into()),
-            ComparisonDirection::Le => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) <= $order(y)).into()),
-            ComparisonDirection::Lt => |a, b, o| scalar2::<$t, Pred>(a, b, o, |x, y| ($order(x) < $order(y)).into()),
+            ComparisonDirection::Eq => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| ($order(x) == $order(y)).into()),
+            ComparisonDirection::Ne => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| ($order(x) != $order(y)).into()),
+            ComparisonDirection::Ge => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| ($order(x) >= $order(y)).into()),
+            ComparisonDirection::Gt => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| ($order(x) > $order(y)).into()),
+            ComparisonDirection::Le => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| ($order(x) <= $order(y)).into()),
+            ComparisonDirection::Lt => |a, b, o| $loop::<$t, Pred>(a, b, o, |x, y| ($order(x) < $order(y)).into()),
         };
         f
     }};
@@ -238,6 +238,13 @@ fn weak_order<T: Num>(x: T) -> u64 {
     }
 }
 
+/// Returns a key whose order is the total order of `f32`, and whose comparison has vector code.
+#[inline(always)]
+fn order(x: f32) -> i32 {
+    let bits = x.to_bits().cast_signed();
+    bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()
+}
+
 /// Returns the loop of `compare`, which writes one `Pred` per element.
 pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtype: DType) -> Option<Loop> {
     if dtype.part().is_some() {
@@ -245,14 +252,14 @@ pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtyp
     }
     let (total, weak) = (kind == ComparisonType::TotalOrder, kind == ComparisonType::WeakOrder);
     let f = match dtype {
-        DType::F32 if total => ordered_comparisons!(f32, Num::order, direction),
-        DType::F64 if total => ordered_comparisons!(f64, Num::order, direction),
-        DType::Bf16 if total => ordered_comparisons!(bf16, Num::order, direction),
-        DType::F16 if total => ordered_comparisons!(f16, Num::order, direction),
-        DType::F32 if weak => ordered_comparisons!(f32, weak_order, direction),
-        DType::F64 if weak => ordered_comparisons!(f64, weak_order, direction),
-        DType::Bf16 if weak => ordered_comparisons!(bf16, weak_order, direction),
-        DType::F16 if weak => ordered_comparisons!(f16, weak_order, direction),
+        DType::F32 if total => ordered_comparisons!(f32, map2, order, direction),
+        DType::F64 if total => ordered_comparisons!(f64, scalar2, Num::order, direction),
+        DType::Bf16 if total => ordered_comparisons!(bf16, scalar2, Num::order, direction),
+        DType::F16 if total => ordered_comparisons!(f16, scalar2, Num::order, direction),
+        DType::F32 if weak => ordered_comparisons!(f32, scalar2, weak_order, direction),
+        DType::F64 if weak => ordered_comparisons!(f64, scalar2, weak_order, direction),
+        DType::Bf16 if weak => ordered_comparisons!(bf16, scalar2, weak_order, direction),
+        DType::F16 if weak => ordered_comparisons!(f16, scalar2, weak_order, direction),
         DType::F32 => comparisons!(f32, map2, direction),
         DType::F64 => comparisons!(f64, scalar2, direction),
         DType::Bf16 => comparisons!(bf16, scalar2, direction),

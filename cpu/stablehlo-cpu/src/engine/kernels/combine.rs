@@ -1,10 +1,10 @@
 //! Computes `acc = body(acc, x)` elementwise. This is the inner loop of `scatter`, of window reductions and of
 //! reductions between members.
 
-use bytemuck::{cast_slice, cast_slice_mut};
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use stablehlo::ir::Binary;
 
-use crate::engine::dtype::{DType, with_dtype};
+use crate::engine::dtype::{DType, with_dtype, with_size};
 use crate::engine::elementwise::num::Num;
 use crate::engine::scalar_fn::{Combine, ScalarFn};
 use crate::engine::stop::Stop;
@@ -15,6 +15,9 @@ pub(crate) enum Body {
     /// A body for one operand, for which this module has a loop.
     Fast {
         run: fn(&mut [u8], &[u8]),
+        /// Combines one element of the second array with the element of the first array at each offset. Skips the
+        /// elements whose offset is [`OUTSIDE`](super::index::OUTSIDE).
+        scatter: fn(&mut [u8], &[usize], &[u8]),
         combine: Combine,
         dtype: DType,
     },
@@ -29,17 +32,42 @@ impl Body {
                 *a = f(*a, x);
             }
         }
+        fn scattered<T: Pod>(acc: &mut [u8], offsets: &[usize], x: &[u8], f: impl Fn(T, T) -> T) {
+            let acc = cast_slice_mut::<u8, T>(acc);
+            for (&at, &x) in offsets.iter().zip(cast_slice::<u8, T>(x)) {
+                if let Some(a) = acc.get_mut(at) {
+                    *a = f(*a, x);
+                }
+            }
+        }
         let op = match combine {
-            Combine::Second => return Some(Body::Fast { run: |acc, x| acc.copy_from_slice(x), combine, dtype }),
+            Combine::Second => {
+                return with_size!(dtype.size(), T => Some(Body::Fast {
+                    run: |acc, x| acc.copy_from_slice(x),
+                    scatter: |acc, offsets, x| scattered::<T>(acc, offsets, x, |_, x| x),
+                    combine,
+                    dtype,
+                }));
+            }
             Combine::Op(op) => op,
         };
-        with_dtype!(dtype, T => Some(Body::Fast { combine, dtype, run: match op {
-            Binary::Add => |acc, x| each::<T>(acc, x, Num::add),
-            Binary::Multiply => |acc, x| each::<T>(acc, x, Num::mul),
-            Binary::Maximum => |acc, x| each::<T>(acc, x, Num::max),
-            Binary::Minimum => |acc, x| each::<T>(acc, x, Num::min),
-            _ => return None,
-        }}), _ => None)
+        macro_rules! body {
+            ($t:ty, $f:path) => {
+                Some(Body::Fast {
+                    run: |acc, x| each::<$t>(acc, x, $f),
+                    scatter: |acc, offsets, x| scattered::<$t>(acc, offsets, x, $f),
+                    combine,
+                    dtype,
+                })
+            };
+        }
+        with_dtype!(dtype, T => match op {
+            Binary::Add => body!(T, Num::add),
+            Binary::Multiply => body!(T, Num::mul),
+            Binary::Maximum => body!(T, Num::max),
+            Binary::Minimum => body!(T, Num::min),
+            _ => None,
+        }, _ => None)
     }
 
     /// Returns the scalars that the body reads in addition to its arguments.

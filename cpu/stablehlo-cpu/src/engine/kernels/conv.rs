@@ -9,14 +9,14 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pulp::NullaryFnOnce;
 
 use super::gemm::direct::{self, Runs};
-use super::gemm::{Lines, MAX_WIDTH, Matrix, Operand, Out, Part, Wide, gemm, interleaved, product, work};
+use super::gemm::{Float, Lines, MAX_WIDTH, Matrix, Operand, Out, Part, gemm, interleaved, product, work};
 use super::shape::read_all;
 use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
 use crate::engine::elementwise::map::vectorized;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
-use crate::engine::view::{MAX_RANK, View};
+use crate::engine::view::View;
 use crate::error::RunError;
 
 /// Minimum number of contiguous input features for which packing copies runs of features.
@@ -71,9 +71,8 @@ pub(crate) struct Patches {
     /// effect on the position of a patch. `lines` are the inner dimensions, whose patches are the rows of one matrix.
     pub(crate) outer: Vec<(usize, PatchStep)>,
     pub(crate) lines: Vec<(usize, PatchStep)>,
-    /// Offset of each tap along each axis, in the dilated input. `tap_count` is the number of taps.
-    pub(crate) taps: Vec<isize>,
-    pub(crate) tap_count: usize,
+    /// The taps along each axis: their number, and the distance between two taps in the dilated input.
+    pub(crate) taps: Vec<(usize, isize)>,
     pub(crate) features: usize,
     pub(crate) feature: usize,
 }
@@ -85,8 +84,11 @@ struct Origin {
     place: [isize; MAX_AXES],
 }
 
-/// Maximum number of axes of a window.
-const MAX_AXES: usize = MAX_RANK - 2;
+/// The position of a tap along each axis of the window, in the dilated input.
+type Tap = [isize; MAX_AXES];
+
+/// Maximum number of axes of a window. Packing keeps the position of each line of a strip on the stack.
+pub(crate) const MAX_AXES: usize = 14;
 
 impl Patches {
     fn line_count(&self) -> usize {
@@ -94,7 +96,7 @@ impl Patches {
     }
 
     fn depth(&self) -> usize {
-        self.tap_count * self.features
+        self.tap_count() * self.features
     }
 
     fn start(&self) -> Origin {
@@ -138,17 +140,39 @@ impl Patches {
         });
         // Check every axis. An axis with only one output index may read the padding, which is not part of the input.
         let inside = self.axes.iter().all(|axis| axis.first == 0 && axis.base == 1 && axis.size > 0);
-        let plain = self.tap_count == 1 && self.feature == 1 && self.taps.iter().all(|&tap| tap == 0);
+        let plain = self.tap_count() == 1 && self.feature == 1;
         plain && inside && follows
     }
 
-    fn tap(&self, tap: usize) -> &[isize] {
-        &self.taps[tap * self.axes.len()..][..self.axes.len()]
+    fn tap_count(&self) -> usize {
+        self.taps.iter().map(|&(count, _)| count).product()
+    }
+
+    /// Returns the tap with this index.
+    fn tap(&self, mut index: usize) -> Tap {
+        let mut tap = Tap::default();
+        for (at, &(count, step)) in tap.iter_mut().zip(&self.taps).rev() {
+            *at = isize::try_from(index % count.max(1)).unwrap_or(0) * step;
+            index /= count.max(1);
+        }
+        tap
+    }
+
+    /// Moves to the next tap, or from the last tap to the first.
+    #[inline(always)]
+    fn advance(&self, tap: &mut Tap) {
+        for (at, &(count, step)) in tap.iter_mut().zip(&self.taps).rev() {
+            *at += step;
+            if *at < isize::try_from(count).unwrap_or(0) * step {
+                return;
+            }
+            *at = 0;
+        }
     }
 
     /// Returns the position in the input of the first feature of one tap of a patch, or `None` in the padding.
     #[inline(always)]
-    fn position(&self, origin: &Origin, tap: &[isize]) -> Option<usize> {
+    fn position(&self, origin: &Origin, tap: &Tap) -> Option<usize> {
         let mut at = origin.image;
         for ((axis, &place), &tap) in self.axes.iter().zip(&origin.place).zip(tap) {
             at += axis.index(place + tap)? * axis.stride;
@@ -185,17 +209,19 @@ impl<T: Operand + Pod> Lines<T> for Source<'_, T> {
 
 impl<'a, T: Operand + Pod> Runs<'a, T> for Source<'a, T> {
     fn shape(&self) -> (usize, usize) {
-        (self.patches.features, self.patches.tap_count)
+        (self.patches.features, self.patches.tap_count())
     }
 
     fn row(&self, row: usize, to: &mut [&'a [T]], stride: usize) {
         let p = self.patches;
         let origin = p.origin(self.origin, &p.lines, row);
-        for (tap, to) in to.iter_mut().step_by(stride).enumerate() {
-            *to = match p.position(&origin, p.tap(tap)) {
+        let mut tap = Tap::default();
+        for to in to.iter_mut().step_by(stride) {
+            *to = match p.position(&origin, &tap) {
                 Some(at) => &self.data[at..][..p.features],
                 None => self.zeros,
             };
+            p.advance(&mut tap);
         }
     }
 }
@@ -208,20 +234,19 @@ impl<T: Operand + Pod> Source<'_, T> {
         for (i, origin) in origins.iter_mut().enumerate().take(count) {
             *origin = p.origin(self.origin, &p.lines, first + i);
         }
-        let mut done = 0;
+        let (mut tap, mut feature, mut done) = (p.tap(start / p.features), start % p.features, 0);
         while done < depth {
-            let (tap, feature) = ((start + done) / p.features, (start + done) % p.features);
             let run = (p.features - feature).min(depth - done);
-            let tap = p.tap(tap);
             let mut lines: [&[T]; MAX_WIDTH] = [&[]; MAX_WIDTH];
             for (line, origin) in lines.iter_mut().zip(&origins[..count]) {
-                *line = match p.position(origin, tap) {
+                *line = match p.position(origin, &tap) {
                     Some(at) => &self.data[at + feature..][..run],
                     None => &self.zeros[..run],
                 };
             }
             interleaved(&lines[..count], &mut out[done * width..][..run * width], width);
-            done += run;
+            p.advance(&mut tap);
+            (feature, done) = (0, done + run);
         }
     }
 }
@@ -247,11 +272,11 @@ impl<T: Operand + Pod> NullaryFnOnce for Segments<'_, '_, T> {
         while at < count {
             let len = (extent - (first + at) % extent).min(count - at);
             let origin = p.origin(source.origin, &p.lines, first + at);
-            let (mut tap, mut feature, mut done) = (start / p.features, start % p.features, 0);
+            let (mut tap, mut feature, mut done) = (p.tap(start / p.features), start % p.features, 0);
             while done < depth {
                 let features = (p.features - feature).min(depth - done);
                 let rows = Rows { out: &mut out[done * width..][..features * width], width, at, len };
-                match p.positions(&origin, along, p.tap(tap), len) {
+                match p.positions(&origin, along, &tap, len) {
                     Positions::Range { inside, first, stride } => {
                         rows.copy(source.data, inside, (first + feature * p.feature, stride), p.feature);
                     }
@@ -259,7 +284,8 @@ impl<T: Operand + Pod> NullaryFnOnce for Segments<'_, '_, T> {
                         rows.dilated(source.data, &p.axes[axis], place, first + feature * p.feature, p.feature);
                     }
                 }
-                (tap, feature, done) = (tap + 1, 0, done + features);
+                p.advance(&mut tap);
+                (feature, done) = (0, done + features);
             }
             at += len;
         }
@@ -278,7 +304,7 @@ enum Positions {
 
 impl Patches {
     #[inline(always)]
-    fn positions(&self, origin: &Origin, along: PatchStep, tap: &[isize], len: usize) -> Positions {
+    fn positions(&self, origin: &Origin, along: PatchStep, tap: &Tap, len: usize) -> Positions {
         let mut at = origin.image;
         let moved = if let PatchStep::Axis(axis) = along { axis } else { MAX_AXES };
         for (i, (axis, (&place, &tap))) in self.axes.iter().zip(origin.place.iter().zip(tap)).enumerate() {
@@ -434,7 +460,7 @@ impl Convolution {
         Ok(())
     }
 
-    fn compute<T: Operand<Wide = T> + Wide>(
+    fn compute<T: Operand<Wide = T> + Float>(
         &self,
         ins: &[&[u8]],
         out: &mut [u8],
@@ -493,9 +519,9 @@ impl Convolution {
     }
 
     /// Convolves each feature separately: multiplies rows of features by rows of the kernel and adds up the products.
-    fn depthwise<T: Wide>(&self, input: &[T], kernel: &[T], out: &mut [T], stop: Option<&Stop>) {
+    fn depthwise<T: Float>(&self, input: &[T], kernel: &[T], out: &mut [T], stop: Option<&Stop>) {
         let (p, features) = (&self.patches, self.groups);
-        let taps = p.tap_count;
+        let taps = p.tap_count();
         parallel::chunks_until(stop, out, features, size_of_val(input) * taps / 4, |start, part| {
             vectorized(Depthwise { patches: p, input, kernel, features, first: start / features, out: part });
         });
@@ -509,8 +535,11 @@ impl Convolution {
             return;
         }
         let sum = |group: usize, origin: &Origin, to: &mut [i64], stride: usize| {
-            for tap in 0..p.tap_count {
-                let Some(at) = p.position(origin, p.tap(tap)) else { continue };
+            let mut next = Tap::default();
+            for tap in 0..p.tap_count() {
+                let at = p.position(origin, &next);
+                p.advance(&mut next);
+                let Some(at) = at else { continue };
                 for feature in 0..p.features {
                     let x = input[at + group * self.next + feature * p.feature];
                     let row = &kernel[(tap * p.features + feature) * all + group * self.share..][..self.share];
@@ -553,7 +582,7 @@ struct Depthwise<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Wide> NullaryFnOnce for Depthwise<'_, T> {
+impl<T: Float> NullaryFnOnce for Depthwise<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -562,8 +591,11 @@ impl<T: Wide> NullaryFnOnce for Depthwise<'_, T> {
         for (i, out) in out.chunks_exact_mut(features).enumerate() {
             let origin = patches.origin(patches.start(), &patches.lines, first + i);
             out.fill(T::default());
-            for (tap, weights) in kernel.chunks_exact(features).enumerate() {
-                let Some(at) = patches.position(&origin, patches.tap(tap)) else { continue };
+            let mut tap = Tap::default();
+            for weights in kernel.chunks_exact(features) {
+                let at = patches.position(&origin, &tap);
+                patches.advance(&mut tap);
+                let Some(at) = at else { continue };
                 for ((o, &x), &w) in out.iter_mut().zip(&input[at..at + features]).zip(weights) {
                     *o += x * w;
                 }

@@ -3,19 +3,20 @@
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use half::{bf16, f16};
 
-use super::gemm::{Matrix, Operand, VectorProduct, gemm};
+use super::gemm::{Float, Integer, Matrix, Operand, VectorProduct, gemm};
 use super::{Context, Kernel};
 use crate::engine::dtype::{DType, Pred};
 use crate::engine::elementwise::num::{Cast, Num};
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
+use crate::engine::view::View;
 use crate::error::RunError;
 
 /// The layout of one operand as a batch of matrices. Offsets and strides are in elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
-    /// Offset of each matrix of the batch.
-    pub(crate) batch: Vec<usize>,
+    /// The first element of each matrix of the batch.
+    pub(crate) batch: View,
     /// Stride along the free dimension. `contract` is the stride along the contracting dimension.
     pub(crate) free: usize,
     pub(crate) contract: usize,
@@ -46,17 +47,17 @@ pub(crate) fn dot_fn(operand: DType, result: DType) -> Option<DotFn> {
         (DType::Bf16, DType::Bf16) => narrowing::<bf16>,
         (DType::F16, DType::F16) => narrowing::<f16>,
         (DType::Bool, DType::Bool) => plain::<Pred, Pred>,
-        (DType::I8, DType::I8) => plain::<i8, i8>,
-        (DType::I8, DType::I32) => plain::<i8, i32>,
-        (DType::I16, DType::I16) => plain::<i16, i16>,
-        (DType::I16, DType::I32) => plain::<i16, i32>,
-        (DType::I32, DType::I32) => plain::<i32, i32>,
+        (DType::I8, DType::I8) => integers::<i8, i8>,
+        (DType::I8, DType::I32) => integers::<i8, i32>,
+        (DType::I16, DType::I16) => integers::<i16, i16>,
+        (DType::I16, DType::I32) => integers::<i16, i32>,
+        (DType::I32, DType::I32) => integers::<i32, i32>,
         (DType::I64, DType::I64) => plain::<i64, i64>,
-        (DType::U8, DType::U8) => plain::<u8, u8>,
-        (DType::U8, DType::U32) => plain::<u8, u32>,
-        (DType::U8, DType::I32) => plain::<u8, i32>,
-        (DType::U16, DType::U16) => plain::<u16, u16>,
-        (DType::U32, DType::U32) => plain::<u32, u32>,
+        (DType::U8, DType::U8) => integers::<u8, u8>,
+        (DType::U8, DType::U32) => integers::<u8, u32>,
+        (DType::U8, DType::I32) => integers::<u8, i32>,
+        (DType::U16, DType::U16) => integers::<u16, u16>,
+        (DType::U32, DType::U32) => integers::<u32, u32>,
         (DType::U64, DType::U64) => plain::<u64, u64>,
         _ => return None,
     })
@@ -97,17 +98,27 @@ impl Dot {
     }
 
     fn matrices<'a, T>(&self, batch: usize, a: &'a [T], b: &'a [T]) -> (Matrix<'a, T>, Matrix<'a, T>) {
-        let a = Matrix { data: a, offset: self.lhs.batch[batch], row: self.lhs.free, column: self.lhs.contract };
-        let b = Matrix { data: b, offset: self.rhs.batch[batch], row: self.rhs.contract, column: self.rhs.free };
+        let a =
+            Matrix { data: a, offset: self.lhs.batch.position(batch), row: self.lhs.free, column: self.lhs.contract };
+        let b =
+            Matrix { data: b, offset: self.rhs.batch.position(batch), row: self.rhs.contract, column: self.rhs.free };
         (a, b)
     }
 }
 
-fn direct<T: Operand + Pod>(dot: &Dot, a: &[u8], b: &[u8], out: &mut [u8], cx: &Context<'_>) -> Result<(), RunError>
+fn direct<T: Operand<Wide: Float> + Pod>(
+    dot: &Dot,
+    a: &[u8],
+    b: &[u8],
+    out: &mut [u8],
+    cx: &Context<'_>,
+) -> Result<(), RunError>
 where
     T::Wide: Pod,
 {
-    products::<T>(dot, cast_slice(a), cast_slice(b), cast_slice_mut(out), cx.stop);
+    products(dot, cast_slice(a), cast_slice(b), cast_slice_mut(out), cx.stop, |[m, k, n], a: Matrix<'_, T>, b, out| {
+        gemm(m, k, n, a, b, out, cx.stop);
+    });
     Ok(())
 }
 
@@ -124,34 +135,82 @@ where
     let out: &mut [T] = cast_slice_mut(out);
     let mut wide = cx.pool.alloc(out.len() * 4)?;
     let wide: &mut [f32] = cast_slice_mut(wide.write()?);
-    products::<T>(dot, cast_slice(a), cast_slice(b), wide, cx.stop);
-    parallel::chunks(out, 4096, wide.len() * 4, |start, part| {
-        for (o, &w) in part.iter_mut().zip(&wide[start..]) {
-            *o = w.cast();
-        }
+    products(dot, cast_slice(a), cast_slice(b), wide, cx.stop, |[m, k, n], a: Matrix<'_, T>, b, out| {
+        gemm(m, k, n, a, b, out, cx.stop);
     });
+    narrow(wide, out);
     Ok(())
 }
 
-fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: Option<&Stop>) {
+/// Computes each product of the batch with `multiply`, which receives the extents `m`, `k` and `n`.
+fn products<T: Sync, R: Send>(
+    dot: &Dot,
+    a: &[T],
+    b: &[T],
+    out: &mut [R],
+    stop: Option<&Stop>,
+    multiply: impl Fn([usize; 3], Matrix<'_, T>, Matrix<'_, T>, &mut [R]) + Sync,
+) {
     let size = dot.m * dot.n;
     if size == 0 {
         return;
     }
-    let one = |(batch, out): (usize, &mut [T::Wide])| {
+    let one = |(batch, out): (usize, &mut [R])| {
         let (a, b) = dot.matrices(batch, a, b);
-        gemm(dot.m, dot.k, dot.n, a, b, out, stop);
+        multiply([dot.m, dot.k, dot.n], a, b, out);
     };
     if out.len() == size {
         return one((0, out));
     }
-    let tasks: Vec<_> = out.chunks_exact_mut(size).enumerate().collect();
     // If there are enough matrix products for all cores, compute each product on one core.
-    if tasks.len() >= 2 * parallel::threads(dot.work()) {
-        parallel::each_until(stop, tasks, dot.work(), |task| parallel::alone(|| one(task)));
+    if out.len() / size >= 2 * parallel::threads(dot.work()) {
+        parallel::chunks_until(stop, out, size, dot.work(), |start, part| {
+            parallel::alone(|| (start / size..).zip(part.chunks_exact_mut(size)).for_each(one));
+        });
     } else {
-        tasks.into_iter().for_each(one);
+        out.chunks_exact_mut(size).enumerate().for_each(one);
     }
+}
+
+/// Minimum number of multiplications in a product of integers for which packing the operands is worth it.
+const PACKED: usize = 4096;
+
+/// Computes the product for integers of at most 32 bits.
+fn integers<T: Integer + Cast<R>, R: Num>(
+    dot: &Dot,
+    a: &[u8],
+    b: &[u8],
+    out: &mut [u8],
+    cx: &Context<'_>,
+) -> Result<(), RunError>
+where
+    u32: Cast<R>,
+{
+    if dot.m.saturating_mul(dot.n).saturating_mul(dot.k) < PACKED {
+        return plain::<T, R>(dot, a, b, out, cx);
+    }
+    let multiply = |[m, k, n]: [usize; 3], a: Matrix<'_, T>, b: Matrix<'_, T>, out: &mut [u32]| {
+        T::product((m, k, n), a, b, out, cx.stop);
+    };
+    if size_of::<R>() == size_of::<u32>() {
+        products(dot, cast_slice(a), cast_slice(b), cast_slice_mut(out), cx.stop, multiply);
+        return Ok(());
+    }
+    let out: &mut [R] = cast_slice_mut(out);
+    let mut wide = cx.pool.alloc(out.len() * size_of::<u32>())?;
+    let wide: &mut [u32] = cast_slice_mut(wide.write()?);
+    products(dot, cast_slice(a), cast_slice(b), wide, cx.stop, multiply);
+    narrow(wide, out);
+    Ok(())
+}
+
+/// Converts the elements of `wide` to the type of the result.
+fn narrow<W: Copy + Sync + Cast<T>, T: Send>(wide: &[W], out: &mut [T]) {
+    parallel::chunks(out, 4096, size_of_val(wide), |start, part| {
+        for (o, &w) in part.iter_mut().zip(&wide[start..]) {
+            *o = w.cast();
+        }
+    });
 }
 
 /// Computes the product for integers and booleans. Scales rows of B and adds them up, so that the inner loop is
@@ -172,10 +231,11 @@ fn plain<T: Pod + Send + Sync + Cast<R>, R: Num>(
         for (row, out) in part.chunks_exact_mut(dot.n).enumerate() {
             let row = start / dot.n + row;
             let (batch, i) = (row / dot.m, row % dot.m);
+            let (lhs, rhs) = (dot.lhs.batch.position(batch) + i * dot.lhs.free, dot.rhs.batch.position(batch));
             out.fill(R::zeroed());
             for p in 0..dot.k {
-                let x: R = a[dot.lhs.batch[batch] + i * dot.lhs.free + p * dot.lhs.contract].cast();
-                let at = dot.rhs.batch[batch] + p * dot.rhs.contract;
+                let x: R = a[lhs + p * dot.lhs.contract].cast();
+                let at = rhs + p * dot.rhs.contract;
                 if dot.rhs.free == 1 {
                     for (o, &y) in out.iter_mut().zip(&b[at..at + dot.n]) {
                         *o = o.add(x.mul(y.cast()));

@@ -1,14 +1,13 @@
 //! Kernels of `gather` and `scatter`.
 
-use std::array::from_fn;
 use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut, pod_read_unaligned};
 
 use super::combine::Body;
-use super::shape::ReadIndex;
+use super::shape::{ReadIndex, with_indices};
 use super::{Context, Kernel};
-use crate::engine::dtype::with_size;
+use crate::engine::dtype::{DType, with_size};
 use crate::engine::parallel;
 use crate::engine::view::View;
 use crate::error::RunError;
@@ -22,35 +21,58 @@ pub(crate) struct Windows {
     /// For each component of an index vector, the largest start at which the window is still inside the tensor, and the
     /// stride of the component's dimension.
     pub(crate) parts: Vec<(usize, usize)>,
-    /// The offset of each window along the batching dimensions. Empty if there are no batching dimensions.
-    pub(crate) base: Vec<usize>,
-    /// Offsets of the contiguous runs of elements in a window. `run` is the length of each run.
-    pub(crate) runs: Vec<usize>,
+    /// The offset of each window along the batching dimensions. `None` if there are no batching dimensions.
+    pub(crate) base: Option<View>,
+    /// The first element of each contiguous run of elements in a window, as offset from the window's first element.
+    /// `run` is the length of each run.
+    pub(crate) runs: View,
     pub(crate) run: usize,
 }
 
 impl Windows {
-    fn base(&self, window: usize) -> usize {
-        self.base.get(window).copied().unwrap_or(0)
+    /// Computes the offsets of the windows from `first` on. The start of each window is clamped, so that the window
+    /// lies inside the tensor.
+    fn clamped(&self, indices: &[u8], first: usize, offsets: &mut [usize]) {
+        self.fold(indices, first, offsets, |at, start, max, stride| {
+            at + usize::try_from(start.max(0)).unwrap_or(usize::MAX).min(max) * stride
+        });
     }
 
-    /// Returns the offset of a window. The start of the window is clamped, so that the window lies inside the tensor.
-    fn clamped(&self, indices: &[u8], window: usize) -> usize {
-        let first = window * self.parts.len();
-        let starts = self.parts.iter().enumerate();
-        self.base(window)
-            + starts.map(|(i, &(max, stride))| self.read.clamped(indices, first + i, max) * stride).sum::<usize>()
+    /// Computes the offsets of the windows from `first` on. The offset is [`OUTSIDE`] if the window is not completely
+    /// inside the tensor.
+    pub(crate) fn inside(&self, indices: &[u8], first: usize, offsets: &mut [usize]) {
+        self.fold(indices, first, offsets, |at, start, max, stride| match usize::try_from(start) {
+            Ok(start) if start <= max && at != OUTSIDE => at + start * stride,
+            _ => OUTSIDE,
+        });
     }
 
-    /// Returns the offset of a window, or `None` if the window is not completely inside the tensor.
-    pub(crate) fn inside(&self, indices: &[u8], window: usize) -> Option<usize> {
-        let first = window * self.parts.len();
-        let mut at = self.base(window);
-        for (i, &(max, stride)) in self.parts.iter().enumerate() {
-            let start = usize::try_from(self.read.get(indices, first + i)).ok().filter(|&s| s <= max)?;
-            at += start * stride;
+    /// Computes the offsets of the windows from `first` on. `add` receives an offset so far, the start along the next
+    /// dimension, the largest start inside the tensor, and the stride of the dimension.
+    #[inline(always)]
+    fn fold(
+        &self,
+        indices: &[u8],
+        first: usize,
+        offsets: &mut [usize],
+        add: impl Fn(usize, i64, usize, usize) -> usize,
+    ) {
+        match &self.base {
+            Some(base) => (first..).zip(&mut *offsets).for_each(|(window, at)| *at = base.position(window)),
+            None => offsets.fill(0),
         }
-        Some(at)
+        let count = self.parts.len();
+        with_indices!(self.read.dtype(), indices, |indices, wide| {
+            for (part, &(max, stride)) in self.parts.iter().enumerate() {
+                let starts = &indices[first * count + part..];
+                if count == 1 {
+                    offsets.iter_mut().zip(starts).for_each(|(at, &start)| *at = add(*at, wide(start), max, stride));
+                } else {
+                    let starts = starts.iter().step_by(count);
+                    offsets.iter_mut().zip(starts).for_each(|(at, &start)| *at = add(*at, wide(start), max, stride));
+                }
+            }
+        });
     }
 
     fn len(&self) -> usize {
@@ -60,12 +82,17 @@ impl Windows {
     /// Returns whether each window is contiguous and starts at a multiple of its length.
     pub(crate) fn are_aligned(&self) -> bool {
         let is_multiple = |at: usize| self.run > 0 && at.is_multiple_of(self.run);
-        self.runs == [0]
-            && self.base.iter().all(|&at| is_multiple(at))
+        let bases = self.base.iter().flat_map(View::strides);
+        self.runs.len() == 1
+            && bases.copied().all(|stride| is_multiple(stride.unsigned_abs()))
             && self.parts.iter().all(|&(max, stride)| max == 0 || is_multiple(stride))
     }
 }
 
+/// The offset of a window that is not completely inside the tensor.
+pub(crate) const OUTSIDE: usize = usize::MAX;
+/// Number of windows whose offsets are computed together.
+pub(crate) const BLOCK: usize = 64;
 /// Number of long windows whose copies a gather interleaves. The loads of different windows then overlap, which almost
 /// halves the time if the windows are not in a cache.
 const INTERLEAVED: usize = 8;
@@ -104,27 +131,40 @@ impl Gather {
             let mask = mask.map(|(mask, element)| (mask, pod_read_unaligned::<T>(&element[..self.size])));
             let bytes = out.len();
             let out: &mut [T] = cast_slice_mut(out);
-            let write_one = |window: usize, out: &mut [T]| {
+            let write_one = |window: usize, at: usize, out: &mut [T]| {
                 if let Some((mask, element)) = mask && mask[window] == 0 {
                     return out.fill(element);
                 }
-                let at = w.clamped(indices, window);
-                for (out, &offset) in out.chunks_exact_mut(w.run).zip(&w.runs) {
+                if w.runs.len() == 1 {
+                    return out.copy_from_slice(&src[at..][..w.run]);
+                }
+                for (out, offset) in out.chunks_exact_mut(w.run).zip(w.runs.positions()) {
                     out.copy_from_slice(&src[at + offset..][..w.run]);
                 }
             };
-            let can_interleave = w.runs == [0] && w.run * self.size >= 2 * PIECE;
+            let can_interleave = w.runs.len() == 1 && w.run * self.size >= 2 * PIECE;
             parallel::chunks(out, w.len(), bytes, |start, part| {
-                for (group, out) in part.chunks_mut(INTERLEAVED * w.len()).enumerate() {
-                    let first = start / w.len() + group * INTERLEAVED;
-                    let windows = first..first + out.len() / w.len();
-                    let are_copied = || mask.is_none_or(|(mask, _)| mask[windows.clone()].iter().all(|&copy| copy != 0));
-                    if can_interleave && windows.len() == INTERLEAVED && are_copied() {
-                        let rows = from_fn(|i| cast_slice(&src[w.clamped(indices, first + i)..][..w.run]));
-                        copy_rows(rows, cast_slice_mut(out));
+                let mut offsets = [0; BLOCK];
+                for (block, out) in part.chunks_mut(BLOCK * w.len()).enumerate() {
+                    let first = start / w.len() + block * BLOCK;
+                    let offsets = &mut offsets[..out.len() / w.len()];
+                    w.clamped(indices, first, offsets);
+                    if w.len() == 1 && mask.is_none() {
+                        out.iter_mut().zip(&*offsets).for_each(|(o, &at)| *o = src[at]);
                         continue;
                     }
-                    windows.zip(out.chunks_exact_mut(w.len())).for_each(|(window, out)| write_one(window, out));
+                    for (group, (offsets, out)) in offsets.chunks(INTERLEAVED).zip(out.chunks_mut(INTERLEAVED * w.len())).enumerate() {
+                        let first = first + group * INTERLEAVED;
+                        let are_copied = || mask.is_none_or(|(mask, _)| mask[first..][..INTERLEAVED].iter().all(|&copy| copy != 0));
+                        if let (true, Some(offsets)) = (can_interleave, offsets.first_chunk()) && are_copied() {
+                            let rows = offsets.map(|at| cast_slice(&src[at..][..w.run]));
+                            copy_rows(rows, cast_slice_mut(out));
+                            continue;
+                        }
+                        for ((window, &at), out) in (first..).zip(offsets).zip(out.chunks_exact_mut(w.len())) {
+                            write_one(window, at, out);
+                        }
+                    }
                 }
             });
         });
@@ -168,8 +208,8 @@ impl Kernel for MaskedGather {
     }
 }
 
-/// Number of windows to scatter between two checks for a stop request.
-const BETWEEN_LOOKS: usize = 1024;
+/// Number of blocks of windows to scatter between two checks for a stop request.
+const BETWEEN_LOOKS: usize = 64;
 
 /// `scatter` of updates of shape `[windows, elements of a window]`. Applies the updates in order. Skips windows that
 /// are not completely inside the tensor. The inputs are the tensors, the indices, one array of updates per tensor, and
@@ -185,27 +225,33 @@ impl Kernel for Scatter {
         let w = &self.windows;
         let count = self.sizes.len();
         let (indices, updates, captured) = (ins[count], &ins[count + 1..2 * count + 1], &ins[2 * count + 1..]);
-        for window in 0..if w.len() == 0 { 0 } else { w.count } {
-            if window % BETWEEN_LOOKS == 0 {
+        let mut offsets = [0; BLOCK];
+        for first in (0..if w.len() == 0 { 0 } else { w.count }).step_by(BLOCK) {
+            if first % (BLOCK * BETWEEN_LOOKS) == 0 {
                 cx.check()?;
             }
-            let Some(at) = w.inside(indices, window) else {
+            let offsets = &mut offsets[..BLOCK.min(w.count - first)];
+            w.inside(indices, first, offsets);
+            if let (Body::Fast { scatter, .. }, 1, &[size]) = (&self.body, w.len(), &self.sizes[..]) {
+                scatter(outs[0], offsets, &updates[0][first * size..]);
                 continue;
-            };
-            for (r, &offset) in w.runs.iter().enumerate() {
-                let to = at + offset;
-                let from = window * w.len() + r * w.run;
-                if let (Body::Fast { run: f, .. }, &[size]) = (&self.body, &self.sizes[..]) {
-                    f(&mut outs[0][to * size..][..w.run * size], &updates[0][from * size..][..w.run * size]);
-                    continue;
+            }
+            for (window, &at) in (first..).zip(&*offsets).filter(|&(_, &at)| at != OUTSIDE) {
+                for (r, offset) in w.runs.positions().enumerate() {
+                    let to = at + offset;
+                    let from = window * w.len() + r * w.run;
+                    if let (Body::Fast { run: f, .. }, &[size]) = (&self.body, &self.sizes[..]) {
+                        f(&mut outs[0][to * size..][..w.run * size], &updates[0][from * size..][..w.run * size]);
+                        continue;
+                    }
+                    let mut acc: Vec<&mut [u8]> = Vec::with_capacity(count);
+                    let mut x: Vec<&[u8]> = Vec::with_capacity(count);
+                    for ((out, update), &size) in outs.iter_mut().zip(updates).zip(&self.sizes) {
+                        acc.push(&mut out[to * size..][..w.run * size]);
+                        x.push(&update[from * size..][..w.run * size]);
+                    }
+                    self.body.apply(w.run, &mut acc, &x, captured, cx.stop)?;
                 }
-                let mut acc: Vec<&mut [u8]> = Vec::with_capacity(count);
-                let mut x: Vec<&[u8]> = Vec::with_capacity(count);
-                for ((out, update), &size) in outs.iter_mut().zip(updates).zip(&self.sizes) {
-                    acc.push(&mut out[to * size..][..w.run * size]);
-                    x.push(&update[from * size..][..w.run * size]);
-                }
-                self.body.apply(w.run, &mut acc, &x, captured, cx.stop)?;
             }
         }
         Ok(())

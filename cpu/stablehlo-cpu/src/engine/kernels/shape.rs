@@ -117,6 +117,29 @@ impl Kernel for Pad {
     }
 }
 
+/// Evaluates `$body` with the elements of an index tensor, and with a function that converts an element to `i64`. Larger
+/// numbers become the largest `i64`.
+macro_rules! with_indices {
+    (@ $t:ty, $bytes:expr, $indices:ident, $wide:ident, $body:expr, $convert:expr) => {{
+        let ($indices, $wide) = (bytemuck::cast_slice::<u8, $t>($bytes), $convert);
+        $body
+    }};
+    ($dtype:expr, $bytes:expr, |$indices:ident, $wide:ident| $body:expr) => {
+        match $dtype {
+            DType::I8 => with_indices!(@ i8, $bytes, $indices, $wide, $body, i64::from),
+            DType::I16 => with_indices!(@ i16, $bytes, $indices, $wide, $body, i64::from),
+            DType::I32 => with_indices!(@ i32, $bytes, $indices, $wide, $body, i64::from),
+            DType::U8 => with_indices!(@ u8, $bytes, $indices, $wide, $body, i64::from),
+            DType::U16 => with_indices!(@ u16, $bytes, $indices, $wide, $body, i64::from),
+            DType::U32 => with_indices!(@ u32, $bytes, $indices, $wide, $body, i64::from),
+            DType::U64 => with_indices!(@ u64, $bytes, $indices, $wide, $body, |x| i64::try_from(x).unwrap_or(i64::MAX)),
+            _ => with_indices!(@ i64, $bytes, $indices, $wide, $body, i64::from),
+        }
+    };
+}
+
+pub(super) use with_indices;
+
 /// Reads integers of any type as `i64`. Unsigned numbers that exceed `i64::MAX` saturate.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadIndex {
@@ -134,21 +157,7 @@ impl ReadIndex {
 
     /// Returns element `i` of `bytes`.
     pub(crate) fn get(self, bytes: &[u8], i: usize) -> i64 {
-        macro_rules! read {
-            ($t:ty) => {
-                i64::from(cast_slice::<u8, $t>(bytes)[i])
-            };
-        }
-        match self.dtype {
-            DType::I8 => read!(i8),
-            DType::I16 => read!(i16),
-            DType::I32 => read!(i32),
-            DType::U8 => read!(u8),
-            DType::U16 => read!(u16),
-            DType::U32 => read!(u32),
-            DType::U64 => i64::try_from(cast_slice::<u8, u64>(bytes)[i]).unwrap_or(i64::MAX),
-            _ => cast_slice::<u8, i64>(bytes)[i],
-        }
+        with_indices!(self.dtype, bytes, |indices, wide| wide(indices[i]))
     }
 
     /// Returns element `i` of `bytes`, clamped to `0..=max`.

@@ -19,8 +19,8 @@ pub(crate) struct Sliding {
     pub(crate) pad: Option<(Pad, usize)>,
     /// View of the first element of every window.
     pub(crate) firsts: View,
-    /// Offsets of a window's elements from the first element.
-    pub(crate) offsets: Vec<usize>,
+    /// A window's elements, as offsets from the first element.
+    pub(crate) elements: View,
 }
 
 impl Sliding {
@@ -70,19 +70,19 @@ impl Kernel for ReduceWindow {
             }
             tasks.push((start, len, mine));
         }
-        let work = n.saturating_mul(self.slidings[0].offsets.len()).saturating_mul(self.sizes[0]);
+        let work = n.saturating_mul(self.slidings[0].elements.len()).saturating_mul(self.sizes[0]);
         let failure = parallel::Failure::default();
         parallel::each_until(cx.stop, tasks, work, |(start, len, mut acc)| {
             let mut x: Vec<Vec<u128>> = self.sizes.iter().map(|&s| vec![0; (len * s).div_ceil(16)]).collect();
             for ((acc, init), &size) in acc.iter_mut().zip(inits).zip(&self.sizes) {
                 fill(acc, &init[..size]);
             }
-            for at in 0..self.slidings[0].offsets.len() {
+            for at in 0..self.slidings[0].elements.len() {
                 if let Err(error) = cx.check() {
                     return failure.note(Err(error));
                 }
                 for (i, &size) in self.sizes.iter().enumerate() {
-                    let view = self.slidings[i].firsts.shifted(self.slidings[i].offsets[at]);
+                    let view = self.slidings[i].firsts.shifted(self.slidings[i].elements.position(at));
                     with_size!(size, T => {
                         let to = &mut cast_slice_mut::<u128, T>(&mut x[i])[..len];
                         view.read::<T>(cast_slice(sources[i]), start, to);
@@ -195,11 +195,13 @@ impl Kernel for SelectAndScatter {
         let (x, source, init, size) = (ins[0], ins[1], ins[2], self.size);
         let (for_select, for_scatter) = ins[3..].split_at(self.select.captured.len());
         fill(outs[0], &init[..size]);
-        let positions: Vec<u64> = (0..).take(x.len() / size).collect();
+        let mut positions = cx.pool.alloc(x.len() / size * size_of::<u64>())?;
+        cast_slice_mut(positions.write()?).iter_mut().zip(0u64..).for_each(|(position, i)| *position = i);
+        let positions = positions.bytes();
         let padded_x = self.sliding.padded(x, &init[..size], size, cx)?;
-        let padded_at = self.positions.padded(cast_slice(&positions), &NOWHERE.to_ne_bytes(), 8, cx)?;
+        let padded_at = self.positions.padded(positions, &NOWHERE.to_ne_bytes(), 8, cx)?;
         let x = padded_x.as_ref().map_or(x, Buffer::bytes);
-        let at: &[u64] = padded_at.as_ref().map_or(&positions, |p| cast_slice(p.bytes()));
+        let at: &[u64] = cast_slice(padded_at.as_ref().map_or(positions, Buffer::bytes));
         let n = source.len() / size;
         for start in (0..n).step_by(TILE) {
             let len = TILE.min(n - start);
@@ -207,7 +209,7 @@ impl Kernel for SelectAndScatter {
             let mut next = best.clone();
             let (mut best_at, mut next_at) = (vec![NOWHERE; len], vec![NOWHERE; len]);
             let mut keep = vec![0u8; len];
-            for (&here, &there) in self.sliding.offsets.iter().zip(&self.positions.offsets) {
+            for (here, there) in self.sliding.elements.positions().zip(self.positions.elements.positions()) {
                 self.positions.firsts.shifted(there).read(at, start, &mut next_at);
                 with_size!(size, T => {
                     let next = &mut cast_slice_mut::<u128, T>(&mut next)[..len];

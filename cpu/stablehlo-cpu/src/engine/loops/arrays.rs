@@ -487,8 +487,8 @@ impl Translator<'_> {
     ) -> Option<()> {
         let elements = windows.count.checked_mul(windows.runs.len())?.checked_mul(windows.run)?;
         let is_small = elements.checked_mul(bytes)? <= MAX_COPIED && windows.runs.len() <= MAX_RUNS;
-        // The offsets of windows with batching dimensions are in a table, which compiled code cannot read.
-        if !is_small || elements == 0 || windows.base.iter().any(|&base| base != 0) {
+        // The offset of a window along the batching dimensions is not the sum of a few terms.
+        if !is_small || elements == 0 || windows.base.is_some() {
             return None;
         }
         if windows.count == 1 {
@@ -522,7 +522,7 @@ impl Translator<'_> {
         let to = self.temporary(out)?;
         self.windows(w, size, |this, window| {
             let terms = offset(this, window)?;
-            for (r, &run) in w.runs.iter().enumerate() {
+            for (r, run) in w.runs.positions().enumerate() {
                 this.each(w.run, |this, index| {
                     let step = (index, signed(size)?);
                     let mut source =
@@ -569,7 +569,7 @@ impl Translator<'_> {
                 terms.push((clamped, signed(stride * size)?));
             }
             let write = this.within(|this| {
-                for (r, &run) in w.runs.iter().enumerate() {
+                for (r, run) in w.runs.positions().enumerate() {
                     this.each(w.run, |this, index| {
                         let step = (index, signed(size)?);
                         let value = match from {

@@ -21,7 +21,7 @@ impl Translator<'_> {
         if count == 0 || count * dot.k > MAX_MULTIPLICATIONS {
             return None;
         }
-        let (left, right) = ((node.ins[0], dot.lhs.batch[0]), (node.ins[1], dot.rhs.batch[0]));
+        let (left, right) = ((node.ins[0], dot.lhs.batch.offset()), (node.ins[1], dot.rhs.batch.offset()));
         let (matrix, vector) = if is_matrix_left { (left, right) } else { (right, left) };
         let element = element_of(dot.operand)?;
         let x = (0..dot.k).map(|p| self.element_at(vector.0, vector.1 + p * step, element));

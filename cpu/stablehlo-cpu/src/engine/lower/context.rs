@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use stablehlo::ir::{Attribute, Attributes, Func, Module, Op as IrOp, OpKind, Region, Type, ValueId};
 
+use super::size::InlinedSize;
 use super::types::{Binding, Result, TypedValue, dtype_of, element_size, entry_type, fits, tensor_type, type_of};
 use crate::engine::dtype::{DType, TensorType, with_size};
 use crate::engine::elementwise::{Map, wrap};
@@ -19,11 +20,9 @@ use crate::op_names::{op_name, place};
 
 /// Maximum number of ops after inlining. If each function of a chain calls the next function twice, inlining makes a
 /// small program exceed this limit.
-const MAX_NODES: usize = 1 << 20;
+const MAX_OPS: usize = 1 << 20;
 /// Maximum nesting of calls and regions. It bounds the stack that the recursive lowering uses.
 const MAX_DEPTH: usize = 96;
-/// Maximum number of elements of an offset table that is computed at compile time. It bounds the memory of the table.
-const MAX_OFFSETS: usize = 1 << 26;
 /// Maximum size in bytes of a constant of equal elements that is stored in the program. Larger constants are filled
 /// when a step needs them.
 const SMALL: usize = 4096;
@@ -37,10 +36,14 @@ pub(crate) struct GraphBuilder<'m> {
     pub(super) module: &'m Module,
     pub(crate) pool: &'m Pool,
     pub(crate) values: Vec<Value>,
+    /// For each value, the index in `ops` of the op that defines it. The parameters have the index 0, too.
+    origins: Vec<usize>,
+    /// The lowered ops and their functions, in order. Index `current` is the op that is being lowered.
+    pub(super) ops: Vec<(&'m Func, &'m IrOp)>,
+    current: usize,
     /// Functions being inlined, outermost first.
     pub(super) calls: Vec<&'m str>,
     pub(super) depth: usize,
-    pub(super) nodes: usize,
     pub(super) settings: &'m CompileSettings,
     /// Number of collectives in the graph so far.
     pub(crate) collectives: u32,
@@ -77,9 +80,11 @@ impl<'m> GraphBuilder<'m> {
             module,
             pool,
             values: Vec::new(),
+            origins: Vec::new(),
+            ops: Vec::new(),
+            current: 0,
             calls: Vec::new(),
             depth: 0,
-            nodes: 0,
             settings,
             collectives: 0,
             transposed: HashMap::new(),
@@ -89,6 +94,11 @@ impl<'m> GraphBuilder<'m> {
 
     /// Lowers the entry function.
     pub(crate) fn entry(&mut self, func: &'m Func) -> Result<Lowered> {
+        if InlinedSize::new(self.module).of(func)? > MAX_OPS {
+            return Err(CompileError::unsupported(format!(
+                "a program of more than {MAX_OPS} ops after inlining calls"
+            )));
+        }
         let mut args = Vec::with_capacity(func.args().len());
         let mut tokens = Vec::with_capacity(func.args().len());
         for &arg in func.args() {
@@ -147,6 +157,7 @@ impl<'m> GraphBuilder<'m> {
 
     pub(super) fn new_value(&mut self, value: Value) -> ValueIndex {
         self.values.push(value);
+        self.origins.push(self.current);
         ValueIndex::try_from(self.values.len() - 1).unwrap_or(ValueIndex::MAX)
     }
 
@@ -178,9 +189,7 @@ impl<'m> GraphBuilder<'m> {
         out: &mut Vec<Node>,
     ) -> Result<Vec<Binding>> {
         self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            return Err(CompileError::unsupported(format!("calls and regions nested more than {MAX_DEPTH} deep")));
-        }
+        check_depth(self.depth)?;
         if region.args.len() != args.len() {
             let (want, got) = (region.args.len(), args.len());
             return Err(CompileError::invalid(format!("a region takes {want} arguments, not {got}")));
@@ -197,19 +206,20 @@ impl<'m> GraphBuilder<'m> {
             }
             frame.bind(id, bind)?;
         }
-        let (depth, calls) = (self.depth, self.calls.len());
+        let (depth, calls, caller) = (self.depth, self.calls.len(), self.current);
         for op in &region.ops {
             let mut cx = LoweringContext { graph: self, frame, out, op };
             if matches!(op.kind, OpKind::Return) {
                 let results = op.operands.iter().map(|&v| cx.frame.get(v)).collect();
                 self.depth -= 1;
+                self.current = caller;
                 return results;
             }
             let Err(error) = cx.lower() else { continue };
             let error = error.at(|| place(self.module, frame.func, op));
             // Record an unsupported op and continue, because a list of all unsupported ops is more useful than the
             // first one.
-            if error.kind() == CompileErrorKind::Invalid || !self.assume(frame, op) {
+            if error.kind() != CompileErrorKind::Unsupported || !self.assume(frame, op) {
                 return Err(error);
             }
             if self.refused.len() < MAX_REFUSED && !self.refused.contains(&error) {
@@ -238,6 +248,12 @@ impl<'m> GraphBuilder<'m> {
             }
         }
         true
+    }
+
+    /// Describes the op that defines a value.
+    pub(crate) fn place_of(&self, v: ValueIndex) -> Option<String> {
+        let (func, op) = self.ops.get(*self.origins.get(v as usize)?)?;
+        Some(place(self.module, func, op).description)
     }
 
     /// Returns `v`, or a copy with its own memory if `v` is a large constant of equal elements.
@@ -283,12 +299,8 @@ impl Frame<'_> {
 
 impl<'m> LoweringContext<'_, 'm> {
     pub(super) fn lower(&mut self) -> Result<()> {
-        self.graph.nodes += 1;
-        if self.graph.nodes > MAX_NODES {
-            return Err(CompileError::unsupported(format!(
-                "a program of more than {MAX_NODES} ops after inlining calls"
-            )));
-        }
+        self.graph.current = self.graph.ops.len();
+        self.graph.ops.push((self.frame.func, self.op));
         match &self.op.kind {
             OpKind::Constant(literal) => self.constant(literal),
             OpKind::Iota { iota_dimension } => self.iota(*iota_dimension),
@@ -398,18 +410,6 @@ impl<'m> LoweringContext<'_, 'm> {
 
     pub(super) fn ensure(&self, holds: bool, message: impl FnOnce() -> String) -> Result<()> {
         if holds { Ok(()) } else { Err(self.invalid(message())) }
-    }
-
-    /// Checks that the number of positions within these extents is small enough for a table of their offsets.
-    pub(super) fn listable(&self, extents: impl IntoIterator<Item = usize>) -> Result<()> {
-        let count = extents.into_iter().try_fold(1usize, |count, extent| count.checked_mul(extent.max(1)));
-        if count.is_none_or(|count| count > MAX_OFFSETS) {
-            return Err(CompileError::unsupported(format!(
-                "{} with more than {MAX_OFFSETS} offsets",
-                op_name(&self.op.kind)
-            )));
-        }
-        Ok(())
     }
 
     /// Returns all operands, which must be tensors.
@@ -553,6 +553,14 @@ impl<'m> LoweringContext<'_, 'm> {
         let constant = Some(Constant::Dense(buffer));
         Ok(self.graph.new_value(Value { size: element_size(ty.dtype), n: ty.elements(), constant }))
     }
+}
+
+/// Checks the nesting of calls and regions.
+pub(super) fn check_depth(depth: usize) -> Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(CompileError::unsupported(format!("calls and regions nested more than {MAX_DEPTH} deep")));
+    }
+    Ok(())
 }
 
 /// Returns the attribute called `name`, if the op has it.

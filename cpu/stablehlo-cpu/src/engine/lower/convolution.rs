@@ -1,18 +1,15 @@
 //! Lowers `convolution` to a product of the patches of the input and the kernel. A patch consists of the input elements
 //! under the window at one output position.
-#![expect(
-    clippy::cast_sign_loss,
-    clippy::cast_possible_wrap,
-    reason = "positions are checked to lie in the padded tensor"
-)]
+#![expect(clippy::cast_sign_loss, reason = "positions are checked to lie in the padded tensor")]
 
 use stablehlo::ir::{ConvDimensions, Window};
 
 use super::window::Spec;
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::kernels::conv::{Axis, Convolution, Element, PatchStep, Patches};
+use crate::engine::kernels::conv::{Axis, Convolution, Element, MAX_AXES, PatchStep, Patches};
 use crate::engine::view::{View, strides_of};
+use crate::error::CompileError;
 
 /// The attributes of a convolution.
 #[derive(Clone, Copy)]
@@ -93,20 +90,18 @@ impl LoweringContext<'_, '_> {
         let output = self.convolution_output(&x.ty, d, &window, &groups)?;
         let ty = self.typed(wide, &output.dims)?;
         let PatchDimensions { outer, lines, features_last } = patch_dimensions(&output, d.output_feature);
-        self.listable(window.dimensions.iter().copied())?;
-        let taps = tap_positions(&window);
+        if window.dimensions.len() > MAX_AXES {
+            let axes = window.dimensions.len();
+            return Err(CompileError::unsupported(format!(
+                "a convolution over {axes} dimensions; {MAX_AXES} are supported"
+            )));
+        }
+        let steps = window.dilations.iter().map(|&dilation| isize::try_from(dilation).unwrap_or(isize::MAX));
+        let taps = window.dimensions.iter().copied().zip(steps).collect();
         let own = strides_of(&x.ty.dims);
         let (image, feature) = (own[d.input_batch] as usize, own[d.input_feature] as usize);
         let kernel = Convolution {
-            patches: Patches {
-                axes: output.axes,
-                outer,
-                lines,
-                tap_count: taps.len(),
-                taps: taps.concat(),
-                features: groups.features,
-                feature,
-            },
+            patches: Patches { axes: output.axes, outer, lines, taps, features: groups.features, feature },
             next: if groups.of_features { groups.features * feature } else { groups.batch * image },
             groups: groups.count,
             kernel: kernel_view(&k.ty.dims, d, &reversal),
@@ -230,17 +225,6 @@ fn patch_dimensions(output: &Output, feature: usize) -> PatchDimensions {
         lines.pop();
     }
     PatchDimensions { outer: outer.to_vec(), lines, features_last }
-}
-
-/// Returns the position of each tap of the window along the spatial dimensions, in row-major order.
-fn tap_positions(window: &Spec) -> Vec<Vec<isize>> {
-    let mut taps: Vec<Vec<isize>> = vec![Vec::new()];
-    for (&size, &dilation) in window.dimensions.iter().zip(&window.dilations) {
-        let position = |i: usize| (i as isize).saturating_mul(dilation as isize);
-        let extended = |tap: &Vec<isize>| (0..size).map(|i| [&tap[..], &[position(i)]].concat()).collect::<Vec<_>>();
-        taps = taps.iter().flat_map(extended).collect();
-    }
-    taps
 }
 
 /// Returns the view of the kernel as `[taps, input features, output features]`. Reversed taps have negative strides.

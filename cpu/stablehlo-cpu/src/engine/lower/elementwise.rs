@@ -130,6 +130,9 @@ impl LoweringContext<'_, '_> {
             let v = self.map(map, &[a.value, b.value], &ty);
             return Ok(TypedValue { value: v, ty });
         }
+        if let (Binary::Divide | Binary::Remainder, Some(power)) = (op, self.power_of_two(b)) {
+            return self.divided(op, a, power);
+        }
         if let Some(map) = loops::binary(op, dtype) {
             let v = self.map(map, &[a.value, b.value], &a.ty);
             return Ok(TypedValue { value: v, ty: a.ty.clone() });
@@ -160,6 +163,48 @@ impl LoweringContext<'_, '_> {
         let wide_b = self.converted(b, shifted.computed())?;
         let y = self.bin(op, &wide_a, &wide_b)?;
         self.converted(y, dtype)
+    }
+
+    /// Returns `k` if all elements of `x` are the same power of two `2^k`, of an integer type with whole bytes.
+    fn power_of_two(&self, x: &TypedValue) -> Option<u8> {
+        let dtype = x.ty.dtype;
+        if !dtype.is_integer() || dtype.computed() != dtype {
+            return None;
+        }
+        let bytes = self.graph.splat(x.value)?;
+        let mut number = [0; 8];
+        number[..dtype.size()].copy_from_slice(&bytes[..dtype.size()]);
+        let number = u64::from_le_bytes(number);
+        let is_positive = !dtype.is_signed() || number >> (8 * dtype.size() - 1) == 0;
+        u8::try_from(number.trailing_zeros()).ok().filter(|_| number.is_power_of_two() && is_positive)
+    }
+
+    /// Computes the quotient or the remainder of integers and `2^power` with shifts, which have vector code.
+    fn divided(&mut self, op: Binary, a: &TypedValue, power: u8) -> Result<TypedValue> {
+        let ty = &a.ty;
+        let bits = u8::try_from(8 * ty.dtype.size()).unwrap_or(u8::MAX);
+        let shift = |cx: &mut Self, op, x: &TypedValue, by: u8| {
+            let mut amount = [0; 8];
+            amount[0] = by;
+            let value = cx.graph.splat_value(&amount[..ty.dtype.size()], ty.elements());
+            cx.bin(op, x, &TypedValue { value, ty: ty.clone() })
+        };
+        let quotient = if !ty.dtype.is_signed() {
+            shift(self, Binary::ShiftRightLogical, a, power)?
+        } else if power == 0 {
+            a.clone()
+        } else {
+            // Quotients are rounded towards zero, and shifts round down. Add `2^power - 1` to negative numbers first.
+            let sign = shift(self, Binary::ShiftRightArithmetic, a, bits - 1)?;
+            let correction = shift(self, Binary::ShiftRightLogical, &sign, bits - power)?;
+            let corrected = self.bin(Binary::Add, a, &correction)?;
+            shift(self, Binary::ShiftRightArithmetic, &corrected, power)?
+        };
+        if op == Binary::Divide {
+            return Ok(quotient);
+        }
+        let whole = shift(self, Binary::ShiftLeft, &quotient, power)?;
+        self.bin(Binary::Subtract, a, &whole)
     }
 
     pub(super) fn same(&self, a: &TypedValue, b: &TypedValue) -> Result<()> {

@@ -5,6 +5,11 @@ use stablehlo::ir::FftType;
 use super::{LoweringContext, Result};
 use crate::engine::dtype::DType;
 use crate::engine::kernels::fft::Fft;
+use crate::engine::machine_memory::MachineMemory;
+use crate::error::CompileError;
+
+/// Minimum length of a transform whose tables are compared with the machine's memory.
+const LONG: usize = 1 << 20;
 
 impl LoweringContext<'_, '_> {
     pub(super) fn fft(&mut self, kind: FftType, lengths: &[i64]) -> Result<()> {
@@ -30,8 +35,7 @@ impl LoweringContext<'_, '_> {
             FftType::Rfft => ((part, &given), (complex, &halved)),
             FftType::Irfft => ((complex, &halved), (part, &given)),
         };
-        // The transform creates tables with an element for each index, so their size is limited.
-        lengths.iter().try_for_each(|&n| self.listable([n]))?;
+        self.tables_fit(&lengths, complex.size())?;
         // If a length is zero, the operand and the result are empty, so the extents of the operand are not checked.
         let empty = lengths.contains(&0);
         let fits = x.ty.dtype == from && (x.ty.dims[..] == operand[..] || empty);
@@ -47,5 +51,22 @@ impl LoweringContext<'_, '_> {
             self.kernel(Fft::<f32>::new(kind, &lengths), &[x.value], &[], std::slice::from_ref(&ty))[0]
         };
         self.finish_one(v, ty)
+    }
+
+    /// Checks that the machine has memory for the tables of a transform. They have about one complex number of `size`
+    /// bytes for each index of a dimension, and each thread has work space of the same size.
+    fn tables_fit(&self, lengths: &[usize], size: usize) -> Result<()> {
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        if longest < LONG {
+            return Ok(());
+        }
+        let needed = longest.saturating_mul(3 * size);
+        match MachineMemory::read() {
+            Some(memory) if memory.available < needed => Err(CompileError::too_large(format!(
+                "fft of length {longest} needs {needed} bytes for its tables, and {} bytes are available",
+                memory.available
+            ))),
+            _ => Ok(()),
+        }
     }
 }

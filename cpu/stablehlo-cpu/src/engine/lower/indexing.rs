@@ -11,7 +11,7 @@ use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::combine::Body;
 use crate::engine::kernels::index::{Gather, Scatter, Windows};
 use crate::engine::kernels::shape::ReadIndex;
-use crate::engine::view::strides_of;
+use crate::engine::view::{View, strides_of};
 
 /// The dimension numbers that `gather` and `scatter` share, under `gather`'s names.
 struct Places<'a> {
@@ -50,21 +50,13 @@ impl<'m> LoweringContext<'_, 'm> {
         let read = ReadIndex::new(indices.ty.dtype.computed()).ok_or_else(|| self.unsupported())?;
         let batch = rest(indices.ty.rank(), &[p.vector], &[]);
         let own = strides_of(dims);
-        self.listable(sizes.iter().copied())?;
-        self.listable(if p.batching.is_empty() {
-            Vec::new()
-        } else {
-            batch.iter().map(|&b| indices.ty.dims[b]).collect()
-        })?;
-        // Compute the offset of each window along the batching dimensions.
-        let mut base = Vec::new();
-        if !p.batching.is_empty() {
-            base.push(0);
-            for &b in &batch {
-                let stride = p.index_batching.iter().position(|&i| i == b).map_or(0, |i| own[p.batching[i]] as usize);
-                base = base.iter().flat_map(|&at| (0..indices.ty.dims[b]).map(move |i| at + i * stride)).collect();
-            }
-        }
+        let base = (!p.batching.is_empty()).then(|| {
+            let extents: Vec<usize> = batch.iter().map(|&b| indices.ty.dims[b]).collect();
+            let stride = |b| p.index_batching.iter().position(|&i| i == b).map_or(0, |i| own[p.batching[i]]);
+            View::new(&extents, &batch.iter().copied().map(stride).collect::<Vec<_>>(), 0)
+        });
+        // The only window of a batch has no offset.
+        let base = base.filter(|base| base.len() > 1);
         // A contiguous run of a window consists of the innermost dimensions that the window covers completely, and of
         // one more dimension.
         let (mut run, mut axis) = (1, rank);
@@ -75,11 +67,7 @@ impl<'m> LoweringContext<'_, 'm> {
                 break;
             }
         }
-        let mut runs = vec![0];
-        for d in 0..axis {
-            let stride = own[d] as usize;
-            runs = runs.iter().flat_map(|&at| (0..sizes[d]).map(move |i| at + i * stride)).collect();
-        }
+        let runs = View::new(&sizes[..axis], &own[..axis], 0);
         let mut order = batch.clone();
         order.extend((p.vector < indices.ty.rank()).then_some(p.vector));
         let indices = self.permuted(indices, &order)?;

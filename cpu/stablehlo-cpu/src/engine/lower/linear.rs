@@ -6,7 +6,7 @@ use stablehlo::ir::{Binary, DotDimensions, Unary};
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::DType;
 use crate::engine::kernels::dot::{Dot, Side, dot_fn};
-use crate::engine::view::strides_of;
+use crate::engine::view::{View, strides_of};
 
 impl LoweringContext<'_, '_> {
     pub(super) fn dot_general(&mut self, d: &DotDimensions) -> Result<()> {
@@ -108,7 +108,6 @@ impl LoweringContext<'_, '_> {
         free: &[usize],
         contract: &[usize],
     ) -> Result<(TypedValue, Side)> {
-        self.listable(batch.iter().map(|&d| x.ty.dims[d]))?;
         // If the operand is the result of a transpose and was not reshaped, read the operand of the transpose in its
         // own layout.
         if let Some((source, permutation)) = self.graph.transposed.get(&x.value).cloned()
@@ -121,7 +120,7 @@ impl LoweringContext<'_, '_> {
         let own = strides_of(&x.ty.dims);
         let merged = |dims: &[usize]| merge(&x.ty.dims, &own, dims);
         if let (Some(f), Some(c)) = (merged(free), merged(contract)) {
-            let side = Side { batch: offsets(&x.ty.dims, &own, batch), free: f, contract: c };
+            let side = Side { batch: matrices(&x.ty.dims, &own, batch), free: f, contract: c };
             return Ok((x, side));
         }
         let permutation: Vec<usize> = batch.iter().chain(free).chain(contract).copied().collect();
@@ -130,7 +129,7 @@ impl LoweringContext<'_, '_> {
         let (b, f) = (batch.len(), batch.len() + free.len());
         let axes = |from: usize, to: usize| (from..to).collect::<Vec<_>>();
         let side = Side {
-            batch: offsets(&y.ty.dims, &own, &axes(0, b)),
+            batch: matrices(&y.ty.dims, &own, &axes(0, b)),
             free: merge(&y.ty.dims, &own, &axes(b, f)).unwrap_or(1),
             contract: merge(&y.ty.dims, &own, &axes(f, y.ty.rank())).unwrap_or(1),
         };
@@ -155,11 +154,8 @@ fn merge(dims: &[usize], strides: &[isize], list: &[usize]) -> Option<usize> {
     Some(list.last().map_or(1, |&d| strides[d] as usize))
 }
 
-/// Returns the offsets of all indices of the listed dimensions, in row-major order.
-fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<usize> {
-    let mut all = vec![0];
-    for &d in list {
-        all = all.iter().flat_map(|&o| (0..dims[d]).map(move |i| o + i * strides[d] as usize)).collect();
-    }
-    all
+/// Returns the view of the first element of each matrix, along the listed dimensions.
+fn matrices(dims: &[usize], strides: &[isize], batch: &[usize]) -> View {
+    let (dims, strides): (Vec<usize>, Vec<isize>) = batch.iter().map(|&d| (dims[d], strides[d])).unzip();
+    View::new(&dims, &strides, 0)
 }

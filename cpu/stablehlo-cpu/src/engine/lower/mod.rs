@@ -28,6 +28,7 @@ mod reduce;
 mod region;
 mod scalar_steps;
 mod shape;
+mod size;
 #[cfg(feature = "math")]
 mod solvers;
 mod sort;

@@ -25,7 +25,7 @@ impl LoweringContext<'_, '_> {
         };
         let (a, b) = (self.converted(a, drawn)?, self.converted(b, drawn)?);
         let wide = self.typed(drawn, &ty.dims)?;
-        let key = self.graph.nodes as u64;
+        let key = self.graph.ops.len() as u64;
         let kernel = Rng { distribution, drawn: AtomicU64::new(0), key };
         let v = self.kernel(kernel, &[a.value, b.value], &[], std::slice::from_ref(&wide))[0];
         let y = self.converted(TypedValue { value: v, ty: wide }, ty.dtype)?;

@@ -84,15 +84,15 @@ impl LoweringContext<'_, '_> {
         let fit = Self::fitting(&padded, spec);
         let own = strides_of(&padded);
         let strides: Vec<isize> = own.iter().zip(&spec.strides).map(|(&o, &s)| o.saturating_mul(s as isize)).collect();
-        self.listable(spec.dimensions.iter().copied())?;
-        let mut offsets = vec![0];
-        if fit.iter().all(|&f| f > 0) {
-            for (d, &stride) in own.iter().enumerate() {
-                let step = stride as usize * spec.dilations[d];
-                offsets = offsets.iter().flat_map(|&at| (0..spec.dimensions[d]).map(move |i| at + i * step)).collect();
-            }
-        }
-        Ok((Sliding { pad, firsts: View::new(&fit, &strides, 0), offsets }, fit))
+        // A window that does not fit is never read, and its extents may be too large for a view.
+        let elements = if fit.iter().all(|&f| f > 0) {
+            let steps: Vec<isize> =
+                own.iter().zip(&spec.dilations).map(|(&o, &d)| o.saturating_mul(d as isize)).collect();
+            View::new(&spec.dimensions, &steps, 0)
+        } else {
+            View::new(&[], &[], 0)
+        };
+        Ok((Sliding { pad, firsts: View::new(&fit, &strides, 0), elements }, fit))
     }
 
     pub(super) fn reduce_window(&mut self, window: &Window) -> Result<()> {

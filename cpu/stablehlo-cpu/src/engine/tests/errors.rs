@@ -117,7 +117,7 @@ fn table_beyond_memory() {
            return %0 : {ty}
          }}"
     ));
-    assert_eq!((error.kind(), error.operation()), (CompileErrorKind::Unsupported, Some("stablehlo.fft")), "{error}");
+    assert_eq!((error.kind(), error.operation()), (CompileErrorKind::TooLarge, Some("stablehlo.fft")), "{error}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod bounded;
 mod chlo;
 mod collectives;
+mod complex;
 mod conversions;
 mod custom_calls;
 #[cfg(feature = "math")]
@@ -21,6 +22,7 @@ mod narrow;
 mod pooling;
 mod products;
 mod quantized;
+mod ranks_and_sizes;
 mod regions;
 mod remote;
 mod row_fusion;

@@ -12,6 +12,41 @@ fn integer_division_never_traps() {
     assert_eq!(op("power", DType::I32, &[&[2, -1, 2, 1, -1, 0], &[10, -3, -1, -5, -4, 0]]), [1024, -1, 0, 1, 1, 1]);
 }
 
+/// Divides by a constant, for which the engine may use other operations than for a divisor that it does not know.
+fn by_constant<T: bytemuck::Pod>(name: &str, dtype: DType, x: &[T], divisor: &str) -> Vec<T> {
+    let ty = format!("tensor<{}x{}>", x.len(), dtype.name());
+    let body = format!(
+        "%d = stablehlo.constant dense<{divisor}> : {ty}\n%0 = stablehlo.{name} %a, %d : {ty}\nreturn %0 : {ty}"
+    );
+    run(&program(&format!("%a: {ty}"), &ty, &body), vec![tensor(dtype, &[x.len()], x)])
+}
+
+#[test]
+#[expect(clippy::cast_sign_loss, reason = "the test needs all bit patterns")]
+fn division_by_powers_of_two() {
+    macro_rules! check {
+        ($($dtype:ident = $t:ty),*) => {
+            $(
+                let x: Vec<$t> = (0..=255u8).flat_map(|i| {
+                    let small = i.cast_signed() as $t;
+                    [small, <$t>::MAX.wrapping_sub(small), <$t>::MIN.wrapping_add(small), small.wrapping_mul(<$t>::MAX / 100)]
+                }).collect();
+                // The last power of two of a signed type is negative, and its quotients are rounded towards zero, too.
+                for power in 0..<$t>::BITS {
+                    let divisor = (1 as $t) << power;
+                    let quotients = by_constant("divide", DType::$dtype, &x, &divisor.to_string());
+                    let remainders = by_constant("remainder", DType::$dtype, &x, &divisor.to_string());
+                    for ((&x, quotient), remainder) in x.iter().zip(quotients).zip(remainders) {
+                        let want = (x.wrapping_div(divisor), x.wrapping_rem(divisor));
+                        assert_eq!((quotient, remainder), want, "{x} by {divisor} in {}", stringify!($t));
+                    }
+                }
+            )*
+        };
+    }
+    check!(I8 = i8, I16 = i16, I32 = i32, I64 = i64, U8 = u8, U16 = u16, U32 = u32, U64 = u64);
+}
+
 #[test]
 fn integers_wrap() {
     assert_eq!(op("add", DType::I8, &[&[127i8, -128], &[1, -1]]), [-128, 127]);

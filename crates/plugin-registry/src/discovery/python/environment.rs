@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::installation::{Installation, Minor};
-use super::{pyenv, source, windows};
+use super::{meson, pyenv, source, windows};
 use crate::discovery::collector::Collector;
 use crate::discovery::folder;
 use crate::discovery::provenance::SourceKind;
@@ -20,6 +20,8 @@ pub(super) struct PythonEnvironment {
     pub(super) mapped: Vec<(String, PathBuf)>,
     /// Names of namespace packages, each with a folder that an editable installation adds to the package.
     pub(super) namespaces: Vec<(String, PathBuf)>,
+    /// Shared libraries outside of the folder of their package, each with the dotted name of the package.
+    pub(super) libraries: Vec<(String, PathBuf)>,
 }
 
 impl Collector<'_> {
@@ -135,6 +137,7 @@ impl Collector<'_> {
             sites.extend(packages(base, minor));
         }
         let (mut search_path, mut mapped, mut namespaces) = (Vec::new(), Vec::new(), Vec::new());
+        let mut libraries = Vec::new();
         if !discovery.elevated {
             for folder in discovery.paths("PYTHONPATH") {
                 add(&mut search_path, folder);
@@ -158,6 +161,11 @@ impl Collector<'_> {
                         mapped.extend(pairs("MAPPING"));
                         namespaces.extend(pairs("NAMESPACES"));
                     }
+                    PthLine::MesonLoader(loader) => {
+                        let plan = meson::plan(&loader);
+                        mapped.extend(plan.modules);
+                        libraries.extend(plan.libraries);
+                    }
                 }
             }
         }
@@ -167,7 +175,7 @@ impl Collector<'_> {
         // If the installation does not exist, all folders are from `PYTHONPATH`, so use the first of them as the root.
         let own = search_path.len() > before || installation.root.is_dir();
         let root = search_path.first().filter(|_| !own).unwrap_or(&installation.root).clone();
-        PythonEnvironment { root, search_path, mapped, namespaces }
+        PythonEnvironment { root, search_path, mapped, namespaces, libraries }
     }
 
     /// Returns the folders of the user's own packages for the given Python versions. An empty `minors` selects all
@@ -187,7 +195,7 @@ impl Collector<'_> {
     }
 
     /// Returns the additions of the `.pth` files in a folder. Does not run lines of code, but finds the mappings of
-    /// setuptools' editable installations.
+    /// the editable installations of setuptools and meson-python.
     fn pth_lines(&mut self, site: &Path) -> Vec<PthLine> {
         let mut lines = Vec::new();
         for file in folder::files_named(site, |name| name.ends_with(".pth")) {
@@ -201,6 +209,8 @@ impl Collector<'_> {
                     let finder = site.join(module).with_extension("py");
                     if module.starts_with("__editable__") && module.ends_with("_finder") && finder.is_file() {
                         lines.push(PthLine::Finder(finder));
+                    } else if module.starts_with('_') && module.ends_with("_editable_loader") && finder.is_file() {
+                        lines.push(PthLine::MesonLoader(finder));
                     } else {
                         let what = "contains code that Python runs at startup; the search does not run it, so packages \
                                     that it adds are not found";
@@ -224,6 +234,8 @@ enum PthLine {
     Folder(PathBuf),
     /// Source file of a setuptools finder. Dictionaries in this file map the names of modules to paths.
     Finder(PathBuf),
+    /// Source file of an import hook of meson-python.
+    MesonLoader(PathBuf),
 }
 
 fn add(list: &mut Vec<PathBuf>, folder: PathBuf) {

@@ -10,6 +10,7 @@ mod distribution;
 mod environment;
 mod installation;
 mod known_packages;
+mod meson;
 mod module;
 mod pyenv;
 mod source;
@@ -127,15 +128,16 @@ impl Collector<'_> {
                 let by = folders.first().map(|folder| folder.join("__init__.py")).unwrap_or_default();
                 self.note(hidden.display().to_string(), format!("is hidden by {}; delete that file", by.display()));
             }
-            for folder in folders {
-                for name in module::modules_in(&folder) {
-                    let dotted = format!("{namespace}.{name}");
-                    let (module, _) = module::find(&installed.environment, &dotted);
-                    // `find` returns the first module of this name in the search path. It shadows the modules of this
-                    // name in later folders, so add it only once.
-                    let Some(module) = module.filter(|module| met.insert(module_key(&module.source))) else { continue };
-                    modules.push((dotted, module.source));
-                }
+            let mapped = installed.environment.mapped.iter().filter_map(|(name, _)| name.split_once('.'));
+            let mapped = mapped.filter(|(first, rest)| first == namespace && !rest.contains('.'));
+            let names = folders.iter().flat_map(|folder| module::modules_in(folder));
+            for name in names.chain(mapped.map(|(_, name)| name.to_owned())) {
+                let dotted = format!("{namespace}.{name}");
+                let (module, _) = module::find(&installed.environment, &dotted);
+                // `find` returns the first module of this name in the search path. It shadows the modules of this name
+                // in later folders, so add it only once.
+                let Some(module) = module.filter(|module| met.insert(module_key(&module.source))) else { continue };
+                modules.push((dotted, module.source));
             }
         }
         let owners = installed.owners(modules.iter().map(|(_, source)| source.as_path()));
@@ -187,6 +189,11 @@ impl Collector<'_> {
         if let Some(package) = module.as_ref().and_then(|module| module.package.as_ref()) {
             self.sort_out(&module::libraries(package), &mut libraries);
             libraries.searched.push(package.clone());
+            let within = |(name, _): &&(String, PathBuf)| {
+                name.strip_prefix(dotted).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            let elsewhere = installed.environment.libraries.iter().filter(within).map(|(_, file)| file.clone());
+            self.sort_out(&elsewhere.collect::<Vec<_>>(), &mut libraries);
         }
         if let Some(distribution) = announced.distribution {
             if libraries.plugins.is_empty() {

@@ -65,6 +65,17 @@ pub(super) fn register_call(source: &str) -> Option<RegisterCall> {
     None
 }
 
+/// Returns the value of an argument by position, in the first call of a function in which it is a string literal.
+pub(super) fn text_argument(source: &str, function: &str, index: usize) -> Option<String> {
+    let tokens = tokens(source);
+    let uses = tokens.iter().enumerate().filter(|(_, token)| **token == Token::Word(function)).take(MOST_USES);
+    let mut calls = uses.filter(|(at, _)| tokens.get(at + 1) == Some(&Token::Punctuation('(')));
+    calls.find_map(|(at, _)| match arguments(&tokens[at + 2..]).get(index) {
+        Some([Token::Text(text)]) => Some(text.replace(r"\\", r"\")),
+        _ => None,
+    })
+}
+
 /// Returns the strings of a dictionary literal that is assigned to a variable of the module, each with its key. For
 /// `{'a': 'b', 'c': ['d', 'e']}`, returns `('a', 'b')`, `('c', 'd')` and `('c', 'e')`.
 pub(super) fn dictionary(source: &str, variable: &str) -> Vec<(String, String)> {

@@ -6,7 +6,7 @@ use faer::traits::math_utils::one;
 use faer::{Accum, MatMut, MatRef, Par};
 
 use super::blocking::{cuts, work};
-use super::number::Wide;
+use super::number::Float;
 use super::pack::Matrix;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
@@ -66,7 +66,7 @@ fn has_block_independent_kernels() -> bool {
 
 /// Computes a product whose extents are not zero. Returns false without computing it if neither stride of an operand is
 /// 1, or if the result would depend on the number of threads.
-pub(super) fn product<W: Wide>(
+pub(super) fn product<W: Float>(
     m: usize,
     k: usize,
     n: usize,

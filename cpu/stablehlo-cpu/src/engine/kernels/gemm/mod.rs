@@ -4,6 +4,7 @@ mod blocking;
 #[cfg(feature = "math")]
 mod dense;
 pub(crate) mod direct;
+mod integers;
 mod number;
 mod pack;
 mod product;
@@ -15,7 +16,8 @@ mod tile;
 mod vector;
 
 pub(crate) use blocking::{Out, work};
-pub(crate) use number::{Operand, Wide};
+pub(crate) use integers::Integer;
+pub(crate) use number::{Float, Operand};
 pub(crate) use pack::{Lines, MAX_WIDTH, Matrix, Part, interleaved};
 pub(crate) use product::{gemm, product};
 pub(crate) use rows::LANES;

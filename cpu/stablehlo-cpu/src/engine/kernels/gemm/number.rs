@@ -63,23 +63,22 @@ impl Operand for half::f16 {
     }
 }
 
-/// A type with vector arithmetic.
-pub(crate) trait Wide:
-    bytemuck::Pod
-    + Send
-    + Sync
-    + Default
-    + Dense
-    + std::ops::AddAssign
-    + std::ops::Mul<Output = Self>
-    + std::ops::Neg<Output = Self>
-{
+/// A type with the vector arithmetic of packed products.
+pub(crate) trait Wide: bytemuck::Pod + Send + Sync + Default + std::ops::AddAssign {
     type Vector<S: Simd>: Copy;
     /// Returns the number of elements of a vector.
     fn lanes<S: Simd>() -> usize;
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
     fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
+    fn vectors<S: Simd>(slice: &[Self]) -> &[Self::Vector<S>];
+    fn vectors_mut<S: Simd>(slice: &mut [Self]) -> &mut [Self::Vector<S>];
+    /// Computes `out[p * width + i] = lines[i][p]`, for each `p` that fits into `out`.
+    fn interleave(lines: &[&[Self]], out: &mut [Self], width: usize);
+}
+
+/// A floating-point type with vector arithmetic.
+pub(crate) trait Float: Wide + Dense + std::ops::Mul<Output = Self> + std::ops::Neg<Output = Self> {
     /// Loads a slice into a vector, and pads it with zeros. The slice must not be longer than a vector.
     fn load_padded<S: Simd>(simd: S, slice: &[Self]) -> Self::Vector<S>;
     /// Returns the sum of all elements of a vector. On x86, adds the second half of the elements to the first half
@@ -87,10 +86,6 @@ pub(crate) trait Wide:
     fn sum<S: Simd>(simd: S, v: Self::Vector<S>) -> Self;
     /// Returns `self * b + c`, rounded once.
     fn fused(self, b: Self, c: Self) -> Self;
-    fn vectors<S: Simd>(slice: &[Self]) -> &[Self::Vector<S>];
-    fn vectors_mut<S: Simd>(slice: &mut [Self]) -> &mut [Self::Vector<S>];
-    /// Computes `out[p * width + i] = lines[i][p]`, for each `p` that fits into `out`.
-    fn interleave(lines: &[&[Self]], out: &mut [Self], width: usize);
 }
 
 macro_rules! wide {
@@ -114,18 +109,6 @@ macro_rules! wide {
                 simd.$mul_add(a, b, c)
             }
             #[inline(always)]
-            fn load_padded<S: Simd>(simd: S, slice: &[Self]) -> S::$v {
-                simd.$partial(slice)
-            }
-            #[inline(always)]
-            fn sum<S: Simd>(simd: S, v: S::$v) -> Self {
-                simd.$sum(v)
-            }
-            #[inline(always)]
-            fn fused(self, b: Self, c: Self) -> Self {
-                self.mul_add(b, c)
-            }
-            #[inline(always)]
             fn vectors<S: Simd>(slice: &[Self]) -> &[S::$v] {
                 S::$as(slice).0
             }
@@ -136,6 +119,21 @@ macro_rules! wide {
             #[inline(always)]
             fn interleave(lines: &[&[Self]], out: &mut [Self], width: usize) {
                 $interleave(lines, out, width);
+            }
+        }
+
+        impl Float for $t {
+            #[inline(always)]
+            fn load_padded<S: Simd>(simd: S, slice: &[Self]) -> S::$v {
+                simd.$partial(slice)
+            }
+            #[inline(always)]
+            fn sum<S: Simd>(simd: S, v: S::$v) -> Self {
+                simd.$sum(v)
+            }
+            #[inline(always)]
+            fn fused(self, b: Self, c: Self) -> Self {
+                self.mul_add(b, c)
             }
         }
     };
@@ -183,7 +181,7 @@ pub(super) fn interleave<T: Copy, R>(lines: &[&[T]], out: &mut [R], width: usize
     }
 }
 
-fn one_by_one<T: Copy>(lines: &[&[T]], out: &mut [T], width: usize) {
+pub(super) fn one_by_one<T: Copy>(lines: &[&[T]], out: &mut [T], width: usize) {
     interleave(lines, out, width, |x| x);
 }
 

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::blocking::{Out, blocks, cuts, work};
-use super::number::{Operand, Wide};
+use super::number::{Float, Operand, Wide};
 use super::pack::{BLOCK, Lines, Matrix, PANEL_A, PANEL_B, Part, TURNED, with_panel};
 use super::split::Offset;
 use super::tile::{Block, Shape};
@@ -24,7 +24,7 @@ const PACKED: usize = 4 << 20;
 
 /// Computes `out = a * b` for a row-major `m x n` output. After a stop request, only a part of the output may be
 /// computed.
-pub(crate) fn gemm<T: Operand>(
+pub(crate) fn gemm<T: Operand<Wide: Float>>(
     m: usize,
     k: usize,
     n: usize,

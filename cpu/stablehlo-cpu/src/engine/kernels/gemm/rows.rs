@@ -4,7 +4,7 @@ use std::array::from_fn;
 
 use pulp::{Simd, WithSimd};
 
-use super::number::Wide;
+use super::number::Float;
 use crate::engine::elementwise::map::narrow_arch;
 
 /// Number of partial sums of a dot product. The compiler keeps them in one or two vector registers.
@@ -22,7 +22,7 @@ pub(super) struct Rows<'a, W> {
     pub(super) out: &'a mut [W],
 }
 
-impl<W: Wide> Rows<'_, W> {
+impl<W: Float> Rows<'_, W> {
     /// Computes the product. Each dot product has [`LANES`] partial sums, of elements that are [`LANES`] apart. The
     /// second half of them is added to the first half until one sum is left. All machines add in this order.
     pub(super) fn multiply(self) {
@@ -58,7 +58,7 @@ impl<W: Wide> Rows<'_, W> {
 /// The same product. Uses explicit vectors on x86 machines whose vectors have 256 bits, and scalar code elsewhere.
 struct Blocks<'a, W>(Rows<'a, W>);
 
-impl<W: Wide> WithSimd for Blocks<'_, W> {
+impl<W: Float> WithSimd for Blocks<'_, W> {
     type Output = ();
 
     #[inline(always)]
@@ -75,7 +75,7 @@ impl<W: Wide> WithSimd for Blocks<'_, W> {
 
 /// Multiplies [`ROWS`] rows at a time, and then the remaining rows. The partial sums of a row are `PARTS` vectors.
 #[inline(always)]
-fn blocks<W: Wide, S: Simd, const PARTS: usize>(simd: S, product: Rows<'_, W>) {
+fn blocks<W: Float, S: Simd, const PARTS: usize>(simd: S, product: Rows<'_, W>) {
     let Rows { data, stride, x, out } = product;
     let whole = x.len() / LANES * LANES;
     // The last vector of a row is padded with 0, and that of `x` with -0. The products of the padding are -0. Adding -0
@@ -97,7 +97,7 @@ fn blocks<W: Wide, S: Simd, const PARTS: usize>(simd: S, product: Rows<'_, W>) {
 /// Returns the dot products of `x` and each of the rows. `last` contains the elements after the last multiple of
 /// [`LANES`] in `x`, padded with -0.
 #[inline(always)]
-fn dot_products<W: Wide, S: Simd, const PARTS: usize, const COUNT: usize>(
+fn dot_products<W: Float, S: Simd, const PARTS: usize, const COUNT: usize>(
     simd: S,
     rows: [&[W]; COUNT],
     x: &[W],
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     /// Compares the bits of both methods for matrices whose products are rounded and whose partial sums can be -0.
-    fn compare<W: Wide + Debug>(value: impl Fn(usize) -> W) {
+    fn compare<W: Float + Debug>(value: impl Fn(usize) -> W) {
         for (count, k, stride) in [(9, 67, 67), (4, 8, 11), (5, 7, 7), (64, 64, 64), (3, 0, 2), (6, 13, 0), (1, 30, 40)]
         {
             let data: Vec<W> =

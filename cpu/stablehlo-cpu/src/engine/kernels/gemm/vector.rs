@@ -3,7 +3,7 @@
 
 use pulp::NullaryFnOnce;
 
-use super::number::Wide;
+use super::number::Float;
 use super::pack::Matrix;
 use super::rows::{LANES, Rows};
 use crate::engine::elementwise::map::vectorized;
@@ -53,7 +53,7 @@ impl VectorProduct {
 
 /// Computes a small product of a matrix and a vector. Returns false without computing it if [`VectorProduct::new`]
 /// returns `None`.
-pub(super) fn product<W: Wide>(
+pub(super) fn product<W: Float>(
     (m, k, n): (usize, usize, usize),
     a: &Matrix<'_, W>,
     b: &Matrix<'_, W>,
@@ -76,7 +76,7 @@ pub(super) fn product<W: Wide>(
 /// Passes `then` the vector of `count` elements that starts at the offset of `from` and has this stride. Copies the
 /// vector first unless its elements are contiguous. `count` is at most [`LONGEST`].
 #[inline(always)]
-fn with_contiguous<W: Wide>(from: &Matrix<'_, W>, stride: usize, count: usize, then: impl FnOnce(&[W])) {
+fn with_contiguous<W: Float>(from: &Matrix<'_, W>, stride: usize, count: usize, then: impl FnOnce(&[W])) {
     let data = &from.data[from.offset..];
     if stride == 1 || count == 1 {
         return then(&data[..count]);
@@ -90,7 +90,7 @@ fn with_contiguous<W: Wide>(from: &Matrix<'_, W>, stride: usize, count: usize, t
 
 /// Computes the outer product of the column `a` and the row `b`. Returns false without computing it if the result, an
 /// `m x n` matrix, is large.
-pub(super) fn outer<W: Wide>((m, n): (usize, usize), a: &Matrix<'_, W>, b: &Matrix<'_, W>, out: &mut [W]) -> bool {
+pub(super) fn outer<W: Float>((m, n): (usize, usize), a: &Matrix<'_, W>, b: &Matrix<'_, W>, out: &mut [W]) -> bool {
     if n > LONGEST || m.saturating_mul(n) > SMALL {
         return false;
     }
@@ -107,7 +107,7 @@ struct Outer<'a, W> {
     out: &'a mut [W],
 }
 
-impl<W: Wide> NullaryFnOnce for Outer<'_, W> {
+impl<W: Float> NullaryFnOnce for Outer<'_, W> {
     type Output = ();
 
     #[inline(always)]
@@ -132,7 +132,7 @@ struct Columns<'a, W> {
     out: &'a mut [W],
 }
 
-impl<W: Wide> NullaryFnOnce for Columns<'_, W> {
+impl<W: Float> NullaryFnOnce for Columns<'_, W> {
     type Output = ();
 
     #[inline(always)]
