@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::graph::ValueIndex;
-use super::machine_memory::MachineMemory;
-use super::pool::Pool;
+use super::peak::Peak;
 use super::program::{Arg, Block, Out, Program, Step};
-use crate::error::RunError;
 
 /// Memory of one run, in bytes. Sums saturate at `usize::MAX`, because a program may declare arrays larger than any
 /// memory. Scratch memory of kernels is not counted.
@@ -38,48 +36,26 @@ impl Program {
             loops: self.block.has_loop(),
         }
     }
-}
 
-/// Minimum size of a [`Peak`] in bytes. The largest values of smaller programs are not recorded.
-const RECORDED: usize = 1 << 20;
-/// Minimum size of a peak in bytes that is compared with the machine's memory, because reading the free memory takes
-/// longer than a small run.
-const LARGE: usize = 256 << 20;
-/// Number of values that an error lists.
-const LISTED: usize = 3;
-
-/// What a run allocates at the same time: its temporary values and its results.
-pub(crate) struct Peak {
-    bytes: usize,
-    /// The size of the largest values, and the ops that define them.
-    largest: Vec<(usize, String)>,
-}
-
-impl Peak {
-    /// Returns the peak of a program, or `None` if a run needs no check. `place` describes the op that defines a value.
-    pub(crate) fn new(program: &Program, place: impl Fn(ValueIndex) -> Option<String>) -> Option<Self> {
-        let peak = Walk::through(program, None).peak;
+    /// Returns what a run allocates at the same time, or `None` if it is little. `place` describes the op that defines
+    /// a value.
+    pub(super) fn find_peak(&self, place: impl Fn(ValueIndex) -> Option<String>) -> Option<Peak> {
+        let peak = Walk::through(self, None).peak;
         let bytes = usize::try_from(peak).unwrap_or(usize::MAX);
         if bytes < RECORDED {
             return None;
         }
-        let mut held = Walk::through(program, Some(peak)).held_at_peak;
+        let mut held = Walk::through(self, Some(peak)).held_at_peak;
         held.sort_unstable_by(|a, b| b.cmp(a));
         let described = |(bytes, value)| Some((usize::try_from(bytes).ok()?, place(value)?));
         Some(Peak { bytes, largest: held.into_iter().take(LISTED).filter_map(described).collect() })
     }
-
-    /// Returns an error if `pool` or the machine has less memory left.
-    pub(crate) fn check(&self, pool: &Pool) -> Result<(), RunError> {
-        let machine = if self.bytes >= LARGE { MachineMemory::read() } else { None };
-        let available = pool.available(machine);
-        if available >= self.bytes {
-            return Ok(());
-        }
-        let largest = self.largest.iter().map(|(bytes, place)| format!("{bytes} bytes by {place}"));
-        Err(RunError::TooLarge { wanted: self.bytes, available, largest: largest.collect() })
-    }
 }
+
+/// Minimum size of a [`Peak`] in bytes. The largest values of smaller programs are not recorded.
+const RECORDED: usize = 1 << 20;
+/// Number of values that an error lists.
+const LISTED: usize = 3;
 
 /// Widens a size, so that sums of sizes do not overflow.
 fn wide(bytes: usize) -> u128 {

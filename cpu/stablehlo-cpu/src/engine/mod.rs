@@ -29,6 +29,7 @@ mod machine_memory;
 mod memory_estimate;
 mod parallel;
 mod pause;
+mod peak;
 mod pool;
 mod program;
 mod program_builder;

@@ -7,11 +7,10 @@ use bytes::Bytes;
 
 use super::bounded_arrays::{BoundedArray, BoundedArrays};
 use super::dtype::TensorType;
-use super::graph::ValueIndex;
 use super::kernels::collective::Collective;
 use super::kernels::{Context, Kernel};
-use super::memory_estimate::Peak;
 use super::parallel;
+use super::peak::Peak;
 use super::pool::{Buffer, Pool};
 use super::rendezvous::{Communicator, Member};
 use super::settings::CompileSettings;
@@ -36,8 +35,8 @@ pub(crate) enum Arg {
 pub(crate) struct Out {
     pub(crate) slot: u32,
     pub(crate) bytes: usize,
-    /// The value of the graph.
-    pub(crate) value: ValueIndex,
+    /// Index of the value in the graph.
+    pub(crate) value: u32,
     /// In tile steps, the input whose buffer the output may overwrite. In kernel steps, the input that this output
     /// starts as a copy of.
     pub(crate) from: Option<u16>,

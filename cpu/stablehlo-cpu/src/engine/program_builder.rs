@@ -5,7 +5,6 @@ use stablehlo::ir::{Attribute, Module, Type};
 use super::emit::emit;
 use super::graph::ValueIndex;
 use super::lower::{GraphBuilder, Lowered, entry_type, fits};
-use super::memory_estimate::Peak;
 use super::pool::Pool;
 use super::program::{Parameter, Program};
 use super::settings::CompileSettings;
@@ -55,7 +54,7 @@ pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &
         readable: None,
         bounded: None,
     };
-    program.peak = Peak::new(&program, |value| lower.place_of(value)).map(Box::new);
+    program.peak = program.find_peak(|value| lower.place_of(value)).map(Box::new);
     Ok(program)
 }
 

@@ -117,8 +117,8 @@ impl Kernel for Pad {
     }
 }
 
-/// Evaluates `$body` with the elements of an index tensor, and with a function that converts an element to `i64`. Larger
-/// numbers become the largest `i64`.
+/// Evaluates `$body` with the elements of an index tensor, and with a function that converts an element to `i64`.
+/// Larger numbers become the largest `i64`.
 macro_rules! with_indices {
     (@ $t:ty, $bytes:expr, $indices:ident, $wide:ident, $body:expr, $convert:expr) => {{
         let ($indices, $wide) = (bytemuck::cast_slice::<u8, $t>($bytes), $convert);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use stablehlo::ir::{Attribute, Attributes, Func, Module, Op as IrOp, OpKind, Region, Type, ValueId};
 
-use super::size::InlinedSize;
+use super::size::{InlinedSize, check_depth};
 use super::types::{Binding, Result, TypedValue, dtype_of, element_size, entry_type, fits, tensor_type, type_of};
 use crate::engine::dtype::{DType, TensorType, with_size};
 use crate::engine::elementwise::{Map, wrap};
@@ -21,8 +21,6 @@ use crate::op_names::{op_name, place};
 /// Maximum number of ops after inlining. If each function of a chain calls the next function twice, inlining makes a
 /// small program exceed this limit.
 const MAX_OPS: usize = 1 << 20;
-/// Maximum nesting of calls and regions. It bounds the stack that the recursive lowering uses.
-const MAX_DEPTH: usize = 96;
 /// Maximum size in bytes of a constant of equal elements that is stored in the program. Larger constants are filled
 /// when a step needs them.
 const SMALL: usize = 4096;
@@ -553,14 +551,6 @@ impl<'m> LoweringContext<'_, 'm> {
         let constant = Some(Constant::Dense(buffer));
         Ok(self.graph.new_value(Value { size: element_size(ty.dtype), n: ty.elements(), constant }))
     }
-}
-
-/// Checks the nesting of calls and regions.
-pub(super) fn check_depth(depth: usize) -> Result<()> {
-    if depth > MAX_DEPTH {
-        return Err(CompileError::unsupported(format!("calls and regions nested more than {MAX_DEPTH} deep")));
-    }
-    Ok(())
 }
 
 /// Returns the attribute called `name`, if the op has it.

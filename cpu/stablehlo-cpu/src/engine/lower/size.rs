@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use stablehlo::ir::{Func, Module, OpKind, Region};
 
 use super::Result;
-use super::context::check_depth;
+use crate::error::CompileError;
+
+/// Maximum nesting of calls and regions. It bounds the stack that the recursive lowering uses.
+const MAX_DEPTH: usize = 96;
 
 /// Counts the ops of functions after inlining. Each function is counted once, however often it is called.
 pub(super) struct InlinedSize<'m> {
@@ -51,4 +54,12 @@ impl<'m> InlinedSize<'m> {
         self.depth -= 1;
         Ok(count)
     }
+}
+
+/// Checks the nesting of calls and regions.
+pub(super) fn check_depth(depth: usize) -> Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(CompileError::unsupported(format!("calls and regions nested more than {MAX_DEPTH} deep")));
+    }
+    Ok(())
 }
