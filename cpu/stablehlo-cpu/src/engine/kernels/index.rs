@@ -153,9 +153,10 @@ impl Gather {
                         out.iter_mut().zip(&*offsets).for_each(|(o, &at)| *o = src[at]);
                         continue;
                     }
-                    for (group, (offsets, out)) in offsets.chunks(INTERLEAVED).zip(out.chunks_mut(INTERLEAVED * w.len())).enumerate() {
-                        let first = first + group * INTERLEAVED;
-                        let are_copied = || mask.is_none_or(|(mask, _)| mask[first..][..INTERLEAVED].iter().all(|&copy| copy != 0));
+                    let groups = offsets.chunks(INTERLEAVED).zip(out.chunks_mut(INTERLEAVED * w.len()));
+                    for (first, (offsets, out)) in (first..).step_by(INTERLEAVED).zip(groups) {
+                        let are_copied =
+                            || mask.is_none_or(|(mask, _)| mask[first..][..INTERLEAVED].iter().all(|&copy| copy != 0));
                         if let (true, Some(offsets)) = (can_interleave, offsets.first_chunk()) && are_copied() {
                             let rows = offsets.map(|at| cast_slice(&src[at..][..w.run]));
                             copy_rows(rows, cast_slice_mut(out));
