@@ -94,6 +94,8 @@ struct Details {
     /// report it. Unset until the layout has been queried.
     non_default: OnceLock<Option<Layout>>,
     deleted: AtomicBool,
+    /// Whether [`Buffer::wait_once`] has found the contents ready.
+    ready: AtomicBool,
     /// Counts the external references to the memory.
     external: References,
     /// The place in a chain of aliases if this is an alias buffer.
@@ -475,6 +477,18 @@ impl Buffer {
         // the event exists.
         let event = unsafe { Owned::new(raw, self.0.raw.owner()) };
         event.query::<slot::PJRT_Event_Await>().map_err(|error| self.0.raw.owner().describe_memory(error))
+    }
+
+    /// Waits like [`Self::wait`], but calls the plugin only until a call of this function has found the contents ready.
+    /// For uses of the memory before which XLA's plugins require that the contents are ready. The plugin detects a
+    /// buffer that was deleted or donated since.
+    pub(crate) fn wait_once(&self) -> Result<(), Error> {
+        let details = self.details();
+        if !details.ready.load(Ordering::Acquire) {
+            self.wait()?;
+            details.ready.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 }
 
