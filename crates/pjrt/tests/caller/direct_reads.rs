@@ -9,10 +9,12 @@ use crate::real::each_client;
 use pjrt::{Client, ClientOptions, ElementType, Layout, Plugin, Shape, StaticApi, Upload};
 use pjrt_sys::*;
 
-/// Serializes the tests, because they share the counter `COPIES`.
+/// Serializes the tests, because they share the counters.
 static ALONE: Mutex<()> = Mutex::new(());
 /// Number of calls of `PJRT_Buffer_ToHostBuffer` with a destination.
 static COPIES: AtomicUsize = AtomicUsize::new(0);
+/// Number of calls of `PJRT_Buffer_ReadyEvent`.
+static READY_EVENTS: AtomicUsize = AtomicUsize::new(0);
 static TABLE: OnceLock<usize> = OnceLock::new();
 
 fn original() -> &'static PJRT_Api {
@@ -32,6 +34,12 @@ unsafe extern "C" fn count_copies(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *
     }
     // SAFETY: the arguments are those of the caller, which are valid for this function.
     unsafe { original().PJRT_Buffer_ToHostBuffer.unwrap()(args) }
+}
+
+unsafe extern "C" fn count_ready_events(args: *mut PJRT_Buffer_ReadyEvent_Args) -> *mut PJRT_Error {
+    READY_EVENTS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the arguments are those of the caller, which are valid for this function.
+    unsafe { original().PJRT_Buffer_ReadyEvent.unwrap()(args) }
 }
 
 unsafe extern "C" fn one_byte_more(args: *mut PJRT_Buffer_OnDeviceSizeInBytes_Args) -> *mut PJRT_Error {
@@ -96,6 +104,21 @@ fn plugin_copies_what_host_cannot_read() {
     // A buffer whose size differs from the size of its elements has padding or a header, so `pjrt` does not read it
     // directly.
     assert_eq!(copies(|table| table.PJRT_Buffer_OnDeviceSizeInBytes = Some(one_byte_more)), 4);
+}
+
+/// After the first use of the memory, `pjrt` knows that the contents are ready.
+#[test]
+fn contents_are_awaited_once() {
+    let _alone = ALONE.lock().unwrap();
+    let client = client(|table| table.PJRT_Buffer_ReadyEvent = Some(count_ready_events));
+    READY_EVENTS.store(0, Ordering::SeqCst);
+    let x = client.buffer_from_host(&[1.5f32, -2.0, 3.0], &[3]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(x.to_host::<f32>().unwrap(), [1.5, -2.0, 3.0]);
+        assert_eq!(x.host_view::<f32>().unwrap().as_ptr().addr(), x.unsafe_pointer().unwrap());
+        drop(x.external_reference().unwrap());
+    }
+    assert_eq!(READY_EVENTS.load(Ordering::SeqCst), 1);
 }
 
 #[test]
