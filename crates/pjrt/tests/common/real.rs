@@ -6,6 +6,7 @@
 use expect_test::Expect;
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::Command;
 
 use pjrt::{Client, ClientOptions, CompileOptions, Error, ErrorCode, ErrorKind, LoadedExecutable, Plugin, Program};
 
@@ -30,6 +31,31 @@ pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
 /// Runs a test once with a client of each plugin of `PJRT_TEST_PLUGINS`.
 pub(crate) fn each_client(test: &str, f: impl Fn(&Client)) {
     each_plugin(test, |plugin| f(&plugin.client(&ClientOptions::new()).expect("client")));
+}
+
+/// Environment variable that holds the path of the plugin for a child process of [`each_child`].
+const CHILD: &str = "PJRT_TEST_CHILD";
+
+/// Runs a test once with a client of each plugin of `PJRT_TEST_PLUGINS`, with two devices, in a child process. A plugin
+/// that ends the process fails the test, and the last lines of the output show what it was asked. `test` is the full
+/// name of the calling test, with which the child process starts that test.
+pub(crate) fn each_child(test: &str, f: impl Fn(&Client)) {
+    const FINISHED: &str = "the child process has finished its test";
+    if let Ok(path) = std::env::var(CHILD) {
+        // SAFETY: whoever runs the tests vouches for the plugins in `PJRT_TEST_PLUGINS`.
+        let plugin = unsafe { Plugin::load(path) }.expect("plugin");
+        f(&plugin.client(&ClientOptions::new().with("cpu_device_count", 2)).expect("client"));
+        return println!("{FINISHED}");
+    }
+    each_plugin(test, |plugin| {
+        let path = plugin.path().expect("a plugin from a file");
+        let mut child = Command::new(std::env::current_exe().expect("this program"));
+        let output = child.args(["--exact", test, "--nocapture"]).env(CHILD, path).output().expect("a child process");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let finished = output.status.success() && text.contains(FINISHED);
+        assert!(finished, "{}, {}: {text}{errors}", path.display(), output.status);
+    });
 }
 
 /// Compiles a program from StableHLO text. Panics on errors.
