@@ -122,9 +122,7 @@ pub(crate) struct Reference<B: Deref<Target = Buffer>> {
 
 impl<B: Deref<Target = Buffer>> Reference<B> {
     pub(crate) fn new(buffer: B, holder: Holder) -> Result<Self, Error> {
-        // `Buffer::delete` admits no references while it deletes the buffer. The first reference after that finds the
-        // buffer deleted, and the others exist only if there is a first one.
-        let take = || buffer.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>();
+        let take = || buffer.handle().query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>();
         buffer.external().add(holder, take)?;
         Ok(Self { buffer, holder })
     }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// A counter of the external references to a buffer. While a buffer has external references, it cannot be deleted.
+/// A counter of the external references to a buffer, which also knows whether the buffer was deleted. While a buffer has
+/// external references, it cannot be deleted.
 ///
 /// The plugin counts one reference for all of them, which the first one takes and the last one releases. The thread
 /// that does this sets the bit [`CHANGING`] meanwhile, and other threads wait. The plugin's functions therefore never
@@ -18,6 +19,10 @@ const CHANGING: usize = 1 << (usize::BITS - 1);
 
 /// The bit of the counter that is set while [`References::without_references`] runs a call.
 const TAKING: usize = 1 << (usize::BITS - 2);
+
+/// The bit of the counter that is set from the beginning of the buffer's deletion, unless the deletion fails. When it is
+/// set, the buffer has no references that prevent the deletion.
+const DELETED: usize = 1 << (usize::BITS - 3);
 
 /// The purpose of an external reference.
 #[derive(Clone, Copy)]
@@ -32,7 +37,7 @@ pub(crate) enum Holder {
 
 impl Holder {
     /// Returns the amount to add to the counter for one reference. The lower half of the counter's bits counts the
-    /// references of callers. The upper half, except the two highest bits, counts the references of copies.
+    /// references of callers. The upper half, except the three highest bits, counts the references of copies.
     const fn unit(self) -> usize {
         match self {
             Self::Caller => 1,
@@ -44,7 +49,7 @@ impl Holder {
     const fn is_full(self, count: usize) -> bool {
         let all = match self {
             Self::Caller => Self::Copy.unit() - 1,
-            Self::Copy => !CHANGING & !TAKING & !(Self::Copy.unit() - 1),
+            Self::Copy => (DELETED - 1) & !(Self::Copy.unit() - 1),
         };
         count & all == all
     }
@@ -55,8 +60,8 @@ impl References {
     ///
     /// # Errors
     ///
-    /// Returns the error of `take`, or an error if [`Self::without_references`] runs. The reference then does not
-    /// exist.
+    /// Returns the error of `take`, or an error if the buffer was deleted or [`Self::without_references`] runs. The
+    /// reference then does not exist.
     pub(crate) fn add(&self, holder: Holder, take: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let mut pause = Pause::default();
         // Most references are the only one. The first exchange returns the count if they are not.
@@ -66,6 +71,9 @@ impl References {
                 pause.pause();
                 count = self.0.load(Ordering::Relaxed);
                 continue;
+            }
+            if count & DELETED != 0 {
+                return Err(deleted());
             }
             if count & TAKING != 0 {
                 return Err(Error::invalid(
@@ -107,24 +115,63 @@ impl References {
         Some(released)
     }
 
-    /// Runs a call that frees the buffer's memory or moves it to another buffer, such as a deletion or a bitcast. Waits
-    /// for copies, and admits no reference meanwhile: the plugin would not connect the reference with the other buffer,
-    /// so a run that donates that buffer could write to memory that the holder of the reference reads.
+    /// Returns whether [`Self::delete`] has deleted the buffer or is about to do so.
+    #[inline]
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.0.load(Ordering::Acquire) & DELETED != 0
+    }
+
+    /// Runs a call that moves the buffer's memory to another buffer, such as a bitcast. Waits for copies, and admits no
+    /// reference meanwhile: the plugin would not connect the reference with the other buffer, so a run that donates
+    /// that buffer could write to memory that the holder of the reference reads.
     ///
-    /// Returns `None` without a call if a caller holds a reference, or if another such call is running.
-    pub(crate) fn without_references<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
+    /// # Errors
+    ///
+    /// Returns an error without a call if a caller holds a reference, if another such call is running, or if the buffer
+    /// was deleted.
+    pub(crate) fn without_references<R>(&self, call: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+        self.claim(TAKING).map_err(|count| if count & DELETED == 0 { in_use() } else { deleted() })?;
+        let result = call();
+        self.0.store(0, Ordering::Release);
+        result
+    }
+
+    /// Runs a call that deletes the buffer, and admits no reference from then on. Waits for copies. Does nothing if the
+    /// buffer was deleted, or if another thread deletes it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error without a call if a caller holds a reference, or if [`Self::without_references`] runs. If the
+    /// call fails, the buffer is not deleted.
+    pub(crate) fn delete(&self, call: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        match self.claim(DELETED) {
+            Ok(()) => call().inspect_err(|_| self.0.store(0, Ordering::Release)),
+            Err(count) if count & DELETED != 0 => Ok(()),
+            Err(_) => Err(in_use()),
+        }
+    }
+
+    /// Waits until copies have ended, and sets `bit`. Returns the counter if a caller holds a reference, or if another
+    /// thread has set `TAKING` or `DELETED`.
+    fn claim(&self, bit: usize) -> Result<(), usize> {
         let mut pause = Pause::default();
-        while let Err(count) = self.0.compare_exchange_weak(0, TAKING, Ordering::Acquire, Ordering::Relaxed) {
+        while let Err(count) = self.0.compare_exchange_weak(0, bit, Ordering::AcqRel, Ordering::Relaxed) {
             let of_callers = count & (Holder::Copy.unit() - 1);
-            if count & TAKING != 0 || (of_callers != 0 && count & CHANGING == 0) {
-                return None;
+            if count & (TAKING | DELETED) != 0 || (of_callers != 0 && count & CHANGING == 0) {
+                return Err(count);
             }
             pause.pause();
         }
-        let result = call();
-        self.0.store(0, Ordering::Release);
-        Some(result)
+        Ok(())
     }
+}
+
+pub(crate) fn deleted() -> Error {
+    Error::invalid("the buffer has been deleted")
+}
+
+fn in_use() -> Error {
+    Error::invalid("the buffer's memory has external references; drop them first")
 }
 
 /// Pauses between attempts, which become longer. The calls that threads wait for take much less than a microsecond.
@@ -162,7 +209,7 @@ mod tests {
     }
 
     fn is_free(references: &References) -> bool {
-        references.without_references(|| ()).is_some()
+        references.without_references(|| Ok(())).is_ok()
     }
 
     fn remove(references: &References, holder: Holder) -> bool {
@@ -186,11 +233,26 @@ mod tests {
         let (references, ended) = (References::default(), AtomicUsize::new(0));
         add(&references, Holder::Copy);
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| references.without_references(|| ended.load(Ordering::SeqCst)));
+            let waiter = scope.spawn(|| references.without_references(|| Ok(ended.load(Ordering::SeqCst))));
             ended.store(1, Ordering::SeqCst);
             remove(&references, Holder::Copy);
-            assert_eq!(waiter.join().unwrap(), Some(1));
+            assert_eq!(waiter.join().unwrap().unwrap(), 1);
         });
+    }
+
+    #[test]
+    fn only_successful_deletion_deletes() {
+        let references = References::default();
+        add(&references, Holder::Caller);
+        references.delete(|| panic!("a caller holds a reference")).unwrap_err();
+        assert!(!references.is_deleted());
+        remove(&references, Holder::Caller);
+        references.delete(|| Err(Error::invalid("the plugin failed"))).unwrap_err();
+        assert!(!references.is_deleted() && is_free(&references));
+        let nested = || references.delete(|| panic!("another call deletes the buffer"));
+        references.delete(nested).unwrap();
+        assert!(references.is_deleted() && !is_free(&references));
+        references.add(Holder::Caller, || panic!("the buffer is deleted")).unwrap_err();
     }
 
     #[test]
@@ -208,7 +270,7 @@ mod tests {
         for holder in [Holder::Caller, Holder::Copy] {
             let most = match holder {
                 Holder::Caller => Holder::Copy.unit() - 1,
-                Holder::Copy => TAKING - Holder::Copy.unit(),
+                Holder::Copy => DELETED - Holder::Copy.unit(),
             };
             let references = References(AtomicUsize::new(most - holder.unit()));
             assert!(!add(&references, holder));
@@ -225,8 +287,9 @@ mod tests {
             assert!(references.add(Holder::Copy, || Ok(())).is_err());
             assert!(references.add(Holder::Caller, || Ok(())).is_err());
             assert!(!is_free(&references));
+            Ok(())
         };
-        assert!(references.without_references(call).is_some());
+        assert!(references.without_references(call).is_ok());
         assert!(add(&references, Holder::Caller));
     }
 

@@ -145,6 +145,22 @@ fn deletion_waits_for_copy() {
     }
 }
 
+/// A deletion that does not happen changes nothing for other threads.
+#[test]
+fn viewed_buffer_is_not_deleted() {
+    let _alone = ALONE.lock().unwrap();
+    let client = client(|_| {});
+    let x = client.buffer_from_host(&[1.5f32, -2.0, 3.0], &[3]).unwrap();
+    let view = x.host_view::<f32>().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..5000).for_each(|_| drop(x.delete().unwrap_err())));
+            scope.spawn(|| (0..5000).for_each(|_| assert_eq!(x.to_host::<f32>().unwrap(), *view)));
+        }
+    });
+    assert!(!x.is_deleted().unwrap());
+}
+
 #[test]
 fn reads_agree_with_upload_on_real_plugins() {
     each_client("reads_agree_with_upload_on_real_plugins", |client| {
