@@ -18,6 +18,7 @@ use crate::objects::event::Event;
 use crate::objects::memory::Memory;
 use crate::objects::owners::{Client, ClientInner};
 use crate::objects::references::{References, deleted};
+use crate::table::api::FallibleSlot;
 use crate::table::handle::{Handle, Owned, Owner, Uncounted};
 use crate::table::read;
 use crate::table::send_ptr::SendPtr;
@@ -194,8 +195,13 @@ impl Buffer {
         &self.details().external
     }
 
-    /// Makes a call that may move the memory to another buffer, if the buffer has no external references.
-    pub(crate) fn moving<R>(&self, call: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    /// Makes a call of the function `F`, which may move the memory to another buffer, if the buffer has no external
+    /// references.
+    pub(crate) fn moving<F: FallibleSlot>(&self, call: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        if !self.0.raw.api().supports::<F>() {
+            // The call only returns an error, so do not wait for copies first.
+            return call();
+        }
         self.external().without_references(call)
     }
 

@@ -99,7 +99,7 @@ impl Buffer {
         if let Some(layout) = &mut layout {
             args.device_layout = layout;
         }
-        self.moving(|| {
+        self.moving::<Function>(|| {
             // SAFETY: C2 (calls): the buffer is live. The shape and layout live through the call.
             unsafe { live.api().call::<Function>(&mut args) }
         })?;

@@ -12,7 +12,12 @@ use crate::error::Error;
 /// that does this sets the bit [`CHANGING`] meanwhile, and other threads wait. The plugin's functions therefore never
 /// run at the same time for one buffer, as C4 requires.
 #[derive(Default)]
-pub(crate) struct References(AtomicUsize);
+pub(crate) struct References {
+    count: AtomicUsize,
+    /// Number of calls that wait until the copies have ended. No copy begins meanwhile, because steady readers would
+    /// delay the calls without end. The plugin then makes the copies instead.
+    waiting: AtomicUsize,
+}
 
 /// The bit of the counter that is set while a thread takes or releases the plugin's reference.
 const CHANGING: usize = 1 << (usize::BITS - 1);
@@ -60,8 +65,8 @@ impl References {
     ///
     /// # Errors
     ///
-    /// Returns the error of `take`, or an error if the buffer was deleted or [`Self::without_references`] runs. The
-    /// reference then does not exist.
+    /// Returns the error of `take`, or an error if the buffer was deleted or [`Self::without_references`] runs. Also
+    /// returns an error if a copy would begin while a call waits for copies. The reference then does not exist.
     pub(crate) fn add(&self, holder: Holder, take: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let mut pause = Pause::default();
         // Most references are the only one. The first exchange returns the count if they are not.
@@ -69,13 +74,14 @@ impl References {
         loop {
             if count & CHANGING != 0 {
                 pause.pause();
-                count = self.0.load(Ordering::Relaxed);
+                count = self.count.load(Ordering::Relaxed);
                 continue;
             }
             if count & DELETED != 0 {
                 return Err(deleted());
             }
-            if count & TAKING != 0 {
+            let may_begin = matches!(holder, Holder::Caller) || self.waiting.load(Ordering::Relaxed) == 0;
+            if count & TAKING != 0 || !may_begin {
                 return Err(Error::invalid(
                     "the buffer is being passed to another buffer; use the other buffer instead",
                 ));
@@ -85,14 +91,14 @@ impl References {
             }
             let is_first = count == 0;
             let next = if is_first { holder.unit() | CHANGING } else { count + holder.unit() };
-            match self.0.compare_exchange_weak(count, next, Ordering::Acquire, Ordering::Relaxed) {
+            match self.count.compare_exchange_weak(count, next, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) if is_first => break,
                 Ok(_) => return Ok(()),
                 Err(current) => count = current,
             }
         }
         let taken = take();
-        self.0.store(if taken.is_ok() { holder.unit() } else { 0 }, Ordering::Release);
+        self.count.store(if taken.is_ok() { holder.unit() } else { 0 }, Ordering::Release);
         taken
     }
 
@@ -104,21 +110,21 @@ impl References {
             // The bit `CHANGING` is not set, because a reference exists that is neither being taken nor released.
             let is_last = count == holder.unit();
             let next = if is_last { CHANGING } else { count - holder.unit() };
-            match self.0.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed) {
+            match self.count.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) if is_last => break,
                 Ok(_) => return None,
                 Err(current) => count = current,
             }
         }
         let released = release();
-        self.0.store(0, Ordering::Release);
+        self.count.store(0, Ordering::Release);
         Some(released)
     }
 
     /// Returns whether [`Self::delete`] has deleted the buffer or is about to do so.
     #[inline]
     pub(crate) fn is_deleted(&self) -> bool {
-        self.0.load(Ordering::Acquire) & DELETED != 0
+        self.count.load(Ordering::Acquire) & DELETED != 0
     }
 
     /// Runs a call that moves the buffer's memory to another buffer, such as a bitcast. Waits for copies, and admits no
@@ -132,7 +138,7 @@ impl References {
     pub(crate) fn without_references<R>(&self, call: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
         self.claim(TAKING).map_err(|count| if count & DELETED == 0 { in_use() } else { deleted() })?;
         let result = call();
-        self.0.store(0, Ordering::Release);
+        self.count.store(0, Ordering::Release);
         result
     }
 
@@ -145,7 +151,7 @@ impl References {
     /// call fails, the buffer is not deleted.
     pub(crate) fn delete(&self, call: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         match self.claim(DELETED) {
-            Ok(()) => call().inspect_err(|_| self.0.store(0, Ordering::Release)),
+            Ok(()) => call().inspect_err(|_| self.count.store(0, Ordering::Release)),
             Err(count) if count & DELETED != 0 => Ok(()),
             Err(_) => Err(in_use()),
         }
@@ -155,14 +161,24 @@ impl References {
     /// thread has set `TAKING` or `DELETED`.
     fn claim(&self, bit: usize) -> Result<(), usize> {
         let mut pause = Pause::default();
-        while let Err(count) = self.0.compare_exchange_weak(0, bit, Ordering::AcqRel, Ordering::Relaxed) {
-            let of_callers = count & (Holder::Copy.unit() - 1);
-            if count & (TAKING | DELETED) != 0 || (of_callers != 0 && count & CHANGING == 0) {
-                return Err(count);
+        let mut is_waiting = false;
+        let claimed = loop {
+            match self.count.compare_exchange_weak(0, bit, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => break Ok(()),
+                Err(count) if count & (TAKING | DELETED) != 0 => break Err(count),
+                Err(count) if count & CHANGING == 0 && count & (Holder::Copy.unit() - 1) != 0 => break Err(count),
+                Err(_) => {}
+            }
+            if !is_waiting {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                is_waiting = true;
             }
             pause.pause();
+        };
+        if is_waiting {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
-        Ok(())
+        claimed
     }
 }
 
@@ -174,7 +190,8 @@ fn in_use() -> Error {
     Error::invalid("the buffer's memory has external references; drop them first")
 }
 
-/// Pauses between attempts, which become longer. The calls that threads wait for take much less than a microsecond.
+/// Pauses between attempts, which become longer. The plugin takes and releases references of ready buffers only, so most
+/// waits take much less than a microsecond. A wait for copies takes as long as the copies that have begun.
 #[derive(Default)]
 struct Pause(u32);
 
@@ -241,6 +258,22 @@ mod tests {
     }
 
     #[test]
+    fn no_copy_begins_while_a_call_waits() {
+        let references = References::default();
+        add(&references, Holder::Copy);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| references.without_references(|| Ok(())));
+            while references.waiting.load(Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            references.add(Holder::Copy, || Ok(())).unwrap_err();
+            remove(&references, Holder::Copy);
+            waiter.join().unwrap().unwrap();
+        });
+        assert!(add(&references, Holder::Copy), "a copy may begin afterwards");
+    }
+
+    #[test]
     fn only_successful_deletion_deletes() {
         let references = References::default();
         add(&references, Holder::Caller);
@@ -272,11 +305,11 @@ mod tests {
                 Holder::Caller => Holder::Copy.unit() - 1,
                 Holder::Copy => DELETED - Holder::Copy.unit(),
             };
-            let references = References(AtomicUsize::new(most - holder.unit()));
+            let references = References { count: AtomicUsize::new(most - holder.unit()), ..Default::default() };
             assert!(!add(&references, holder));
             let error = references.add(holder, || Ok(())).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-            assert_eq!(references.0.into_inner(), most);
+            assert_eq!(references.count.into_inner(), most);
         }
     }
 
@@ -319,6 +352,6 @@ mod tests {
                 scope.spawn(move || thread(holder));
             }
         });
-        assert_eq!((plugin.into_inner(), references.0.into_inner()), (0, 0));
+        assert_eq!((plugin.into_inner(), references.count.into_inner()), (0, 0));
     }
 }

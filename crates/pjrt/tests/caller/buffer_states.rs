@@ -262,8 +262,33 @@ fn cross(setup: &Setup, state: &str, has_contents: bool, (buffer, end): (Buffer,
     }
 }
 
+/// A thread that waits for the memory of a pending buffer does not delay calls of other threads that need no contents.
+fn calls_beside_a_wait(setup: &Setup, client: &Client) {
+    let calls: [(&str, fn(&Buffer) -> Result<(), Error>); 2] = [
+        ("delete", Buffer::delete),
+        ("bitcast", |x| x.bitcast(&Shape::new(ElementType::S32, [512, 512]), None).map(drop)),
+    ];
+    for (name, call) in calls {
+        println!("{name} beside a wait");
+        let pending = from_alias(setup, |setup, alias| setup.run(&alias), Way::FulfilledLater);
+        let Some((x, end)) = supported(client, name, pending) else { return };
+        let (sender, receiver) = channel();
+        let result = std::thread::scope(|scope| {
+            scope.spawn(|| drop(x.external_reference()));
+            std::thread::sleep(SHORT);
+            scope.spawn(|| sender.send(call(&x)).unwrap());
+            let result = receiver.recv_timeout(LONG);
+            end().unwrap();
+            result
+        });
+        let result = result.unwrap_or_else(|error| panic!("{name}: {error}"));
+        supported(client, name, result);
+    }
+}
+
 fn cross_all(client: &Client) {
     let setup = Setup::new(client);
+    calls_beside_a_wait(&setup, client);
     for (state, has_contents, create) in STATES {
         for call in CALLS {
             let created = create(&setup);

@@ -2,11 +2,13 @@
 //! it.
 
 use crate::real;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Barrier, Mutex, OnceLock};
+use std::time::Duration;
 
 use crate::real::each_client;
-use pjrt::{Client, ClientOptions, ElementType, Layout, Plugin, Shape, StaticApi, Upload};
+use pjrt::{Client, ClientOptions, ElementType, ErrorKind, Layout, Plugin, Shape, StaticApi, Upload};
 use pjrt_sys::*;
 
 /// Serializes the tests, because they share the counters.
@@ -143,6 +145,44 @@ fn deletion_waits_for_copy() {
         });
         assert!(x.is_deleted().unwrap());
     }
+}
+
+/// A bitcast waits only for reads that have begun before it.
+#[test]
+fn bitcast_ends_beside_steady_reads() {
+    let _alone = ALONE.lock().unwrap();
+    let client = client(|_| {});
+    let x = client.buffer_from_host(&vec![1f32; 1 << 22], &[1 << 22]).unwrap();
+    let (reads, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (sender, receiver) = channel();
+    let result = std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::SeqCst) {
+                    drop(x.to_host::<f32>());
+                    reads.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        while reads.load(Ordering::SeqCst) < 8 {
+            std::thread::yield_now();
+        }
+        scope.spawn(|| sender.send(x.bitcast(&Shape::new(ElementType::S32, [1 << 22]), None).map(drop)).unwrap());
+        let result = receiver.recv_timeout(Duration::from_secs(20));
+        stop.store(true, Ordering::SeqCst);
+        result
+    });
+    result.unwrap().unwrap();
+}
+
+#[test]
+fn absent_bitcast_does_not_wait() {
+    let _alone = ALONE.lock().unwrap();
+    let client = client(|table| table.PJRT_Buffer_Bitcast = None);
+    let x = client.buffer_from_host(&[1.5f32], &[1]).unwrap();
+    let _view = x.host_view::<f32>().unwrap();
+    let error = x.bitcast(&Shape::new(ElementType::S32, [1]), None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }
 
 /// A deletion that does not happen changes nothing for other threads.
