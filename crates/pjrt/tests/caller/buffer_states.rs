@@ -31,6 +31,8 @@ const SQUARE: &str = "func.func @main(%x: tensor<512x512xf32>) -> tensor<512x512
 struct Setup {
     client: Client,
     device: Device,
+    /// The last device, which is another one if the client has several.
+    other: Device,
     memory: Memory,
     shape: Shape,
     square: LoadedExecutable,
@@ -73,6 +75,7 @@ const CALLS: &[(&str, Needs, Call)] = &[
     ("copy_to", Contents, |_, x| get(x).download().copy_to(&mut vec![0f32; SIZE * SIZE])),
     ("start", Contents, |_, x| get(x).download().start::<f32>()?.wait().map(drop)),
     ("start, dropped", Any, |_, x| get(x).download().start::<f32>().map(drop)),
+    ("start_bytes", Contents, |_, x| get(x).download().start_bytes()?.wait().map(drop)),
     ("raw", Contents, |_, x| get(x).download().raw(0, 8).start()?.wait().map(drop)),
     ("raw, without bytes", Any, |_, x| get(x).download().raw(0, 0).start()?.wait().map(drop)),
     ("raw, dropped", Any, |_, x| get(x).download().raw(0, 8).start().map(drop)),
@@ -83,6 +86,7 @@ const CALLS: &[(&str, Needs, Call)] = &[
     ("host_view", Contents, |_, x| get(x).host_view::<f32>().map(drop)),
     ("to_dlpack", Contents, |_, x| get(x).to_dlpack::<_>().map(|tensor: Dlpack| drop(tensor))),
     ("copy to the device", Any, |setup, x| get(x).copy_to(&setup.device)?.wait()),
+    ("copy to the last device", Any, |setup, x| get(x).copy_to(&setup.other)?.wait()),
     ("copy to the memory", Any, |setup, x| get(x).copy_to(&setup.memory)?.wait()),
     ("bitcast", Contents, |_, x| get(x).bitcast(&Shape::new(ElementType::S32, [512, 512]), None)?.wait()),
     ("fulfill", Contents, |setup, x| {
@@ -91,22 +95,21 @@ const CALLS: &[(&str, Needs, Call)] = &[
         alias.wait()
     }),
     ("execute", Contents, |setup, x| setup.square.execute(&[get(x)])?[0].wait()),
-    ("donate", Contents, |setup, x| match x.take().and_then(Arc::into_inner) {
-        Some(x) => setup.square.execute_with([Input::Donate(x)], &ExecuteOptions::new())?.outputs[0].wait(),
-        None => panic!("the buffer is shared"),
+    ("donate", Contents, |setup, x| {
+        setup.square.execute_with([Input::Donate(take(x))], &ExecuteOptions::new())?.outputs[0].wait()
     }),
-    ("donate_with_control_dependency", Contents, |_, x| match x.take().and_then(Arc::into_inner) {
-        Some(x) => {
-            let (after, dependency) = x.donate_with_control_dependency()?;
-            dependency.ready();
-            after.wait()
-        }
-        None => panic!("the buffer is shared"),
+    ("donate_with_control_dependency", Contents, |_, x| {
+        let (after, dependency) = take(x).donate_with_control_dependency()?;
+        dependency.ready();
+        after.wait()
     }),
     ("RawBuffers::alias", Any, |setup, x| setup.raw_buffers.as_ref().map_or(Ok(()), |raw| raw.alias(get(x)).map(drop))),
     ("RawBuffer::read", Contents, |setup, x| match &setup.raw_buffers {
         Some(raw) => raw.alias(get(x))?.read(0, 8).map(drop),
         None => get(x).wait(),
+    }),
+    ("RawBuffer::host_pointer", Any, |setup, x| {
+        setup.raw_buffers.as_ref().map_or(Ok(()), |raw| raw.alias(get(x))?.host_pointer().map(drop))
     }),
     ("buffer_layout", Any, |setup, x| {
         setup.layouts.as_ref().map_or(Ok(()), |layouts| layouts.buffer_layout(get(x)).map(drop))
@@ -121,6 +124,10 @@ fn get(x: &Option<Arc<Buffer>>) -> &Arc<Buffer> {
     x.as_ref().expect("the buffer is not donated")
 }
 
+fn take(x: &mut Option<Arc<Buffer>>) -> Buffer {
+    x.take().and_then(Arc::into_inner).expect("the buffer has one owner")
+}
+
 impl Setup {
     fn new(client: &Client) -> Self {
         let device = client.default_device().unwrap();
@@ -128,6 +135,7 @@ impl Setup {
             client: client.clone(),
             memory: device.default_memory().unwrap(),
             device,
+            other: client.addressable_devices().unwrap().pop().unwrap(),
             shape: Shape::new(ElementType::F32, [512, 512]),
             square: compile(client, SQUARE),
             raw_buffers: client.plugin().extension(),
@@ -177,7 +185,7 @@ fn from_alias(setup: &Setup, derive: Derive, way: Way) -> Result<(Buffer, End), 
     if way == Way::Failed {
         let buffer = derive(setup, alias)?;
         fail(fulfillment)?;
-        return Ok((buffer, Box::new(|| Ok(()))));
+        return Ok((buffer, no_end()));
     }
     let (buffer, source) = (derive(setup, alias)?, setup.upload());
     let later = move || if way == Way::FulfilledLater { fulfillment.fulfill(&source) } else { fail(fulfillment) };
@@ -220,15 +228,19 @@ const STATES: &[State] = &[
         Ok((x, no_end()))
     }),
     ("transfer", true, |setup| {
-        let manager = AsyncHostToDeviceTransferManager::new(&setup.memory, &[setup.shape.clone()])?;
+        let manager = AsyncHostToDeviceTransferManager::new(&setup.memory, std::slice::from_ref(&setup.shape))?;
         let x = manager.retrieve_buffer(0)?;
         Ok((x, Box::new(move || manager.transfer_last_data(0, 0, vec![0u8; 4 * SIZE * SIZE])?.wait())))
     }),
     ("failed transfer", false, |setup| {
-        let manager = AsyncHostToDeviceTransferManager::new(&setup.memory, &[setup.shape.clone()])?;
+        let manager = AsyncHostToDeviceTransferManager::new(&setup.memory, std::slice::from_ref(&setup.shape))?;
         let x = manager.retrieve_buffer(0)?;
         manager.set_buffer_error(0, ErrorCode::DATA_LOSS, "lost")?;
-        Ok((x, Box::new(move || Ok(drop(manager)))))
+        let end = move || {
+            drop(manager);
+            Ok(())
+        };
+        Ok((x, Box::new(end)))
     }),
 ];
 
@@ -264,11 +276,7 @@ fn cross(setup: &Setup, state: &str, has_contents: bool, (buffer, end): (Buffer,
 
 /// A thread that waits for the memory of a pending buffer does not delay calls of other threads that need no contents.
 fn calls_beside_a_wait(setup: &Setup, client: &Client) {
-    let calls: [(&str, fn(&Buffer) -> Result<(), Error>); 2] = [
-        ("delete", Buffer::delete),
-        ("bitcast", |x| x.bitcast(&Shape::new(ElementType::S32, [512, 512]), None).map(drop)),
-    ];
-    for (name, call) in calls {
+    for name in ["delete", "bitcast"] {
         println!("{name} beside a wait");
         let pending = from_alias(setup, |setup, alias| setup.run(&alias), Way::FulfilledLater);
         let Some((x, end)) = supported(client, name, pending) else { return };
@@ -276,7 +284,10 @@ fn calls_beside_a_wait(setup: &Setup, client: &Client) {
         let result = std::thread::scope(|scope| {
             scope.spawn(|| drop(x.external_reference()));
             std::thread::sleep(SHORT);
-            scope.spawn(|| sender.send(call(&x)).unwrap());
+            scope.spawn(|| {
+                let shape = Shape::new(ElementType::S32, [512, 512]);
+                sender.send(if name == "delete" { x.delete() } else { x.bitcast(&shape, None).map(drop) }).unwrap();
+            });
             let result = receiver.recv_timeout(LONG);
             end().unwrap();
             result
