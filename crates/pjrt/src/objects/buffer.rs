@@ -472,9 +472,8 @@ impl Buffer {
         event.query::<slot::PJRT_Event_Await>().map_err(|error| self.0.raw.owner().describe_memory(error))
     }
 
-    /// Waits like [`Self::wait`], but calls the plugin only until a call of this function has found the contents ready.
-    /// For uses of the memory before which XLA's plugins require that the contents are ready. The plugin detects a
-    /// buffer that was deleted or donated since.
+    /// Waits like [`Self::wait`], but calls the plugin only until this function has found the contents ready. A later
+    /// call succeeds even if the buffer has been deleted since, so check this with the call that uses the memory.
     pub(crate) fn wait_once(&self) -> Result<(), Error> {
         let details = self.details();
         if !details.ready.load(Ordering::Acquire) {

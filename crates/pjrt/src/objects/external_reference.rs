@@ -121,6 +121,8 @@ pub(crate) struct Reference<B: Deref<Target = Buffer>> {
 }
 
 impl<B: Deref<Target = Buffer>> Reference<B> {
+    /// Takes a reference. The contents must be ready: XLA ends the process if they are an error, and otherwise waits
+    /// for them while other threads wait for the reference.
     pub(crate) fn new(buffer: B, holder: Holder) -> Result<Self, Error> {
         let take = || buffer.handle().query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>();
         buffer.external().add(holder, take)?;

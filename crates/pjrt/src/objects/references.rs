@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// A counter of the external references to a buffer, which also knows whether the buffer was deleted. While a buffer has
-/// external references, it cannot be deleted.
+/// A counter of the external references to a buffer, which also knows whether the buffer was deleted. While a buffer
+/// has external references, it cannot be deleted.
 ///
 /// The plugin counts one reference for all of them, which the first one takes and the last one releases. The thread
 /// that does this sets the bit [`CHANGING`] meanwhile, and other threads wait. The plugin's functions therefore never
@@ -25,8 +25,8 @@ const CHANGING: usize = 1 << (usize::BITS - 1);
 /// The bit of the counter that is set while [`References::without_references`] runs a call.
 const TAKING: usize = 1 << (usize::BITS - 2);
 
-/// The bit of the counter that is set from the beginning of the buffer's deletion, unless the deletion fails. When it is
-/// set, the buffer has no references that prevent the deletion.
+/// The bit of the counter that is set from the beginning of the buffer's deletion, unless the deletion fails. When it
+/// is set, the buffer has no references that prevent the deletion.
 const DELETED: usize = 1 << (usize::BITS - 3);
 
 /// The purpose of an external reference.
@@ -82,9 +82,7 @@ impl References {
             }
             let may_begin = matches!(holder, Holder::Caller) || self.waiting.load(Ordering::Relaxed) == 0;
             if count & TAKING != 0 || !may_begin {
-                return Err(Error::invalid(
-                    "the buffer is being passed to another buffer; use the other buffer instead",
-                ));
+                return Err(moving());
             }
             if holder.is_full(count) {
                 return Err(Error::invalid("the buffer has too many external references; drop some of them"));
@@ -136,7 +134,7 @@ impl References {
     /// Returns an error without a call if a caller holds a reference, if another such call is running, or if the buffer
     /// was deleted.
     pub(crate) fn without_references<R>(&self, call: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-        self.claim(TAKING).map_err(|count| if count & DELETED == 0 { in_use() } else { deleted() })?;
+        self.claim(TAKING).map_err(refused)?;
         let result = call();
         self.count.store(0, Ordering::Release);
         result
@@ -153,7 +151,7 @@ impl References {
         match self.claim(DELETED) {
             Ok(()) => call().inspect_err(|_| self.count.store(0, Ordering::Release)),
             Err(count) if count & DELETED != 0 => Ok(()),
-            Err(_) => Err(in_use()),
+            Err(count) => Err(refused(count)),
         }
     }
 
@@ -186,12 +184,23 @@ pub(crate) fn deleted() -> Error {
     Error::invalid("the buffer has been deleted")
 }
 
-fn in_use() -> Error {
+fn moving() -> Error {
+    Error::invalid("the buffer is being passed to another buffer; use the other buffer instead")
+}
+
+/// Returns the error of a call that needs a buffer without references, if this count prevents it.
+fn refused(count: usize) -> Error {
+    if count & DELETED != 0 {
+        return deleted();
+    }
+    if count & TAKING != 0 {
+        return moving();
+    }
     Error::invalid("the buffer's memory has external references; drop them first")
 }
 
-/// Pauses between attempts, which become longer. The plugin takes and releases references of ready buffers only, so most
-/// waits take much less than a microsecond. A wait for copies takes as long as the copies that have begun.
+/// Pauses between attempts, which become longer. The plugin takes and releases references of ready buffers only, so
+/// most waits take much less than a microsecond. A wait for copies takes as long as the copies that have begun.
 #[derive(Default)]
 struct Pause(u32);
 
