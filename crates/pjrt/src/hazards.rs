@@ -1,7 +1,7 @@
 //! Rejects programs that are known to crash XLA's plugins, before a plugin receives them.
 
 use pjrt_types::Program;
-use stablehlo::hazards::{Hazard, hazards, may_have_hazards};
+use stablehlo::hazards::{Hazard, hazards, may_have_hazards, oversized_type};
 
 use crate::error::Error;
 
@@ -9,6 +9,14 @@ use crate::error::Error;
 /// a program in an unknown format, and a program that the crate `stablehlo` cannot parse, because the plugin may be
 /// able to parse it.
 pub(crate) fn check(program: &Program) -> Result<(), Error> {
+    if program.format() == "mlir"
+        && let Some(ty) = oversized_type(program.code())
+    {
+        return Err(Error::invalid(format!(
+            "the program would crash XLA's plugins: {ty} has more than 2^63 - 1 bytes, not counting extents of 0; use \
+             smaller extents"
+        )));
+    }
     if !may_have_hazards(program.code()) {
         return Ok(());
     }

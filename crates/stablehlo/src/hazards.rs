@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use bytes::Bytes;
+
 use crate::ir::*;
 
 /// A construct that crashes XLA's plugins, or makes them read outside a buffer.
@@ -47,19 +49,65 @@ impl fmt::Display for Hazard {
 /// of the hazardous ops. A program without these names does not need to be parsed.
 #[must_use]
 pub fn may_have_hazards(program: &[u8]) -> bool {
-    [&b"set_dimension_size"[..], b"set-dimension-size", b"TopK"].iter().any(|name| contains(program, name))
+    [&b"set_dimension_size"[..], b"set-dimension-size", b"TopK"].iter().any(|name| position(program, name).is_some())
 }
 
-fn contains(haystack: &[u8], needle: &[u8]) -> bool {
-    let Some(first) = needle.first() else { return true };
-    let mut rest = haystack;
-    while let Some(at) = rest.iter().position(|byte| byte == first) {
-        if rest[at..].starts_with(needle) {
-            return true;
+/// Returns the position of the first occurrence of `needle`, which must not be empty.
+fn position(haystack: &[u8], needle: &[u8]) -> Option<usize> {
+    let first = needle.first()?;
+    let mut start = 0;
+    loop {
+        start += haystack[start..].iter().position(|byte| byte == first)?;
+        if haystack[start..].starts_with(needle) {
+            return Some(start);
         }
-        rest = &rest[at + 1..];
+        start += 1;
     }
-    false
+}
+
+/// Returns the first array type of an MLIR program (text or a portable artifact) whose bytes are more than `i64::MAX`,
+/// if extents of 0 do not count. XLA aborts the process if a program contains such a type, even if the array is empty.
+/// In HLO, XLA checks the types itself.
+///
+/// Does not parse the program, because [`parse`](crate::parse) rejects some of these types.
+#[must_use]
+pub fn oversized_type(program: &Bytes) -> Option<String> {
+    if !crate::is_artifact(program) {
+        return oversized_in_text(program);
+    }
+    crate::bytecode::type_texts(program).iter().find_map(|text| oversized_in_text(text.as_bytes()))
+}
+
+fn oversized_in_text(text: &[u8]) -> Option<String> {
+    const TENSOR: &[u8] = b"tensor";
+    let mut rest = text;
+    loop {
+        rest = rest[position(rest, TENSOR)? + TENSOR.len()..].trim_ascii_start();
+        let Some(array) = rest.strip_prefix(b"<") else { continue };
+        // The text up to the end of the element type, to the encoding, or to the end of a comment.
+        let end = array.iter().position(|byte| b">,\n".contains(byte))?;
+        let name: String = array[..end].iter().copied().map(char::from).filter(|c| !c.is_ascii_whitespace()).collect();
+        if is_oversized(&name) {
+            return Some(format!("tensor<{name}{}>", if name.contains('<') { ">" } else { "" }));
+        }
+        rest = &array[end..];
+    }
+}
+
+/// Returns whether an array type such as `4x?xf32` has more than `i64::MAX` bytes, if extents of 0 do not count.
+fn is_oversized(mut array: &str) -> bool {
+    let mut bytes = Some(1i64);
+    while let Some((extent, rest)) = array.split_once('x')
+        && (extent == "?" || extent.bytes().all(|byte| byte.is_ascii_digit()))
+    {
+        // No plugin can parse an extent that exceeds an `i64`.
+        let extent = extent.parse::<i64>().unwrap_or(1).max(1);
+        bytes = bytes.and_then(|bytes| bytes.checked_mul(extent));
+        array = rest;
+    }
+    let element = ElementType::all().find(|element| element.name().trim_end_matches('>') == array);
+    let size = element.and_then(|element| i64::try_from(element.byte_size()).ok()).unwrap_or(1);
+    bytes.and_then(|bytes| bytes.checked_mul(size)).is_none()
 }
 
 /// Returns the hazards that can be detected without running the program.

@@ -92,6 +92,7 @@ const AARCH64: Platform = Platform {
     programs: programs::AARCH64,
     skipped: &[
         ("abi::objects::client::at_exit::tests", NO_CHILDREN),
+        ("buffer_states::real_plugins", NO_CHILDREN),
         ("deferred_launch::end_of_the_process", NO_CHILDREN),
         ("discovered::environment_decides_if_policy_allows", NO_SYSTEM_LIBRARIES),
         ("discovered::libraries_without_manifest_are_named_after_file", NO_SYSTEM_LIBRARIES),

@@ -31,7 +31,7 @@ impl Buffer {
         if !self.is_directly_readable(size) {
             return Ok(None);
         }
-        self.wait()?;
+        self.wait_once()?;
         let Ok(reference) = Reference::new(self, Holder::Copy) else { return Ok(None) };
         match reference.address() {
             Ok(data) if !data.is_null() => {

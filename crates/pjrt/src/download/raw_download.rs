@@ -12,6 +12,10 @@ use crate::objects::buffer::Buffer;
 use crate::objects::event::Event;
 use crate::table::read;
 
+/// First API minor version whose plugins copy raw bytes of a buffer that is not ready. XLA of API 0.81 crashes, and XLA
+/// of API 0.106 waits for the contents.
+const AWAITS_CONTENTS: i32 = 106;
+
 /// A copy of bytes of a buffer's memory on the device that has not started. [`Download::raw`](crate::Download::raw)
 /// creates it. The bytes have the layout of the device's memory.
 ///
@@ -37,15 +41,21 @@ impl<'a> RawDownload<'a> {
     }
 
     /// Converts the byte range for the C API. Returns an error if the range is not within the buffer, or if the
-    /// download has a layout.
+    /// download has a layout. Waits for the contents if the plugin does not.
     pub(crate) fn range(&self) -> Result<(i64, i64), Error> {
         if self.has_layout {
             return Err(Error::invalid("raw bytes have the layout of the device's memory; leave out `layout`"));
+        }
+        if self.buffer.handle().api().version().minor < AWAITS_CONTENTS {
+            self.buffer.wait_once()?;
         }
         byte_range(self.offset, self.len, self.buffer.on_device_size()?, "the buffer")
     }
 
     /// Starts the copy. Dropping the returned future does not stop it. The copy owns its destination memory.
+    ///
+    /// For plugins older than API 0.106, this function waits until the contents are ready, because XLA's plugins of
+    /// these versions may crash otherwise.
     ///
     /// # Errors
     ///

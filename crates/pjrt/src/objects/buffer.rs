@@ -17,7 +17,8 @@ use crate::objects::device::Device;
 use crate::objects::event::Event;
 use crate::objects::memory::Memory;
 use crate::objects::owners::{Client, ClientInner};
-use crate::objects::references::References;
+use crate::objects::references::{References, deleted};
+use crate::table::api::FallibleSlot;
 use crate::table::handle::{Handle, Owned, Owner, Uncounted};
 use crate::table::read;
 use crate::table::send_ptr::SendPtr;
@@ -81,10 +82,6 @@ impl Drop for LazyDetails {
     }
 }
 
-fn in_use() -> Error {
-    Error::invalid("the buffer's memory has external references; drop them first")
-}
-
 /// The cached properties of a buffer, whether it was deleted, and its number of external references. A new buffer has
 /// no details.
 #[derive(Default)]
@@ -93,8 +90,9 @@ struct Details {
     /// The layout if its dimension order is not row-major. `None` if the order is row-major or if the plugin does not
     /// report it. Unset until the layout has been queried.
     non_default: OnceLock<Option<Layout>>,
-    deleted: AtomicBool,
-    /// Counts the external references to the memory.
+    /// Whether [`Buffer::wait_once`] has found the contents ready.
+    ready: AtomicBool,
+    /// Counts the external references to the memory, and knows whether [`Buffer::delete`] has deleted the buffer.
     external: References,
     /// The place in a chain of aliases if this is an alias buffer.
     alias: OnceLock<Arc<AliasChain>>,
@@ -170,7 +168,7 @@ impl Buffer {
     /// Returns whether [`Buffer::delete`] has marked this buffer as deleted. Does not detect a donated buffer.
     #[inline]
     fn was_deleted(&self) -> bool {
-        self.0.details.get().is_some_and(|details| details.deleted.load(Ordering::SeqCst))
+        self.0.details.get().is_some_and(|details| details.external.is_deleted())
     }
 
     /// Returns the raw pointer and gives up the ownership of the buffer without destroying it.
@@ -187,7 +185,7 @@ impl Buffer {
     #[inline]
     pub(crate) fn live(&self) -> Result<&Handle<PJRT_Buffer, Arc<ClientInner>>, Error> {
         if self.was_deleted() {
-            return Err(Error::invalid("the buffer has been deleted"));
+            return Err(deleted());
         }
         Ok(&self.0.raw)
     }
@@ -197,9 +195,14 @@ impl Buffer {
         &self.details().external
     }
 
-    /// Makes a call that may move the memory to another buffer, if the buffer has no external references.
-    pub(crate) fn moving<R>(&self, call: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
-        self.external().without_references(call).unwrap_or_else(|| Err(in_use()))
+    /// Makes a call of the function `F`, which may move the memory to another buffer, if the buffer has no external
+    /// references.
+    pub(crate) fn moving<F: FallibleSlot>(&self, call: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        if !self.0.raw.api().supports::<F>() {
+            // The call only returns an error, so do not wait for copies first.
+            return call();
+        }
+        self.external().without_references(call)
     }
 
     /// Marks this buffer as an alias buffer, and returns its place in a chain of aliases.
@@ -324,7 +327,7 @@ impl Buffer {
     #[inline]
     pub(crate) fn is_known_plain(&self, expected: Option<&Shape>) -> bool {
         self.0.details.get().is_some_and(|details| {
-            !details.deleted.load(Ordering::SeqCst)
+            !details.external.is_deleted()
                 && matches!(details.non_default.get(), Some(None))
                 && expected.is_none_or(|expected| details.has_shape(expected))
         })
@@ -422,15 +425,7 @@ impl Buffer {
     /// [`ExternalReference`](crate::ExternalReference) or a DLPack tensor.
     #[doc(alias = "PJRT_Buffer_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
-        let details = self.details();
-        if details.deleted.swap(true, Ordering::SeqCst) {
-            return Ok(());
-        }
-        let deleted = details.external.without_references(|| self.0.raw.query::<slot::PJRT_Buffer_Delete>());
-        deleted.unwrap_or_else(|| {
-            details.deleted.store(false, Ordering::SeqCst);
-            Err(in_use())
-        })
+        self.external().delete(|| self.0.raw.query::<slot::PJRT_Buffer_Delete>())
     }
 
     /// Returns whether the buffer was deleted, by [`Buffer::delete`] or by donation.
@@ -475,6 +470,17 @@ impl Buffer {
         // the event exists.
         let event = unsafe { Owned::new(raw, self.0.raw.owner()) };
         event.query::<slot::PJRT_Event_Await>().map_err(|error| self.0.raw.owner().describe_memory(error))
+    }
+
+    /// Waits like [`Self::wait`], but calls the plugin only until this function has found the contents ready. A later
+    /// call succeeds even if the buffer has been deleted since, so check this with the call that uses the memory.
+    pub(crate) fn wait_once(&self) -> Result<(), Error> {
+        let details = self.details();
+        if !details.ready.load(Ordering::Acquire) {
+            self.wait()?;
+            details.ready.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 }
 

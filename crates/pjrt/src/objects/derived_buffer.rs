@@ -41,8 +41,11 @@ impl NewBuffer<'_> {
         }
         self.check()?;
         let (client, Self { memory, shape, layout }) = (self.client(), self);
-        let layout = layout.map(|layout| MemoryLayout::new(layout, shape)).transpose()?;
-        let mut layout = layout.as_ref().map(MemoryLayout::raw);
+        // XLA's plugin of API 0.106 ends the process when it uses an error buffer without a layout. Therefore always
+        // pass a layout.
+        let row_major = Layout::row_major(shape.dimensions.len());
+        let layout = MemoryLayout::new(layout.unwrap_or(&row_major), shape)?;
+        let mut layout = layout.raw();
         let payload = named_value::raw(payload);
         let mut args = PJRT_Client_CreateErrorBuffer_Args::new();
         args.client = client.inner().raw().as_ptr();
@@ -55,11 +58,8 @@ impl NewBuffer<'_> {
         args.shape_num_dims = shape.dimensions.len();
         args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.memory = memory.handle().as_ptr();
-        if let Some(layout) = &mut layout {
-            let is_newer = client.api().version().minor >= DEVICE_LAYOUT;
-            let field = if is_newer { &mut args.device_layout } else { &mut args.shape_layout };
-            *field = layout;
-        }
+        let is_newer = client.api().version().minor >= DEVICE_LAYOUT;
+        *(if is_newer { &mut args.device_layout } else { &mut args.shape_layout }) = &raw mut layout;
         // SAFETY: C2 (calls): the client and memory are live and belong to one client. The message, payload, dimensions
         // and layout live through the call.
         unsafe { client.api().call::<Function>(&mut args) }?;
@@ -99,7 +99,7 @@ impl Buffer {
         if let Some(layout) = &mut layout {
             args.device_layout = layout;
         }
-        self.moving(|| {
+        self.moving::<Function>(|| {
             // SAFETY: C2 (calls): the buffer is live. The shape and layout live through the call.
             unsafe { live.api().call::<Function>(&mut args) }
         })?;

@@ -18,22 +18,26 @@ impl Buffer {
     /// Prevents the plugin from freeing, moving or donating the buffer's memory, so that code outside PJRT can use the
     /// memory's address. To release the reference, drop it.
     ///
+    /// Waits until the buffer is ready, because the memory may not exist before.
+    ///
     /// # Errors
     ///
-    /// Returns an error if the buffer was deleted.
+    /// Returns an error if the buffer was deleted, or if the operation that computes the contents failed.
     #[doc(alias = "PJRT_Buffer_IncreaseExternalReferenceCount")]
     pub fn external_reference(&self) -> Result<ExternalReference<'_>, Error> {
+        self.wait_once()?;
         Reference::new(self, Holder::Caller).map(ExternalReference)
     }
 
-    /// Returns the address of the buffer's memory as an integer. The plugin may free or move the memory at any time. To
-    /// prevent this, use [`Buffer::external_reference`].
+    /// Waits until the buffer is ready, and returns the address of its memory as an integer. The plugin may free or
+    /// move the memory at any time. To prevent this, use [`Buffer::external_reference`].
     ///
     /// # Errors
     ///
-    /// Returns an error if the buffer was deleted.
+    /// Returns an error if the buffer was deleted, or if the operation that computes the contents failed.
     #[doc(alias = "PJRT_Buffer_UnsafePointer")]
     pub fn unsafe_pointer(&self) -> Result<usize, Error> {
+        self.wait_once()?;
         self.live()?.query::<slot::PJRT_Buffer_UnsafePointer>()
     }
 
@@ -61,7 +65,6 @@ impl Buffer {
             )));
         }
         let elements = self.row_major_elements(shape)?;
-        self.wait()?;
         let reference = self.external_reference()?;
         let address = reference.address()?.cast::<T>().cast_const();
         // SAFETY: C5 (host memory): the host can read the buffer's memory while the reference lives. No program writes
@@ -97,8 +100,7 @@ pub struct ExternalReference<'a>(Reference<&'a Buffer>);
 impl ExternalReference<'_> {
     /// Returns the address of the buffer's memory on the device. The address is valid while the reference exists.
     ///
-    /// Code that reads the memory must wait until the buffer is ready. Code must not write to the memory, because PJRT
-    /// buffers are immutable.
+    /// The contents are ready. Code must not write to the memory, because PJRT buffers are immutable.
     #[doc(alias = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")]
     pub fn address(&self) -> Result<*mut c_void, Error> {
         self.0.address()
@@ -119,10 +121,10 @@ pub(crate) struct Reference<B: Deref<Target = Buffer>> {
 }
 
 impl<B: Deref<Target = Buffer>> Reference<B> {
+    /// Takes a reference. The contents must be ready: XLA ends the process if they are an error, and otherwise waits
+    /// for them while other threads wait for the reference.
     pub(crate) fn new(buffer: B, holder: Holder) -> Result<Self, Error> {
-        // `Buffer::delete` admits no references while it deletes the buffer. The first reference after that finds the
-        // buffer deleted, and the others exist only if there is a first one.
-        let take = || buffer.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>();
+        let take = || buffer.handle().query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>();
         buffer.external().add(holder, take)?;
         Ok(Self { buffer, holder })
     }

@@ -39,7 +39,7 @@ impl Memory {
 
 impl<'a> NewBuffer<'a> {
     /// Sets the layout in the device's memory. The default is the plugin's default layout, or row-major order for an
-    /// [alias](Self::alias) and a [view](Self::view).
+    /// [alias](Self::alias), an [error](Self::error) and a [view](Self::view).
     pub fn layout(mut self, layout: impl Into<Option<&'a Layout>>) -> Self {
         self.layout = layout.into();
         self

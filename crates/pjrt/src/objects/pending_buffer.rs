@@ -144,7 +144,7 @@ impl AliasFulfillment {
                 "the buffer waits for the alias buffer, so neither would ever be ready; provide another buffer",
             ));
         }
-        buffer.moving(|| {
+        buffer.moving::<slot::PJRT_Client_FulfillAliasBuffer>(|| {
             // XLA's plugins end the process if the buffer is deleted.
             if buffer.is_deleted()? {
                 return Err(Error::invalid("the buffer has been deleted"));

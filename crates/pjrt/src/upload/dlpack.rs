@@ -101,7 +101,7 @@ impl Buffer {
             Error::unsupported(format!("DLPack has no tensors of element type {}; copy it", shape.element_type))
         })?;
         let elements = self.row_major_elements(shape)?;
-        self.wait()?;
+        self.wait_once()?;
         let reference = Reference::new(Arc::clone(self), Holder::Caller)?;
         // DLPack requires a null address for a tensor without elements.
         let address = if elements == 0 { std::ptr::null_mut() } else { reference.address()? };

@@ -2,17 +2,21 @@
 //! it.
 
 use crate::real;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Barrier, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use crate::real::each_client;
-use pjrt::{Client, ClientOptions, ElementType, Layout, Plugin, Shape, StaticApi, Upload};
+use pjrt::{Client, ClientOptions, ElementType, ErrorKind, Layout, Plugin, Shape, StaticApi, Upload};
 use pjrt_sys::*;
 
-/// Serializes the tests, because they share the counter `COPIES`.
+/// Serializes the tests, because they share the counters.
 static ALONE: Mutex<()> = Mutex::new(());
 /// Number of calls of `PJRT_Buffer_ToHostBuffer` with a destination.
 static COPIES: AtomicUsize = AtomicUsize::new(0);
+/// Number of calls of `PJRT_Buffer_ReadyEvent`.
+static READY_EVENTS: AtomicUsize = AtomicUsize::new(0);
 static TABLE: OnceLock<usize> = OnceLock::new();
 
 fn original() -> &'static PJRT_Api {
@@ -32,6 +36,12 @@ unsafe extern "C" fn count_copies(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *
     }
     // SAFETY: the arguments are those of the caller, which are valid for this function.
     unsafe { original().PJRT_Buffer_ToHostBuffer.unwrap()(args) }
+}
+
+unsafe extern "C" fn count_ready_events(args: *mut PJRT_Buffer_ReadyEvent_Args) -> *mut PJRT_Error {
+    READY_EVENTS.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the arguments are those of the caller, which are valid for this function.
+    unsafe { original().PJRT_Buffer_ReadyEvent.unwrap()(args) }
 }
 
 unsafe extern "C" fn one_byte_more(args: *mut PJRT_Buffer_OnDeviceSizeInBytes_Args) -> *mut PJRT_Error {
@@ -98,6 +108,21 @@ fn plugin_copies_what_host_cannot_read() {
     assert_eq!(copies(|table| table.PJRT_Buffer_OnDeviceSizeInBytes = Some(one_byte_more)), 4);
 }
 
+/// After the first use of the memory, `pjrt` knows that the contents are ready.
+#[test]
+fn contents_are_awaited_once() {
+    let _alone = ALONE.lock().unwrap();
+    let client = client(|table| table.PJRT_Buffer_ReadyEvent = Some(count_ready_events));
+    READY_EVENTS.store(0, Ordering::SeqCst);
+    let x = client.buffer_from_host(&[1.5f32, -2.0, 3.0], &[3]).unwrap();
+    for _ in 0..2 {
+        assert_eq!(x.to_host::<f32>().unwrap(), [1.5, -2.0, 3.0]);
+        assert_eq!(x.host_view::<f32>().unwrap().as_ptr().addr(), x.unsafe_pointer().unwrap());
+        drop(x.external_reference().unwrap());
+    }
+    assert_eq!(READY_EVENTS.load(Ordering::SeqCst), 1);
+}
+
 #[test]
 fn deletion_waits_for_copy() {
     let _alone = ALONE.lock().unwrap();
@@ -120,6 +145,68 @@ fn deletion_waits_for_copy() {
         });
         assert!(x.is_deleted().unwrap());
     }
+}
+
+/// A bitcast waits only for reads that have begun before it.
+#[test]
+fn bitcast_ends_beside_steady_reads() {
+    let _alone = ALONE.lock().unwrap();
+    let client = client(|_| {});
+    let x = client.buffer_from_host(&vec![1f32; 1 << 18], &[1 << 18]).unwrap();
+    let (reads, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (sender, receiver) = channel();
+    let result = std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let mut into = vec![0f32; 1 << 18];
+                while !stop.load(Ordering::SeqCst) {
+                    // After the bitcast, reads may fail.
+                    drop(x.download().copy_to(&mut into));
+                    reads.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        while reads.load(Ordering::SeqCst) < 8 {
+            std::thread::yield_now();
+        }
+        scope.spawn(|| sender.send(x.bitcast(&Shape::new(ElementType::S32, [1 << 18]), None).map(drop)).unwrap());
+        let result = receiver.recv_timeout(Duration::from_secs(20));
+        stop.store(true, Ordering::SeqCst);
+        result
+    });
+    result.unwrap().unwrap();
+}
+
+#[test]
+fn absent_bitcast_does_not_wait() {
+    let _alone = ALONE.lock().unwrap();
+    let client = client(|table| table.PJRT_Buffer_Bitcast = None);
+    let x = client.buffer_from_host(&[1.5f32], &[1]).unwrap();
+    let _view = x.host_view::<f32>().unwrap();
+    let error = x.bitcast(&Shape::new(ElementType::S32, [1]), None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+}
+
+/// A deletion that does not happen changes nothing for other threads.
+#[test]
+fn viewed_buffer_is_not_deleted() {
+    let _alone = ALONE.lock().unwrap();
+    let client = client(|_| {});
+    let x = client.buffer_from_host(&[1.5f32, -2.0, 3.0], &[3]).unwrap();
+    let view = x.host_view::<f32>().unwrap();
+    let start = Instant::now();
+    let repeat = |call: &dyn Fn()| {
+        while start.elapsed() < Duration::from_millis(500) {
+            call();
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| repeat(&|| drop(x.delete().unwrap_err())));
+            scope.spawn(|| repeat(&|| assert_eq!(x.to_host::<f32>().unwrap(), *view)));
+        }
+    });
+    assert!(!x.is_deleted().unwrap());
 }
 
 #[test]

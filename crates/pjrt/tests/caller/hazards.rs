@@ -25,12 +25,18 @@ fn dimension_size(size: i64) -> String {
     )
 }
 
+fn oversized(array: &str) -> String {
+    format!("func.func @main(%x: tensor<{array}>) -> tensor<{array}> {{ return %x : tensor<{array}> }}")
+}
+
 fn refused(client: &Client) {
     let mut messages = String::new();
     for (case, program) in [
         ("set_dimension_size 9 of 8", dimension_size(9)),
         ("set_dimension_size -1 of 8", dimension_size(-1)),
         ("TopK with the API version 1", TOP_K.to_owned()),
+        ("an empty result of 2^64 bytes", oversized("4611686018427387904x0xf32")),
+        ("a result of 2^64 bytes", oversized("4294967296x4294967296xi8")),
     ] {
         let error = client.compile(&Program::mlir(program), &CompileOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
@@ -40,6 +46,8 @@ fn refused(client: &Client) {
         set_dimension_size 9 of 8: the program would crash XLA's plugins: function main: stablehlo.set_dimension_size has the size 9; it must be from 0 to 8, the extent of the dimension
         set_dimension_size -1 of 8: the program would crash XLA's plugins: function main: stablehlo.set_dimension_size has the size -1; it must be from 0 to 8, the extent of the dimension
         TopK with the API version 1: the program would crash XLA's plugins: function main: stablehlo.custom_call @TopK has api_version 1 and no comparator in called_computations; use chlo.top_k, or a sort and a slice
+        an empty result of 2^64 bytes: the program would crash XLA's plugins: tensor<4611686018427387904x0xf32> has more than 2^63 - 1 bytes, not counting extents of 0; use smaller extents
+        a result of 2^64 bytes: the program would crash XLA's plugins: tensor<4294967296x4294967296xi8> has more than 2^63 - 1 bytes, not counting extents of 0; use smaller extents
     "#]]
     .assert_eq(&messages);
 }
@@ -66,10 +74,11 @@ fn hazards_never_reach_the_plugin() {
 fn real_plugins_are_not_ended() {
     each_client("real_plugins_are_not_ended", |client| {
         refused(client);
-        // A size within the bounds is accepted.
-        let program = Program::mlir(dimension_size(3));
-        if let Err(error) = client.compile(&program, &CompileOptions::default()) {
-            assert_ne!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        // Sizes within the bounds are accepted.
+        for program in [dimension_size(3), oversized("2305843009213693951x0xf32")] {
+            if let Err(error) = client.compile(&Program::mlir(program), &CompileOptions::default()) {
+                assert_ne!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+            }
         }
     });
 }

@@ -15,6 +15,8 @@ mod plain;
 mod real;
 
 mod accidents;
+#[cfg(feature = "dlpack")]
+mod buffer_states;
 mod collectives;
 mod cross_host_transfers;
 mod device_memory;

@@ -6,11 +6,12 @@
 use expect_test::Expect;
 use std::io::Write;
 use std::path::PathBuf;
+use std::process::Command;
 
 use pjrt::{Client, ClientOptions, CompileOptions, Error, ErrorCode, ErrorKind, LoadedExecutable, Plugin, Program};
 
-/// Runs a test once for each plugin of `PJRT_TEST_PLUGINS`. If there are none, reports that the test is skipped.
-pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
+/// Returns the paths of `PJRT_TEST_PLUGINS`. If there are none, reports that the test is skipped.
+fn paths(test: &str) -> Vec<PathBuf> {
     let list = std::env::var_os("PJRT_TEST_PLUGINS").unwrap_or_default();
     let paths: Vec<PathBuf> = std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty()).collect();
     if paths.is_empty() {
@@ -19,7 +20,12 @@ pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
         let line = format!("SKIPPED {test}: PJRT_TEST_PLUGINS names no plugin\n");
         std::io::stderr().write_all(line.as_bytes()).expect("stderr");
     }
-    for path in paths {
+    paths
+}
+
+/// Runs a test once for each plugin of `PJRT_TEST_PLUGINS`. If there are none, reports that the test is skipped.
+pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
+    for path in paths(test) {
         eprintln!("{test}: {}", path.display());
         // SAFETY: whoever runs the tests vouches for the plugins in `PJRT_TEST_PLUGINS`.
         let plugin = unsafe { Plugin::load(&path) }.unwrap_or_else(|error| panic!("{error}"));
@@ -30,6 +36,33 @@ pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
 /// Runs a test once with a client of each plugin of `PJRT_TEST_PLUGINS`.
 pub(crate) fn each_client(test: &str, f: impl Fn(&Client)) {
     each_plugin(test, |plugin| f(&plugin.client(&ClientOptions::new()).expect("client")));
+}
+
+/// Environment variable that holds the path of the plugin for a child process of [`each_child`].
+const CHILD: &str = "PJRT_TEST_CHILD";
+
+/// Runs a test in a child process for each plugin of `PJRT_TEST_PLUGINS` and for the library of the embedded device, if
+/// the variable `PJRT_CPU_PLUGIN` names it. If the plugin ends the process, the test fails and shows the output, whose
+/// last lines describe the calls. `test` is the full name of the calling test, which the child process runs, too.
+pub(crate) fn each_child(test: &str, f: impl Fn(&Client)) {
+    const FINISHED: &str = "the child process has finished its test";
+    if let Ok(path) = std::env::var(CHILD) {
+        // SAFETY: whoever runs the tests vouches for the plugins in `PJRT_TEST_PLUGINS`.
+        let plugin = unsafe { Plugin::load(path) }.expect("plugin");
+        f(&plugin.client(&ClientOptions::new().with("cpu_device_count", 2)).expect("client"));
+        return println!("{FINISHED}");
+    }
+    let mut paths = paths(test);
+    let cpu = std::env::var_os("PJRT_CPU_PLUGIN").map(PathBuf::from).filter(|path| !paths.contains(path));
+    paths.extend(cpu);
+    for path in paths {
+        let mut child = Command::new(std::env::current_exe().expect("this program"));
+        let output = child.args(["--exact", test, "--nocapture"]).env(CHILD, &path).output().expect("a child process");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let finished = output.status.success() && text.contains(FINISHED);
+        assert!(finished, "{}, {}: {text}{errors}", path.display(), output.status);
+    }
 }
 
 /// Compiles a program from StableHLO text. Panics on errors.

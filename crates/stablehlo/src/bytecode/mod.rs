@@ -18,3 +18,4 @@ mod shardy;
 mod types;
 
 pub(crate) use ir_section::parse;
+pub(crate) use types::type_texts;

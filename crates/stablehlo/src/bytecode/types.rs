@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::container::Dialect;
 use super::cursor::Cursor;
 use super::entries::{MAX_DEPTH, Tables};
@@ -9,6 +11,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, DYNAMIC, ElementType, TensorType, Type};
 use crate::print::float_text;
 use crate::types::{Ty, cloned_types};
+
+/// Returns the text of each type in an artifact's type table. Omits types that this crate cannot read.
+pub(crate) fn type_texts(program: &Bytes) -> Vec<String> {
+    let Ok(mut tables) = Tables::new(program) else { return Vec::new() };
+    (0..tables.types.len())
+        .filter_map(|index| Some(tables.type_at(0, index, 0).ok()?.into_type().to_string()))
+        .collect()
+}
 
 impl Tables<'_> {
     /// Returns a copy of a type. Decodes the type if necessary, and charges the budget for the copy.

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
-use stablehlo::hazards::{Hazard, hazards, may_have_hazards};
+use bytes::Bytes;
+use stablehlo::hazards::{Hazard, hazards, may_have_hazards, oversized_type};
 
 fn of(program: &str) -> Vec<Hazard> {
     let artifact = stablehlo::write(
@@ -85,4 +86,40 @@ fn program_without_hazards() {
     assert!(!may_have_hazards(b"func.func @main() { return }"));
     assert!(!may_have_hazards(b"TopTo"));
     assert!(may_have_hazards(b"TTopK"));
+}
+
+#[test]
+fn oversized_types() {
+    let identity = |ty: &str| format!("func.func @main(%x: {ty}) -> {ty} {{ return %x : {ty} }}");
+    // The parser rejects the first two.
+    for ty in [
+        "tensor<4611686018427387904x1xf32>",
+        "tensor<3037000500x3037000500xcomplex<f64>>",
+        "tensor<2305843009213693952x1xf32>",
+        "tensor<2305843009213693952x0xf32>",
+        "tensor<0x4294967296x4294967296xi4>",
+        "tensor<65536x65536x0x65536x65536xf8E4M3FN>",
+        "tensor<?x0x1152921504606846976xi64>",
+    ] {
+        let program = identity(ty);
+        let found = Some(ty.to_owned());
+        assert_eq!(oversized_type(&Bytes::from(program.clone())), found);
+        let spaced = format!("// tensor<\n{}", program.replace("tensor<", "tensor < ").replace("%x", "%tensor"));
+        assert_eq!(oversized_type(&Bytes::from(spaced)), found);
+        let Ok(module) = stablehlo::parse(program, stablehlo::VerifyLevel::FULL) else { continue };
+        let artifact = stablehlo::write(&module, "1.9.0".parse().unwrap()).unwrap();
+        assert_eq!(oversized_type(&Bytes::from(artifact)), found);
+    }
+    for ty in ["tensor<2305843009213693951x0xf32>", "tensor<0x9223372036854775807xi1>", "tensor<f32>", "tensor<?xf32>"]
+    {
+        let program = identity(ty);
+        assert_eq!(oversized_type(&Bytes::from(program.clone())), None, "{ty}");
+        let module = stablehlo::parse(program, stablehlo::VerifyLevel::FULL).unwrap();
+        let artifact = stablehlo::write(&module, "1.9.0".parse().unwrap()).unwrap();
+        assert_eq!(oversized_type(&Bytes::from(artifact)), None, "{ty}");
+    }
+    for text in ["", "tensor", "tensor<", "tensor<4", "ML\u{ef}R", "tensor<99999999999999999999x4xf32>"] {
+        assert_eq!(oversized_type(&Bytes::from(text)), None, "{text}");
+    }
+    assert_eq!(oversized_type(&Bytes::from_static(b"ML\xefR")), None);
 }

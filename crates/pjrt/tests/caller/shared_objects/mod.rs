@@ -5,15 +5,12 @@
 mod cases;
 mod overlaps;
 
-use std::process::Command;
 use std::time::Duration;
 
-use crate::real::{each_plugin, embedded};
+use crate::real::{each_child, embedded};
 use cases::CASES;
-use pjrt::{Client, ClientOptions, Function, Plugin};
+use pjrt::{Client, Function};
 
-/// Environment variable that holds the path of the plugin for a child process.
-const CHILD: &str = "PJRT_SHARED_OBJECTS_CHILD";
 /// Environment variable that holds the number of seconds for which threads use each object. The default is short, so
 /// that the tests stay short. A longer time finds rarer errors.
 const SECONDS: &str = "PJRT_SHARED_OBJECTS_SECONDS";
@@ -29,7 +26,6 @@ fn use_all(client: &Client) {
         println!("{object}");
         case(client, time());
     }
-    println!("all objects were used");
 }
 
 /// `docs/threads.md` classifies every function of `PJRT_Api`.
@@ -49,23 +45,5 @@ fn threads_share_objects_of_the_embedded_device() {
 
 #[test]
 fn threads_share_objects_of_real_plugins() {
-    if let Ok(path) = std::env::var(CHILD) {
-        // SAFETY: whoever runs the tests vouches for the plugins in `PJRT_TEST_PLUGINS`.
-        let plugin = unsafe { Plugin::load(path) }.unwrap();
-        return use_all(&plugin.client(&ClientOptions::new().with("cpu_device_count", 2)).unwrap());
-    }
-    each_plugin("threads_share_objects_of_real_plugins", |plugin| {
-        let path = plugin.path().unwrap();
-        let mut child = Command::new(std::env::current_exe().unwrap());
-        child.args(["--exact", "shared_objects::threads_share_objects_of_real_plugins", "--nocapture"]);
-        let output = child.env(CHILD, path).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stdout);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success() && text.contains("all objects were used"),
-            "{}, {}: {text}{errors}",
-            path.display(),
-            output.status
-        );
-    });
+    each_child("shared_objects::threads_share_objects_of_real_plugins", use_all);
 }
