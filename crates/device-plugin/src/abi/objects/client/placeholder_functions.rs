@@ -1,8 +1,6 @@
 //! The functions that create buffers without data: uninitialized buffers, failed buffers, and buffers that receive the
 //! data of another buffer later.
 
-use std::sync::Arc;
-
 use pjrt_sys::{PJRT_Buffer, Slot, slot};
 use plugin_macros::entry;
 
@@ -129,11 +127,8 @@ unsafe fn PJRT_Client_FulfillAliasBuffer<P: DevicePlugin>(
             check_extents(client, &value, shape)?;
             unchecked = None;
         }
-        let waits = match (alias.late.address(), &value) {
-            (Some(cell), Value::Later(source)) => {
-                client.alias_sources.add(cell, Arc::as_ptr(source).addr())?;
-                Some(cell)
-            }
+        let waits = match (alias.late.address(), value.address()) {
+            (Some(alias), Some(source)) => Some(client.alias_sources.add(alias, source)?),
             _ => None,
         };
         Ok((buffer.ready.clone(), value, waits, unchecked))
@@ -146,11 +141,8 @@ unsafe fn PJRT_Client_FulfillAliasBuffer<P: DevicePlugin>(
         }
     };
     let mut late = alias.late;
-    let sources = Arc::clone(&client.alias_sources);
     ready.on_ready_off_thread(move |ready| {
-        if let Some(cell) = waits {
-            sources.remove(cell);
-        }
+        drop(waits);
         let take = || {
             if let Some((client, shape)) = &unchecked {
                 check_extents(client, &value, shape)
