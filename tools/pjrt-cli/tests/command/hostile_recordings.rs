@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use pjrt::CompileOptions;
 use pjrt_record::{
-    Arguments, ArrayType, Body, BufferList, ClientCreate, Compile, Content, Contents, CreateManager, End,
-    ExecutableDescription, Execute, Layout, MemoryLayout, NamedOption, Outcome, Retrieve, Snapshot, Tiled, Transfer,
-    Upload, Value as OptionValue,
+    Arguments, ArrayType, Body, BufferList, ClientCreate, Compile, Content, Contents, CreateBuffer, CreateManager, End,
+    ExecutableDescription, Execute, Fulfill, Layout, MemoryLayout, NamedOption, Outcome, Retrieve, Snapshot, Tiled,
+    Transfer, Upload, Value as OptionValue,
 };
 use serde_json::Value;
 
@@ -289,6 +289,27 @@ mod waits {
     }
 
     #[test]
+    fn alias_is_fulfilled_before_its_contents_are_ready() {
+        let mut recording = Recording::with_program(1, &CompileOptions::default());
+        manager(&mut recording);
+        recording.run(11, 12);
+        let create = CreateBuffer { client: 1, array: array(F32, &[2]), ..CreateBuffer::default() };
+        let made = Some(Outcome { objects: vec![13, 14], ..Outcome::default() });
+        recording.call("PJRT_Client_CreateAliasBuffer", Some(Arguments::CreateAlias(create)), made);
+        let fulfill = Fulfill { fulfillment: 14, buffer: 12, failure: None };
+        recording.call("PJRT_Client_FulfillAliasBuffer", Some(Arguments::Fulfill(fulfill)), None);
+        let data = Some(recording.writer.store(&bytes([1.0, 2.0])).unwrap());
+        let transfer = Transfer { manager: 10, last: true, data, ..Transfer::default() };
+        let function = "PJRT_AsyncHostToDeviceTransferManager_TransferData";
+        recording.call(function, Some(Arguments::Transfer(transfer)), None);
+        let data = Some(recording.writer.store(&bytes([2.0, 4.0])).unwrap());
+        recording.download(13, Contents { array: array(F32, &[2]), data, ..Contents::default() });
+        let report = replay(&recording, "fulfilled", &["--timeout", "20s"]);
+        let compared = report["comparisons"].as_array().unwrap().len();
+        assert_eq!((&report["equal"], compared), (&true.into(), 1), "{report:#}");
+    }
+
+    #[test]
     fn program_that_never_ends_is_stopped() {
         let mut recording = Recording::with_program(1, &CompileOptions::default());
         let code = b"module @forever { func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -422,7 +443,7 @@ mod options {
 }
 
 mod seed {
-    use pjrt_record::{Call, Copy, CreateBuffer, Download, Failure, Fulfill, Object, SetError};
+    use pjrt_record::{Call, Copy, Download, Failure, Object, SetError};
 
     use super::*;
 
