@@ -27,6 +27,11 @@ pub const ITERATIONS: usize = 1 << 31;
 /// Maximum number of instructions of the code generator's representation.
 pub const INSTRUCTIONS: usize = 1 << 18;
 
+/// Maximum sum, over all blocks of the code generator's representation, of the number of values and arrays that are
+/// defined before the block. Each branch and each loop adds blocks. The code generator considers each value at each
+/// block if a later block uses the value.
+pub const CROSSINGS: usize = 1 << 24;
+
 /// Maximum number of bytes on the stack that the generated function occupies, besides those of the functions that it
 /// calls. It is a quarter of the smallest stack that a common C library gives a thread by default, 128 KiB.
 pub const STACK: usize = 32 << 10;

@@ -68,6 +68,8 @@ pub(crate) fn translate(
         builder,
         pointer,
         values: vec![None; program.values.len()],
+        in_scope: 0,
+        crossings: 0,
         arrays,
         stop: parameters[1],
         context: parameters[2],
@@ -94,6 +96,10 @@ struct Translator<'p, 'f> {
     builder: FunctionBuilder<'f>,
     pointer: Type,
     values: Vec<Option<ir::Value>>,
+    /// Number of values that are defined, except in blocks that have ended.
+    in_scope: usize,
+    /// The number of values and arrays before each block so far. See [`limits::CROSSINGS`].
+    crossings: usize,
     arrays: Vec<ir::Value>,
     stop: ir::Value,
     context: ir::Value,
@@ -118,27 +124,37 @@ impl<'p, 'f> Translator<'p, 'f> {
 
     fn set(&mut self, value: Value, to: ir::Value) {
         self.values[value.0 as usize] = Some(to);
+        self.in_scope += 1;
     }
 
     fn arguments(&self, values: &[Value]) -> Result<Vec<BlockArg>, Error> {
         values.iter().map(|&value| Ok(BlockArg::Value(self.get(value)?))).collect()
     }
 
+    /// Adds a block.
+    fn new_block(&mut self) -> Result<ir::Block, Error> {
+        self.crossings = self.crossings.saturating_add(self.arrays.len()).saturating_add(self.in_scope);
+        if self.crossings > limits::CROSSINGS {
+            return Err(Error::TooLarge { what: "values and arrays before each block", limit: limits::CROSSINGS });
+        }
+        Ok(self.builder.create_block())
+    }
+
     /// Adds a block whose parameters define `values`.
-    fn block_of(&mut self, values: &[Value]) -> ir::Block {
-        let block = self.builder.create_block();
+    fn block_of(&mut self, values: &[Value]) -> Result<ir::Block, Error> {
+        let block = self.new_block()?;
         for &value in values {
             let parameter = self.builder.append_block_param(block, type_of(self.program.element(value)));
             self.set(value, parameter);
         }
-        block
+        Ok(block)
     }
 
     /// Translates a block inside a statement.
     fn nested(&mut self, block: &'p Block) -> Result<(), Error> {
-        let iterations = self.iterations.take();
+        let (iterations, in_scope) = (self.iterations.take(), self.in_scope);
         let result = self.statements(block);
-        self.iterations = iterations;
+        (self.iterations, self.in_scope) = (iterations, in_scope);
         result
     }
 
@@ -162,7 +178,7 @@ impl<'p, 'f> Translator<'p, 'f> {
                 self.builder.ins().store(memory(), value, address, offset);
             }
             Statement::For { count, index, body } => {
-                let count = constant(*count)?;
+                let (count, in_scope) = (constant(*count)?, self.in_scope);
                 let unrolled = size_of_block(body).and_then(|size| size.checked_mul(count));
                 if unrolled.is_some_and(|size| size <= UNROLLED) {
                     for at in 0..count {
@@ -173,6 +189,7 @@ impl<'p, 'f> Translator<'p, 'f> {
                 } else {
                     self.counted(count, *index, body)?;
                 }
+                self.in_scope = in_scope;
             }
             Statement::While { parameters, initial, condition, body, results } => {
                 self.repeated(parameters, initial, condition, body, results)?;
@@ -186,7 +203,7 @@ impl<'p, 'f> Translator<'p, 'f> {
                 let step = self.builder.ins().iconst(types::I32, i64::from(*step));
                 let call = self.builder.ins().call_indirect(self.host, callee, &[self.context, step]);
                 let code = self.builder.inst_results(call)[0];
-                let next = self.builder.create_block();
+                let next = self.new_block()?;
                 self.builder.ins().brif(code, self.stopped, &[], next, &[]);
                 self.builder.switch_to_block(next);
             }
@@ -195,8 +212,8 @@ impl<'p, 'f> Translator<'p, 'f> {
     }
 
     fn counted(&mut self, count: i64, index: Value, body: &'p Block) -> Result<(), Error> {
-        let head = self.block_of(&[index]);
-        let exit = self.builder.create_block();
+        let head = self.block_of(&[index])?;
+        let exit = self.new_block()?;
         let zero = self.ops().int(types::I64, 0);
         self.builder.ins().jump(head, &[BlockArg::Value(zero)]);
         self.builder.switch_to_block(head);
@@ -218,8 +235,8 @@ impl<'p, 'f> Translator<'p, 'f> {
         results: &[Value],
     ) -> Result<(), Error> {
         let mut initial = self.arguments(initial)?;
-        let head = self.block_of(parameters);
-        let [checked, inside, exit] = [(); 3].map(|()| self.builder.create_block());
+        let head = self.block_of(parameters)?;
+        let [checked, inside, exit] = [self.new_block()?, self.new_block()?, self.new_block()?];
         let left = self.iterations.map(|iterations| {
             initial.push(BlockArg::Value(iterations));
             self.builder.append_block_param(head, types::I64)
@@ -232,7 +249,7 @@ impl<'p, 'f> Translator<'p, 'f> {
         self.builder.switch_to_block(checked);
         let mut ended = Vec::new();
         if let Some(left) = left {
-            let allowed = self.builder.create_block();
+            let allowed = self.new_block()?;
             let paused = BlockArg::Value(self.builder.ins().iconst(types::I32, PAUSED));
             self.builder.ins().brif(left, allowed, &[], exit, &[paused]);
             self.builder.switch_to_block(allowed);
@@ -269,7 +286,7 @@ impl<'p, 'f> Translator<'p, 'f> {
         results: &[Value],
     ) -> Result<(), Error> {
         let value = self.get(value)?;
-        let blocks: Vec<ir::Block> = branches.iter().map(|_| self.builder.create_block()).collect();
+        let blocks: Vec<ir::Block> = branches.iter().map(|_| self.new_block()).collect::<Result<_, _>>()?;
         match (selector, &blocks[..]) {
             (Selector::Truth, &[yes, no]) => {
                 let truth = self.ops().is_one(value);
@@ -284,7 +301,7 @@ impl<'p, 'f> Translator<'p, 'f> {
             }
             _ => return Err(Error::Invalid("a choice without branches".into())),
         }
-        let exit = self.block_of(results);
+        let exit = self.block_of(results)?;
         for (&block, branch) in blocks.iter().zip(branches) {
             self.builder.switch_to_block(block);
             self.nested(branch)?;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::c_function::is_identifier;
+use crate::manifest::is_name;
 use crate::{Fault, Faults, Manifest};
 
 const GET_PJRT_API: &str = "GetPjrtApi";
@@ -19,11 +20,16 @@ const WIDTH: usize = 100;
 ///
 /// # Errors
 ///
-/// Returns an error if `symbols` does not contain a function of the plugin interface, or if `manifests` is empty.
+/// Returns an error if `symbols` does not contain a function of the plugin interface, if `manifests` is empty, or if a
+/// plugin's name is invalid.
 pub fn header<'a>(manifests: &[Manifest], symbols: impl IntoIterator<Item = &'a str>) -> Result<String, Faults> {
     let Some(first) = manifests.first() else {
         return Err(Fault::new("manifest", "no manifest was found; a header needs the manifest of the plugin").into());
     };
+    if let Some(invalid) = manifests.iter().find(|manifest| !is_name(&manifest.name)) {
+        let message = format!("{:?} is not a valid plugin name; call `Manifest::validate`", invalid.name);
+        return Err(Fault::new("name", message).into());
+    }
     let mut symbols: Vec<&str> = symbols.into_iter().filter(|symbol| is_identifier(symbol)).collect();
     symbols.sort_unstable();
     symbols.dedup();
@@ -140,15 +146,19 @@ fn harmless(text: &str) -> String {
     let direction = |c: &char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut out = String::new();
     for c in text.chars().filter(|c| !direction(c)) {
-        let c = if c.is_control() { ' ' } else { c };
-        // `*/` ends a comment, and `/*` and `??/` cause warnings.
+        let c = match c {
+            // A backslash at the end of a line would join the line with the next one.
+            '\\' => '/',
+            c if c.is_control() => ' ',
+            c => c,
+        };
+        // `*/` ends a comment, and `/*` and `??/` cause warnings. No character changes after this check.
         if matches!((out.chars().next_back(), c), (Some('*'), '/') | (Some('/'), '*') | (Some('?'), '?' | '/')) {
             out.push(' ');
         }
         out.push(c);
     }
-    // A backslash at the end of a line would join the line with the next one.
-    out.replace('\\', "/")
+    out
 }
 
 #[cfg(test)]
@@ -219,14 +229,65 @@ mod tests {
         assert!(header(&[], ["GetPjrtApi"]).is_err());
     }
 
+    /// Returns a header without its comments, as a compiler with trigraphs reads it.
+    fn code(text: &str) -> String {
+        let text = text.replace("??/", "\\").replace("\\\n", "");
+        let (mut code, mut rest) = (String::new(), text.as_str());
+        while let Some((before, comment)) = rest.split_once("/*") {
+            code.push_str(before);
+            rest = comment.split_once("*/").expect("a comment ends").1;
+        }
+        code + rest
+    }
+
+    /// Compares the header of a manifest with this text in each field with the header of an empty manifest.
+    fn check_comment(hostile: &str) {
+        let symbols = ["GetPjrtApi", "x_GetPjrtApi", "DevicePlugin_GetDescriptor", "x_stop"];
+        let mut manifest = Manifest::new("x");
+        manifest.shutdown_symbol = Some("x_stop".to_owned());
+        let plain = code(&header(std::slice::from_ref(&manifest), symbols).unwrap());
+        let fields: [fn(&mut Manifest) -> &mut String; 4] = [
+            |manifest| &mut manifest.display_name,
+            |manifest| &mut manifest.version,
+            |manifest| &mut manifest.vendor,
+            |manifest| &mut manifest.description,
+        ];
+        for field in fields {
+            let mut manifest = manifest.clone();
+            hostile.clone_into(field(&mut manifest));
+            let text = header(&[manifest], symbols).unwrap();
+            assert_eq!(code(&text), plain, "{hostile:?}: {text}");
+            assert!(!text.contains("??") && !text.contains('\\'), "{hostile:?}: {text}");
+            assert_eq!(text.matches("/*").count(), text.matches("*/").count(), "{hostile:?}: {text}");
+        }
+    }
+
     #[test]
     fn manifest_cannot_end_its_comment() {
+        check_comment(r"fast *\ static int evil(void){return 1;} \* chips");
+        check_comment(&"a */ int x; /* b ??/ \\ \u{202e}c\n * d".repeat(9));
+        let alphabet = ['*', '/', '\\', '?', '\n', '\u{202e}'];
+        for number in 0..alphabet.len().pow(4) {
+            let digit = |place: u32| alphabet[number / alphabet.len().pow(place) % alphabet.len()];
+            check_comment(&(0..4).map(digit).collect::<String>());
+        }
+    }
+
+    #[test]
+    fn comment_has_width() {
         let mut manifest = Manifest::new("x");
         manifest.description = "a */ int x; /* b ??/ \\ \u{202e}c\n * d".repeat(9);
         let text = header(&[manifest], ["GetPjrtApi"]).unwrap();
-        let comment = text.split("/**").nth(1).and_then(|rest| rest.split("*/").next()).unwrap();
-        assert!(comment.contains("int x;") && comment.matches("int x;").count() == 9, "{text}");
-        assert!(!comment.contains("/*") && !comment.contains("??") && !comment.contains('\\'), "{text}");
+        assert_eq!(text.matches("int x;").count(), 9, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+
+    #[test]
+    fn rejects_invalid_names() {
+        for name in ["*/ int x; /*", "x\n#include <y>", "", "X"] {
+            let mut manifest = Manifest::new("x");
+            name.clone_into(&mut manifest.name);
+            assert!(header(&[Manifest::new("x"), manifest], ["GetPjrtApi"]).is_err(), "{name:?}");
+        }
     }
 }

@@ -62,7 +62,7 @@ impl UserKey {
     /// The errors of [`Folder::private`] apply. Also returns an error if the key cannot be written or read.
     pub fn in_folder(folder: &Path) -> Result<Self, PathError> {
         let folder = Folder::private(folder)?;
-        read(&folder).map(Self).map_err(|error| PathError::Io { path: folder.path().join(FILE), error })
+        read(&folder).map(Self)
     }
 
     /// Returns the signature of a sequence of byte strings. `purpose` distinguishes files of different kinds.
@@ -96,20 +96,24 @@ impl fmt::Debug for UserKey {
 }
 
 /// Reads the key, and creates or replaces it if necessary.
-fn read(folder: &Folder) -> io::Result<[u8; KEY_BYTES]> {
-    if let Some(key) = existing(folder)? {
+fn read(folder: &Folder) -> Result<[u8; KEY_BYTES], PathError> {
+    let of = |name: &str| {
+        let path = folder.path().join(name);
+        |error| PathError::Io { path, error }
+    };
+    if let Some(key) = existing(folder).map_err(of(FILE))? {
         return Ok(key);
     }
     // One process creates the key while the others wait. Without locks, which some network file systems lack, a process
     // may replace the key of another one. The signatures of the replaced key then become invalid.
-    let lock = folder.open_or_create(LOCK)?;
+    let lock = folder.open_or_create(LOCK).map_err(of(LOCK))?;
     let _ = lock.lock();
-    if let Some(key) = existing(folder)? {
+    if let Some(key) = existing(folder).map_err(of(FILE))? {
         return Ok(key);
     }
     let mut key = [0; KEY_BYTES];
-    getrandom::fill(&mut key).map_err(io::Error::other)?;
-    folder.replace(FILE, |file| file.write_all(&key).and_then(|()| file.sync_all()))?;
+    getrandom::fill(&mut key).map_err(io::Error::other).map_err(of(FILE))?;
+    folder.replace(FILE, |file| file.write_all(&key).and_then(|()| file.sync_all())).map_err(of(FILE))?;
     Ok(key)
 }
 

@@ -61,26 +61,55 @@ pub(crate) struct Call {
     /// Indices of the outcomes of the call.
     pub(crate) outcomes: Vec<usize>,
     /// The objects that the call created, except the outputs of a run.
-    pub(crate) objects: Vec<u64>,
-    pub(crate) outputs: Vec<u64>,
+    pub(crate) objects: Box<[u64]>,
+    pub(crate) outputs: Box<[u64]>,
     /// Whether the call compiled a program that the selection names.
     is_selected: bool,
     /// Whether the call created a client with exactly one addressable device.
     has_one_device: bool,
 }
 
-/// The blocks of a recording, without the blocks of data. An index needs about as much memory as the messages of the
-/// recording.
+/// The indices of blocks that refer to objects, sorted by object. A list needs 16 bytes for each reference, much less
+/// than a map.
+#[derive(Debug, Default)]
+pub(crate) struct References(Vec<(u64, usize)>);
+
+impl References {
+    /// Adds a reference. Call [`Self::sort`] before reading.
+    fn add(&mut self, object: u64, at: usize) {
+        self.0.push((object, at));
+    }
+
+    fn sort(&mut self) {
+        self.0.sort_unstable();
+        self.0.dedup();
+    }
+
+    /// Returns the indices of the blocks that refer to an object, in order.
+    pub(crate) fn of(&self, object: u64) -> impl DoubleEndedIterator<Item = usize> {
+        let start = self.0.partition_point(|(other, _)| *other < object);
+        let end = self.0.partition_point(|(other, _)| *other <= object);
+        self.0[start..end].iter().map(|(_, at)| *at)
+    }
+
+    /// Returns the index of the last block that refers to an object.
+    pub(crate) fn last(&self, object: u64) -> Option<usize> {
+        self.of(object).next_back()
+    }
+}
+
+/// The blocks of a recording, without the blocks of data. An index needs 8 to 16 bytes for each number of an object in
+/// the messages, which takes 1 to 10 bytes there, and a few hundred bytes for each call.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) entries: Vec<Entry>,
     pub(crate) calls: HashMap<u64, Call>,
     /// Index of the call or the snapshot that creates each object.
-    pub(crate) creators: HashMap<u64, usize>,
+    pub(crate) creators: References,
     /// Indices of the calls that provide contents to each object.
-    pub(crate) fillers: HashMap<u64, Vec<usize>>,
+    pub(crate) fillers: References,
     /// Indices of the calls that delete each object.
-    pub(crate) deleters: HashMap<u64, Vec<usize>>,
+    pub(crate) deleters: References,
     /// Index of the first block with the whole contents of each buffer.
     whole: HashMap<u64, usize>,
 }
@@ -140,6 +169,9 @@ impl Index {
             }
             this.add(block, selection);
         }
+        for references in [&mut this.creators, &mut this.fillers, &mut this.deleters] {
+            references.sort();
+        }
         for (buffer, at) in contents {
             let call = this.entries.get(at).and_then(|entry| this.first(entry.call));
             if !matches!(call, Some(Kind::Download { is_raw: true, .. })) {
@@ -164,10 +196,10 @@ impl Index {
                 Some(Arguments::RawDownload(download)) => Kind::Download { buffer: download.buffer, is_raw: true },
                 Some(arguments) => {
                     if let Some(object) = filled(&arguments) {
-                        self.fillers.entry(object).or_default().push(at);
+                        self.fillers.add(object, at);
                     }
                     if let Arguments::Delete(object) = &arguments {
-                        self.deleters.entry(object.object).or_default().push(at);
+                        self.deleters.add(object.object, at);
                     }
                     Kind::Call { inputs: inputs(&arguments).into() }
                 }
@@ -178,7 +210,7 @@ impl Index {
             }
             Body::Contents(contents) => Kind::Contents { buffer: contents.buffer },
             Body::Snapshot(snapshot) => {
-                self.creators.insert(snapshot.buffer, at);
+                self.creators.add(snapshot.buffer, at);
                 is_part_of_call = false;
                 Kind::Snapshot { client: snapshot.client }
             }
@@ -197,13 +229,13 @@ impl Index {
         let call = self.calls.entry(number).or_insert_with(|| Call { first: at, ..Call::default() });
         let outputs: Vec<u64> = outcome.outputs.into_iter().flat_map(|list| list.buffers).collect();
         for object in outcome.objects.iter().chain(&outputs) {
-            self.creators.insert(*object, call.first);
+            self.creators.add(*object, call.first);
         }
         for object in outcome.deleted {
-            self.deleters.entry(object).or_default().push(call.first);
+            self.deleters.add(object, call.first);
         }
         call.outcomes.push(at);
-        (call.objects, call.outputs) = (outcome.objects, outputs);
+        (call.objects, call.outputs) = (outcome.objects.into(), outputs.into());
         call.is_selected = outcome.executable.is_some_and(|found| Some(found.name) == selection.program);
         call.has_one_device =
             outcome.client.is_some_and(|client| client.devices.iter().filter(|device| device.addressable).count() == 1);
@@ -216,7 +248,7 @@ impl Index {
 
     /// Returns the call that created an object.
     pub(crate) fn creator(&self, object: u64) -> Option<&Call> {
-        let entry = self.entries.get(*self.creators.get(&object)?)?;
+        let entry = self.entries.get(self.creators.last(object)?)?;
         self.calls.get(&entry.call)
     }
 
@@ -249,7 +281,7 @@ impl Index {
     /// the output.
     pub(crate) fn contents_of(&self, buffer: u64, creator: usize) -> Option<(usize, u64)> {
         let run = self.run(creator)?;
-        let compile = self.entries.get(*self.creators.get(&run.executable)?)?;
+        let compile = self.entries.get(self.creators.last(run.executable)?)?;
         let Kind::Call { inputs } = &compile.kind else { return None };
         let client = *inputs.first()?;
         let has_one_device = self.creator(client)?.has_one_device;

@@ -238,7 +238,7 @@ impl Needs<'_> {
         }
         self.changes(object);
         let index = self.index;
-        let Some(creator) = index.creators.get(&object).copied() else { return };
+        let Some(creator) = index.creators.last(object) else { return };
         if let Some(Kind::Snapshot { client }) = index.entries.get(creator).map(|entry| &entry.kind) {
             self.kept.blocks.insert(creator);
             self.client(*client);
@@ -258,17 +258,17 @@ impl Needs<'_> {
     fn client(&mut self, client: u64) {
         if client != 0
             && self.objects.insert(client)
-            && let Some(creator) = self.index.creators.get(&client)
+            && let Some(creator) = self.index.creators.last(client)
         {
-            self.call(*creator);
+            self.call(creator);
         }
     }
 
     /// Keeps the calls that provide contents to an object, and the calls before the run that delete the object.
     fn changes(&mut self, object: u64) {
-        let lists = (self.index.fillers.get(&object), self.index.deleters.get(&object));
-        let deleters = lists.1.into_iter().flatten().filter(|at| **at < self.run);
-        let calls: Vec<usize> = lists.0.into_iter().flatten().chain(deleters).copied().collect();
+        let index = self.index;
+        let deleters = index.deleters.of(object).take_while(|at| *at < self.run);
+        let calls: Vec<usize> = index.fillers.of(object).chain(deleters).collect();
         calls.into_iter().for_each(|at| self.call(at));
     }
 

@@ -50,7 +50,12 @@ const FREE: usize = 40 << 20;
 const PER_BYTE: usize = 64;
 
 fn check(name: &str, file: &[u8]) {
-    let limit = PER_BYTE * file.len() + FREE;
+    check_within(PER_BYTE, name, file);
+}
+
+/// Checks that the memory is at most `per_byte` times the size of the file.
+fn check_within(per_byte: usize, name: &str, file: &[u8]) {
+    let limit = per_byte * file.len() + FREE;
     let run = Selection { program: None, number: 1 };
     let read = || Reader::new(Cursor::new(file)).unwrap();
     let works: [(&str, &dyn Fn()); 3] = [
@@ -108,6 +113,14 @@ fn memory_is_proportional_to_file() {
     let scalars = vec![ArrayType { element_type: 11, dimensions: Vec::new() }; 30_000];
     let many = (0..10).map(|at| run((0..20_000).collect(), (at * 30_000..(at + 1) * 30_000).collect()));
     check("buffers", &file(std::iter::once(executable(scalars)).chain(many)));
+
+    // Each run deletes other objects.
+    let deleted = |at: u64| (0..100_000).map(move |object| (1 << 28) + 37 * (100_000 * at + object)).collect();
+    let runs = (0..20).map(|at| {
+        let (arguments, outcome) = run(vec![at], vec![at + 1]);
+        (arguments, Outcome { deleted: deleted(at), ..outcome })
+    });
+    check_within(8, "deleted", &file(std::iter::once(executable(Vec::new())).chain(runs)));
 
     let devices = vec![Device::default(); 150_000];
     let client = Some(pjrt_record::ClientDescription { devices, ..Default::default() });

@@ -217,6 +217,10 @@ impl DynamicShapes for CpuBackend {
         buffer.is_dynamic()
     }
 
+    fn is_dynamic_output(&self, executable: &CpuExecutable, output: usize) -> bool {
+        executable.program().is_bounded_output(output)
+    }
+
     fn dynamic_dimensions(&self, buffer: &CpuBuffer, _: &Shape) -> Vec<(usize, i64)> {
         let Ok(tensor) = buffer.tensor() else { return Vec::new() };
         let extent = |&(dimension, extent)| (dimension, i64::try_from(extent).unwrap_or(i64::MAX));

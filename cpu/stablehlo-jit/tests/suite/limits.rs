@@ -114,6 +114,51 @@ fn unrolled_programs_are_limited() {
     assert_eq!(refusal(&program), "instructions");
 }
 
+/// The time of the code generator grows with the product of the values that are needed later and the branches.
+#[test]
+fn values_before_branches_are_limited() {
+    // Returns a program that loads `count` numbers, runs the statement, and stores the numbers.
+    fn across(count: usize, arrays: usize, statement: impl Fn(&mut Program, Value) -> Vec<Statement>) -> String {
+        let mut program = Program::new();
+        let array = program.array(8 * count, true);
+        let others: Vec<_> = (0..arrays).map(|_| program.array(8, true)).collect();
+        let numbers: Vec<Value> = (0..count).map(|_| program.value(Element::I64)).collect();
+        let index = program.value(Element::I32);
+        let numbered = || numbers.iter().copied().enumerate();
+        let mut statements = vec![set(index, Expression::Load(access(array, 0, &[])))];
+        statements.extend(numbered().map(|(at, x)| set(x, Expression::Load(access(array, 8 * at, &[])))));
+        statements.extend(statement(&mut program, index));
+        statements.extend(numbered().map(|(at, value)| Statement::Store { to: access(array, 8 * at, &[]), value }));
+        let last = numbers[0];
+        statements.extend(others.iter().map(|&to| Statement::Store { to: access(to, 0, &[]), value: last }));
+        program.body = block(statements);
+        refusal(&program)
+    }
+    let choose = |branches| {
+        move |_: &mut Program, value| {
+            let branches = vec![Block::default(); branches];
+            vec![Statement::Choose { selector: Selector::Index, value, branches, results: Vec::new() }]
+        }
+    };
+    let what = "values and arrays before each block";
+    assert_eq!(across(3900, 0, choose(80_000)), what);
+    assert_eq!(across(1, 4000, choose(80_000)), what);
+    // Unrolled loops repeat their branches.
+    let unrolled = |program: &mut Program, value| {
+        let choice = || Statement::Choose {
+            selector: Selector::Index,
+            value,
+            branches: vec![Block::default(); 2],
+            results: Vec::new(),
+        };
+        let indices: Vec<Value> = (0..1000).map(|_| program.value(Element::I64)).collect();
+        let each = indices.into_iter();
+        each.map(|index| Statement::For { count: 16, index, body: block(vec![choice()]) }).collect()
+    };
+    assert_eq!(across(3900, 0, unrolled), what);
+    assert_eq!(across(100, 100, choose(1000)), "accepted");
+}
+
 #[test]
 fn parts_are_limited() {
     let what = "statements, branches, terms and parts of arrays";

@@ -152,6 +152,11 @@ pub(crate) trait FeatureCalls: Backend {
         }
     }
 
+    fn is_dynamic_output(&self, executable: &Self::Executable, output: usize) -> bool {
+        let feature = Self::LISTED.dynamic_shapes.as_ref();
+        feature.is_some_and(|feature| (feature.is_dynamic_output)(self, executable, output))
+    }
+
     fn dynamic_dimensions(&self, buffer: &Self::Buffer, shape: &Shape) -> Vec<(usize, i64)> {
         let feature = Self::LISTED.dynamic_shapes.as_ref();
         feature.map_or_else(Vec::new, |feature| (feature.dynamic_dimensions)(self, buffer, shape))

@@ -57,6 +57,7 @@ macro_rules! for_each_feature {
             /// Declares that arrays may have fewer elements than their shapes declare.
             dynamic_shapes: DynamicShapes {
                 is_dynamic: fn(&B, &B::Buffer) -> bool,
+                is_dynamic_output: fn(&B, &B::Executable, usize) -> bool,
                 dynamic_dimensions: fn(&B, &B::Buffer, &Shape) -> Vec<(usize, i64)>,
             }
 

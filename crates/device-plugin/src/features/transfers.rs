@@ -60,6 +60,14 @@ pub trait DynamicShapes: Backend {
         true
     }
 
+    /// Returns whether an extent of an output of a program may be smaller than its shape declares. The SDK calls this
+    /// function for an execution that waits for its arguments, instead of [`DynamicShapes::is_dynamic`] for the buffer
+    /// that the execution will return. The default implementation returns `true`.
+    fn is_dynamic_output(&self, executable: &Self::Executable, output: usize) -> bool {
+        let _ = (executable, output);
+        true
+    }
+
     /// Returns the index and the actual extent of each dimension whose extent is, or may be, smaller than `shape`
     /// declares. The buffer is ready. The SDK may call this function several times for the same buffer. Later reads
     /// return an array with these extents.

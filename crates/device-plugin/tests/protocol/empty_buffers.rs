@@ -232,20 +232,54 @@ fn alias_awaits_fails_or_is_dropped() {
     toy().destroy(&[input, waits, fails, forgotten]);
 }
 
+fn cast(buffer: Buffer, shape: &Shape) -> Answer<Buffer> {
+    toy()
+        .ask::<slot::PJRT_Buffer_Bitcast>(|args| {
+            args.buffer = buffer;
+            args.element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
+            (args.dims, args.num_dims) = (shape.dimensions.as_ptr(), shape.dimensions.len());
+            args.device_layout = null_mut();
+        })
+        .map(|args| args.out_buffer)
+}
+
+#[test]
+fn alias_rejects_what_waits_for_it() {
+    let client = toy().client(&[]).unwrap();
+    let shape = Shape::new(ElementType::S32, [2]);
+    let (waits, token) = alias(client, &shape);
+    let devices = toy().devices(client);
+    let copy = |buffer: Buffer, to: usize| {
+        let copied = toy().ask::<slot::PJRT_Buffer_CopyToDevice>(|args| {
+            (args.buffer, args.dst_device) = (buffer, devices[to]);
+        });
+        copied.unwrap().dst_buffer
+    };
+    let (bitcast, there) = (cast(waits, &shape).unwrap(), copy(waits, 1));
+    let back = copy(there, 0);
+    let (other, other_token) = alias(client, &shape);
+    fulfill(client, other_token, Ok(bitcast)).unwrap();
+    for with in [bitcast, back, other] {
+        let fault = fulfill(client, token, Ok(with)).unwrap_err();
+        assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
+    }
+    // The alias still accepts other contents, and then the buffers that waited for it are ready.
+    let good = toy().ints(client, &[8, 9]);
+    fulfill(client, token, Ok(good)).unwrap();
+    for buffer in [waits, bitcast, there, back, other] {
+        assert_eq!(toy().read_ints(buffer).unwrap(), [8, 9]);
+    }
+    let (moves, token) = alias(client, &shape);
+    let donation = toy().ask::<slot::PJRT_Buffer_DonateWithControlDependency>(|args| args.buffer = moves).unwrap();
+    assert_eq!(fulfill(client, token, Ok(donation.out_buffer)).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
+    toy().destroy(&[waits, bitcast, there, back, other, good, moves, donation.out_buffer]);
+    toy().destroy_client(client);
+}
+
 #[test]
 fn bitcast_keeps_bytes() {
     let client = toy().client(&[]).unwrap();
     let buffer = toy().ints(client, &[1, -1]);
-    let cast = |buffer: Buffer, shape: &Shape| {
-        toy()
-            .ask::<slot::PJRT_Buffer_Bitcast>(|args| {
-                args.buffer = buffer;
-                args.element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
-                (args.dims, args.num_dims) = (shape.dimensions.as_ptr(), shape.dimensions.len());
-                args.device_layout = null_mut();
-            })
-            .map(|args| args.out_buffer)
-    };
     let bytes = cast(buffer, &Shape::new(ElementType::U8, [2, 4])).unwrap();
     assert_eq!(toy().read(bytes).unwrap(), [1, 0, 0, 0, 255, 255, 255, 255]);
     let ty = toy().ask::<slot::PJRT_Buffer_ElementType>(|args| args.buffer = bytes).unwrap().type_;

@@ -1,6 +1,8 @@
 //! Tests a device that accepts uploads in several pieces, and whose arrays may be smaller than their static shapes.
 
-use std::sync::{Arc, Barrier, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard, mpsc};
+use std::time::Duration;
 
 use device_plugin::features::{DynamicShapes, Features, PiecewiseUploads};
 use device_plugin::*;
@@ -25,12 +27,15 @@ struct Board;
 static SEEN: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 /// A barrier for uploads of pieces that begin with 9. Such an upload waits at the barrier twice.
 static GATE: Mutex<Option<Arc<Barrier>>> = Mutex::new(None);
+/// Whether the outputs of programs have only static dimensions.
+static STATIC: AtomicBool = AtomicBool::new(false);
 /// A lock that each test holds, because the tests share the statics above.
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 fn turn() -> MutexGuard<'static, ()> {
     let turn = EXCLUSIVE.turn();
     SEEN.lock().unwrap().clear();
+    STATIC.store(false, Ordering::Relaxed);
     turn
 }
 
@@ -64,7 +69,8 @@ impl Backend for Board {
         let rows = input.bytes.lock().unwrap().chunks(2).take_while(|row| row[0] != 0).count();
         // For an array that begins with 7, the backend reports a number of rows that is out of bounds.
         let lies = input.bytes.lock().unwrap()[0] == 7;
-        launch.outputs.push(Memory { rows: Some(if lies { 5 } else { rows as i64 }), ..input })?;
+        let rows = (!STATIC.load(Ordering::Relaxed)).then_some(if lies { 5 } else { rows as i64 });
+        launch.outputs.push(Memory { rows, ..input })?;
         Ok(Event::ready())
     }
 }
@@ -88,6 +94,11 @@ impl PiecewiseUploads for Board {
 impl DynamicShapes for Board {
     fn is_dynamic(&self, buffer: &Memory) -> bool {
         buffer.rows.is_some()
+    }
+
+    fn is_dynamic_output(&self, (): &(), output: usize) -> bool {
+        assert_eq!(output, 0);
+        !STATIC.load(Ordering::Relaxed)
     }
 
     fn dynamic_dimensions(&self, buffer: &Memory, shape: &Shape) -> Vec<(usize, i64)> {
@@ -300,6 +311,84 @@ fn pending_dynamic_array_is_read_when_ready() {
         }
         destroy(manager);
         pieces().destroy(&[input, outputs[0]]);
+    }
+    pieces().destroy_loaded(program);
+    pieces().destroy_client(client);
+}
+
+/// Runs a call that must not wait for data. Returns `None` if it does not return.
+fn at_once<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (done, came) = mpsc::channel();
+    std::thread::spawn(move || done.send(call()));
+    came.recv_timeout(Duration::from_secs(20)).ok()
+}
+
+#[test]
+fn pending_static_output_is_not_awaited() {
+    let _turn = turn();
+    STATIC.store(true, Ordering::Relaxed);
+    let client = pieces().client(&[]).unwrap();
+    let program = pieces().compile(client, "any").unwrap();
+    let (manager, input) = arriving(client);
+    let (outputs, event) = pieces().execute(program, &[input], 1).unwrap();
+    let address = outputs[0].expose_provenance();
+    let extents = at_once(move || {
+        let buffer = std::ptr::with_exposed_provenance_mut(address);
+        (unpadded(buffer).unwrap(), dynamic(buffer).unwrap())
+    });
+    assert!(!is_ready(outputs[0]));
+    send(manager, 0, &[1, 2, 3, 4, 0, 0, 5, 6], true).unwrap();
+    pieces().wait(event).unwrap();
+    assert_eq!(extents, Some((vec![4, 2], vec![])));
+    assert_eq!(pieces().read(outputs[0]).unwrap(), [1, 2, 3, 4, 0, 0, 5, 6]);
+    destroy(manager);
+    pieces().destroy(&[input, outputs[0]]);
+    pieces().destroy_loaded(program);
+    pieces().destroy_client(client);
+}
+
+/// A thread may fulfill an alias with an output before it sends the data from which the output is computed.
+#[test]
+fn fulfilling_with_pending_output_does_not_wait() {
+    let _turn = turn();
+    let client = pieces().client(&[]).unwrap();
+    let program = pieces().compile(client, "any").unwrap();
+    for is_static in [false, true] {
+        STATIC.store(is_static, Ordering::Relaxed);
+        let (manager, input) = arriving(client);
+        let (outputs, event) = pieces().execute(program, &[input], 1).unwrap();
+        let shape = shape();
+        let alias = pieces().ask::<slot::PJRT_Client_CreateAliasBuffer>(|args| {
+            (args.client, args.memory) = (client, pieces().memories(client)[0]);
+            (args.shape_dims, args.shape_num_dims) = (shape.dimensions.as_ptr(), 2);
+            args.shape_element_type = PJRT_Buffer_Type(ElementType::U8.as_raw());
+            args.shape_layout = std::ptr::null_mut();
+        });
+        let alias = alias.unwrap();
+        let [client, buffer, token] = [
+            client.expose_provenance(),
+            outputs[0].expose_provenance(),
+            alias.fulfill_alias_buffer_cb.expose_provenance(),
+        ];
+        let fulfilled = at_once(move || {
+            let fulfill = pieces().ask::<slot::PJRT_Client_FulfillAliasBuffer>(|args| {
+                args.client = std::ptr::with_exposed_provenance_mut(client);
+                args.buffer = std::ptr::with_exposed_provenance_mut(buffer);
+                args.fulfill_alias_buffer_cb = std::ptr::with_exposed_provenance_mut(token);
+                args.status_code = PJRT_Error_Code(0);
+            });
+            fulfill.map(drop)
+        });
+        assert!(!is_ready(alias.alias_buffer));
+        send(manager, 0, &[1, 2, 3, 4, 0, 0, 5, 6], true).unwrap();
+        pieces().wait(event).unwrap();
+        fulfilled.expect("the call returns before the data arrives").unwrap();
+        match pieces().read(alias.alias_buffer) {
+            Ok(bytes) => assert!(is_static && bytes == [1, 2, 3, 4, 0, 0, 5, 6], "{bytes:?}"),
+            Err(fault) => assert!(!is_static && fault.code == ErrorCode::UNIMPLEMENTED, "{fault:?}"),
+        }
+        destroy(manager);
+        pieces().destroy(&[input, outputs[0], alias.alias_buffer]);
     }
     pieces().destroy_loaded(program);
     pieces().destroy_client(client);

@@ -1,4 +1,4 @@
-//! Limits of operations on a server: deadlines, pauses between attempts to reach it, and sizes of values.
+//! Limits of operations on a server: deadlines, pauses between attempts to reach it, and sizes of values and messages.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -13,6 +13,14 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_
 /// Maximum size in bytes of a value that is read. Processes exchange addresses and descriptions of devices, which are
 /// far smaller. By default, etcd limits requests to 1.5 MiB.
 pub(super) const LARGEST_VALUE: usize = 16 << 20;
+
+/// Maximum number of characters of a server's text that an error repeats.
+const LARGEST_TEXT: usize = 500;
+
+/// Returns the beginning of a server's text.
+pub(super) fn shortened(text: &str) -> String {
+    text.chars().take(LARGEST_TEXT).collect()
+}
 
 /// The deadline of an operation. `None` means no deadline, because the clock cannot represent the time.
 #[derive(Clone, Copy)]

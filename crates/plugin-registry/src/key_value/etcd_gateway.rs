@@ -1,6 +1,5 @@
 //! Sends requests over HTTP without TLS to the JSON gateway, which every etcd server offers in addition to gRPC.
 
-use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,11 +8,13 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use pjrt::ErrorCode;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 use ureq::http::Uri;
 use ureq::{Agent, Body};
 
-use super::deadline::{Deadline, LARGEST_VALUE};
+use super::deadline::{Deadline, LARGEST_VALUE, shortened};
+use super::etcd_answers::{Authenticated, Grant, Pair, Range, Unusable, Watched, parse, reader};
 
 /// The default port for etcd clients.
 const PORT: u16 = 2379;
@@ -22,8 +23,6 @@ const PORT: u16 = 2379;
 const LARGEST_ANSWER: u64 = (LARGEST_VALUE as u64).div_ceil(3) * 4 + LARGEST_SHORT_ANSWER;
 /// Maximum size in bytes of an answer that contains no value.
 const LARGEST_SHORT_ANSWER: u64 = 1 << 20;
-/// Maximum number of characters of a server's text that an error repeats.
-const LARGEST_TEXT: usize = 500;
 /// The longest wait for an answer. The deadline ends the operation.
 const WAIT: Duration = Duration::from_secs(3600);
 
@@ -58,7 +57,10 @@ impl Fault {
     /// Creates the error for an answer with an unsuccessful HTTP status.
     fn answer(status: u16, text: &str) -> Self {
         match serde_json::from_str::<Value>(text) {
-            Ok(error) if error["code"].is_u64() => Self::status(&error, "code"),
+            Ok(error) if error["code"].is_u64() => {
+                let message = error["message"].as_str().or_else(|| error["error"].as_str());
+                Self::status(message, error["code"].as_u64())
+            }
             _ if status == 404 => Self::new(
                 ErrorCode::UNIMPLEMENTED,
                 "the server does not have etcd's JSON gateway; use the client address of etcd 3.4 or newer",
@@ -76,11 +78,10 @@ impl Fault {
         }
     }
 
-    /// Creates the error for a gRPC error. `code` is the name of the JSON field with the gRPC code. The gRPC codes have
-    /// the same values as PJRT's error codes.
-    fn status(error: &Value, code: &str) -> Self {
-        let message = error["message"].as_str().or_else(|| error["error"].as_str()).unwrap_or("unknown error");
-        let raw = error[code].as_u64().and_then(|raw| u32::try_from(raw).ok());
+    /// Creates the error for a gRPC error. The gRPC codes have the same values as PJRT's error codes.
+    fn status(message: Option<&str>, code: Option<u64>) -> Self {
+        let message = message.unwrap_or("unknown error");
+        let raw = code.and_then(|raw| u32::try_from(raw).ok());
         let code = match raw.map_or(ErrorCode::UNKNOWN, ErrorCode::from_raw) {
             ErrorCode::INVALID_ARGUMENT if is_about_credentials(message) => ErrorCode::UNAUTHENTICATED,
             code => code,
@@ -92,11 +93,6 @@ impl Fault {
         };
         Self::new(code, format!("{}{remedy}", shortened(message)))
     }
-}
-
-/// Returns the beginning of a server's text.
-fn shortened(text: &str) -> String {
-    text.chars().take(LARGEST_TEXT).collect()
 }
 
 /// Returns whether an `INVALID_ARGUMENT` error of etcd concerns a missing or wrong user or password.
@@ -152,9 +148,10 @@ impl Gateway {
 
     /// Reads a key and the current revision of the store.
     pub(super) fn range(&self, key: &str, deadline: Deadline) -> Result<Found, Fault> {
-        let answer = self.call("/v3/kv/range", &json!({ "key": encode(key.as_bytes()) }), LARGEST_ANSWER, deadline)?;
-        let value = answer["kvs"].get(0).map(|pair| value_of(pair, key)).transpose()?;
-        let revision = answer["header"]["revision"].as_str().and_then(|text| text.parse().ok());
+        let request = json!({ "key": encode(key.as_bytes()) });
+        let answer: Range = self.call("/v3/kv/range", &request, LARGEST_ANSWER, deadline)?;
+        let value = answer.kvs.0.map(|pair| value_of(&pair, key)).transpose()?;
+        let revision = answer.header.revision.and_then(|text| text.parse().ok());
         let revision = revision.filter(|revision| *revision > 0).ok_or_else(|| unreadable("/v3/kv/range"))?;
         Ok(Found { value, revision })
     }
@@ -165,14 +162,13 @@ impl Gateway {
         if let Some(lease) = lease {
             request["lease"] = json!(lease);
         }
-        self.call("/v3/kv/put", &request, LARGEST_SHORT_ANSWER, deadline).map(drop)
+        self.call::<IgnoredAny>("/v3/kv/put", &request, LARGEST_SHORT_ANSWER, deadline).map(drop)
     }
 
     /// Requests a lease that expires after `seconds`. Returns the id of the lease.
     pub(super) fn grant(&self, seconds: u64, deadline: Deadline) -> Result<String, Fault> {
-        let answer =
-            self.call("/v3/lease/grant", &json!({ "TTL": seconds.to_string() }), LARGEST_SHORT_ANSWER, deadline)?;
-        answer["ID"].as_str().map(str::to_owned).ok_or_else(|| unreadable("/v3/lease/grant"))
+        let request = json!({ "TTL": seconds.to_string() });
+        self.call("/v3/lease/grant", &request, LARGEST_SHORT_ANSWER, deadline).map(|grant: Grant| grant.id)
     }
 
     /// Waits until a key is set at `revision` or later. Returns `None` after the deadline, or if the server ended the
@@ -182,27 +178,25 @@ impl Gateway {
             "create_request": { "key": encode(key.as_bytes()), "start_revision": revision.to_string() }
         });
         let body = self.send("/v3/watch", &request, deadline)?;
-        let body = body.into_with_config().limit(LARGEST_ANSWER).reader();
-        // The answer contains one JSON document on each line, and ends when the client closes the connection.
-        for line in BufReader::new(body).lines() {
-            let line = match line.map_err(ureq::Error::from) {
-                Ok(line) => line,
-                Err(ureq::Error::Timeout(_)) => return Ok(None),
-                Err(error) => return Err(self.fail(error)),
+        // The answer contains JSON documents, and ends when the client closes the connection.
+        let messages = serde_json::Deserializer::from_reader(reader(body, LARGEST_ANSWER, deadline));
+        for message in messages.into_iter::<Watched>() {
+            let message = match message.map_err(Unusable::from) {
+                Ok(message) => message,
+                Err(Unusable::Connection(ureq::Error::Timeout(_))) => return Ok(None),
+                Err(error) => return Err(self.unusable(error, "/v3/watch")),
             };
-            let message: Value = serde_json::from_str(&line).map_err(|_| unreadable("/v3/watch"))?;
-            if message["error"].is_object() {
-                return Err(Fault::status(&message["error"], "grpc_code"));
+            if let Some(error) = message.error {
+                return Err(Fault::status(error.message.as_deref(), error.grpc_code));
             }
-            let result = &message["result"];
-            let put = result["events"].as_array().into_iter().flatten().find(|event| event["type"] != "DELETE");
-            if let Some(event) = put {
-                return value_of(&event["kv"], key).map(Some);
+            let changes = message.result;
+            if let Some(event) = changes.events.0 {
+                return value_of(&event.kv, key).map(Some);
             }
-            if result["canceled"] == true {
-                return match result["cancel_reason"].as_str() {
-                    Some(reason) if result["compact_revision"].is_null() => {
-                        let message = format!("the server ended the watch: {}", shortened(reason));
+            if changes.canceled {
+                return match changes.cancel_reason {
+                    Some(reason) if changes.compact_revision.is_none() => {
+                        let message = format!("the server ended the watch: {}", shortened(&reason));
                         Err(Fault::new(ErrorCode::PERMISSION_DENIED, message))
                     }
                     _ => Ok(None),
@@ -213,9 +207,14 @@ impl Gateway {
     }
 
     /// Sends a request whose answer is one JSON document.
-    fn call(&self, path: &str, request: &Value, limit: u64, deadline: Deadline) -> Result<Value, Fault> {
-        let text = read(self.send(path, request, deadline)?, limit).map_err(|error| self.fail(error))?;
-        serde_json::from_str(&text).map_err(|_| unreadable(path))
+    fn call<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        request: &Value,
+        limit: u64,
+        deadline: Deadline,
+    ) -> Result<T, Fault> {
+        parse(self.send(path, request, deadline)?, limit, deadline).map_err(|error| self.unusable(error, path))
     }
 
     /// Sends a request, with an authentication token if the addresses contain a user. If a cached token has expired,
@@ -241,9 +240,8 @@ impl Gateway {
         }
         let path = "/v3/auth/authenticate";
         let body = self.post(path, &json!({ "name": user, "password": password }), None, deadline)?;
-        let text = read(body, LARGEST_SHORT_ANSWER).map_err(|error| self.fail(error))?;
-        let answer: Value = serde_json::from_str(&text).map_err(|_| unreadable(path))?;
-        let token = answer["token"].as_str().ok_or_else(|| unreadable(path))?.to_owned();
+        let answer = parse(body, LARGEST_SHORT_ANSWER, deadline).map_err(|error| self.unusable(error, path))?;
+        let Authenticated { token } = answer;
         *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
         Ok((Some(token), false))
     }
@@ -269,6 +267,13 @@ impl Gateway {
             self.next_server();
         }
         Err(fault)
+    }
+
+    fn unusable(&self, error: Unusable, path: &str) -> Fault {
+        match error {
+            Unusable::Connection(error) => self.fail(error),
+            Unusable::Unreadable => unreadable(path),
+        }
     }
 
     /// Creates the error for a failed connection to the current server, and switches to the next server.
@@ -332,15 +337,12 @@ fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Decodes the value of the key-value pair of `key`. The gateway omits an empty value.
-fn value_of(pair: &Value, key: &str) -> Result<Vec<u8>, Fault> {
-    if pair["key"].as_str() != Some(&encode(key.as_bytes())) {
+/// Decodes the value of the key-value pair of `key`.
+fn value_of(pair: &Pair, key: &str) -> Result<Vec<u8>, Fault> {
+    if pair.key.as_deref() != Some(&encode(key.as_bytes())) {
         return Err(unreadable(&format!("a request for the key {key:?}")));
     }
-    let text = match &pair["value"] {
-        Value::Null => "",
-        value => value.as_str().ok_or_else(|| unreadable(&format!("a request for the value of {key:?}")))?,
-    };
+    let text = pair.value.as_deref().unwrap_or_default();
     STANDARD.decode(text).map_err(|error| {
         Fault::new(
             ErrorCode::DATA_LOSS,

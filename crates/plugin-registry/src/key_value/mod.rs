@@ -25,6 +25,8 @@ mod deadline;
 #[cfg(feature = "etcd")]
 mod etcd;
 #[cfg(feature = "etcd")]
+mod etcd_answers;
+#[cfg(feature = "etcd")]
 mod etcd_gateway;
 mod in_process;
 mod prefixed;

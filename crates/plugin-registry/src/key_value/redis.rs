@@ -1,14 +1,14 @@
 //! A key-value store on a Redis server.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pjrt::{ErrorCode, KeyValueStore};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisResult, Value};
 
 use super::answer::{Answer, late};
-use super::deadline::{Deadline, LARGEST_VALUE, Pauses};
+use super::deadline::{Deadline, LARGEST_VALUE, Pauses, shortened};
 use super::redis_connection::{Connection, unexpected};
 
 /// Default timeout of `put` and `try_get`, which have no timeout parameter.
@@ -44,6 +44,8 @@ impl RedisError {
 pub struct Redis {
     info: ConnectionInfo,
     name: String,
+    /// A connection that no operation uses. An operation that finds none opens another connection, so that operations
+    /// of several threads do not wait for each other.
     connection: Mutex<Option<Connection>>,
     operation: Duration,
     expiry: Option<Duration>,
@@ -82,7 +84,7 @@ impl Redis {
             let (code, message) = store.fault("PING", &error);
             RedisError { code, message, cause: error }
         })?;
-        *store.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        *store.kept() = Some(connection);
         Ok(store)
     }
 
@@ -98,6 +100,10 @@ impl Redis {
     pub fn with_expiry(mut self, expiry: Duration) -> Self {
         self.expiry = Some(expiry);
         self
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Connection>> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Converts an error of the server or the connection to an error code and a message.
@@ -118,7 +124,7 @@ impl Redis {
             }
             _ => (ErrorCode::INTERNAL, "; check the server's configuration and log"),
         };
-        (code, format!("{}: {operation}: {error}{remedy}", self.name))
+        (code, format!("{}: {operation}: {}{remedy}", self.name, shortened(&error.to_string())))
     }
 
     /// Runs an idempotent command. Repeats it on a new connection after I/O errors until the deadline.
@@ -131,16 +137,14 @@ impl Redis {
         let mut pauses = Pauses::new();
         loop {
             let attempt = self.attempt(deadline);
-            let result = {
-                let mut kept = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-                let ready = kept.take().map_or_else(|| Connection::open(&self.info, attempt), Ok);
-                ready.and_then(|mut connection| {
-                    let value = command(&mut connection, attempt)?;
-                    // After an error, the state of the connection is unknown, so it is closed.
-                    *kept = Some(connection);
-                    Ok(value)
-                })
-            };
+            let kept = self.kept().take();
+            let ready = kept.map_or_else(|| Connection::open(&self.info, attempt), Ok);
+            let result = ready.and_then(|mut connection| {
+                let value = command(&mut connection, attempt)?;
+                // After an error, the state of the connection is unknown, so it is closed.
+                *self.kept() = Some(connection);
+                Ok(value)
+            });
             match result {
                 Ok(value) => return Ok(value),
                 Err(error) if error.is_io_error() && !deadline.is_over() => {

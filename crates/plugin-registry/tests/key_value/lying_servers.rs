@@ -5,8 +5,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use pjrt::{ErrorCode, KeyValueStore};
@@ -57,6 +57,20 @@ impl Lie {
     }
 }
 
+/// Ends a server when it is dropped.
+struct End<'a> {
+    is_over: &'a AtomicBool,
+    port: u16,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        // This wakes the thread that accepts connections.
+        drop(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)));
+    }
+}
+
 /// Runs a function with the port of a server, which handles each connection in a thread of its own.
 fn with_server<T>(handle: impl Fn(TcpStream, &AtomicBool) + Sync, run: impl FnOnce(u16) -> T) -> T {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -73,11 +87,9 @@ fn with_server<T>(handle: impl Fn(TcpStream, &AtomicBool) + Sync, run: impl FnOn
                 scope.spawn(|| handle(stream, &is_over));
             }
         });
-        let result = run(port);
-        is_over.store(true, Ordering::Relaxed);
-        // This wakes the thread that accepts connections.
-        drop(TcpStream::connect((Ipv4Addr::LOCALHOST, port)));
-        result
+        // Ends the threads of the server, also if `run` panics.
+        let _end = End { is_over: &is_over, port };
+        run(port)
     })
 }
 
@@ -205,6 +217,7 @@ fn redis_lies() -> Vec<(String, Lie, Option<ErrorCode>)> {
     ] {
         add(&format!("{first:?} and {more:?} without end"), Lie::Flood(first.into(), more.into()), None);
     }
+    add("a long error", Lie::Close(format!("-ERR {}\r\n", "a".repeat(60_000)).into_bytes()), None);
     for error in ["NOAUTH Authentication required.", "WRONGPASS no"] {
         add(error, Lie::Stall(format!("-{error}\r\n").into_bytes()), Some(ErrorCode::UNAUTHENTICATED));
     }
@@ -265,6 +278,38 @@ fn redis() {
     assert!(peak() < 3000, "{} MiB", peak());
 }
 
+#[test]
+fn redis_operations_do_not_wait_for_each_other() {
+    let (arrived, came) = mpsc::channel();
+    let arrived = Mutex::new(arrived);
+    let took = with_server(
+        |mut stream, is_over| {
+            let is_command = |bytes: &[u8]| contains(bytes, "PING") || contains(bytes, "GET");
+            while let Some(command) = read_until(&mut stream, is_over, is_command) {
+                if contains(&command, "GET") {
+                    let _ = arrived.lock().unwrap().send(());
+                    return Lie::Stall(Vec::new()).tell(&mut stream, is_over);
+                }
+                stream.write_all(b"+PONG\r\n").unwrap();
+            }
+        },
+        |port| {
+            let store = Redis::open(&format!("redis://127.0.0.1:{port}")).unwrap();
+            let store = store.with_operation_timeout(LIMIT * 2);
+            std::thread::scope(|scope| {
+                let slow = scope.spawn(|| store.try_get("slow"));
+                came.recv().unwrap();
+                let start = Instant::now();
+                store.get("key", TIMEOUT).unwrap_err();
+                let took = start.elapsed();
+                slow.join().unwrap().unwrap_err();
+                took
+            })
+        },
+    );
+    assert!(took < LIMIT, "{took:?}");
+}
+
 fn http(status: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
         .into_bytes()
@@ -306,6 +351,12 @@ fn etcd_lies(elsewhere: u16) -> Vec<(String, Lie, Option<ErrorCode>)> {
         let short: String = body.chars().take(60).collect();
         add(format!("200 {short}"), Lie::Close(http("200 OK", body)), INTERNAL);
         add(format!("200 {short} and silence"), Lie::Stall(http("200 OK", body)), INTERNAL);
+    }
+    // Values of a JSON library would need 16 times as much memory as these answers.
+    let zeros = format!("[{}0]", "0,".repeat(9 << 20));
+    for body in [format!("{{{header},\"kvs\":[{{\"a\":{zeros}}}]}}"), zeros] {
+        let short: String = body.chars().take(60).collect();
+        add(format!("200 {short} and more"), Lie::Close(http("200 OK", &body)), None);
     }
     for value in ["!", "YQ", "YQ=", "YQ==YQ==", "\\u0000", "ÿ"] {
         let body = format!("{{{header},\"kvs\":[{{{key},\"value\":\"{value}\"}}]}}");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use private_files::UserKey;
+use private_files::{PathError, UserKey};
 
 use super::{TestFolder, mode, set_mode};
 
@@ -75,5 +75,24 @@ fn racing_processes_agree() {
         }
         tags.dedup();
         assert_eq!(tags.len(), 1, "{tags:?}");
+    }
+}
+
+#[test]
+fn error_names_the_lock() {
+    let folder = TestFolder::new("lock");
+    let lock = folder.0.join("file-key.lock");
+    let target = folder.0.join("target");
+    fs::write(&target, "").unwrap();
+    for kind in ["link", "pipe"] {
+        match kind {
+            "link" => std::os::unix::fs::symlink(&target, &lock).unwrap(),
+            _ => assert!(Command::new("mkfifo").arg(&lock).status().unwrap().success()),
+        }
+        match UserKey::in_folder(&folder.0) {
+            Err(PathError::Io { path, .. }) => assert_eq!(path.file_name(), lock.file_name(), "{kind}"),
+            other => panic!("{kind}: {other:?}"),
+        }
+        fs::remove_file(&lock).unwrap();
     }
 }

@@ -46,7 +46,8 @@ pub(crate) struct Args {
     /// then do everything that this user can do.
     #[arg(long)]
     trust_options: bool,
-    /// How many bytes of data one recorded call may have. The default is 64 MiB and 16 times the size of the file.
+    /// How many bytes of data one recorded call may have, and how many bytes the recorded arrays and programs may have
+    /// together. Outputs of runs do not count. The default is 64 MiB and 16 times the size of the file.
     #[arg(long, value_name = "BYTES")]
     limit: Option<u64>,
     /// How long one recorded call may take, such as `500ms`, `10s` or `2m`.

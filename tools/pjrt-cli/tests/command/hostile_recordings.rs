@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use pjrt::CompileOptions;
 use pjrt_record::{
-    Arguments, ArrayType, Body, BufferList, ClientCreate, Compile, Content, Contents, CreateManager, End,
-    ExecutableDescription, Execute, Layout, MemoryLayout, NamedOption, Outcome, Retrieve, Snapshot, Tiled, Transfer,
-    Upload, Value as OptionValue,
+    Arguments, ArrayType, Body, BufferList, ClientCreate, Compile, Content, Contents, Copy, CreateBuffer,
+    CreateManager, End, ExecutableDescription, Execute, Fulfill, Layout, MemoryLayout, NamedOption, Object, Outcome,
+    Retrieve, Snapshot, Tiled, Transfer, Upload, Value as OptionValue,
 };
 use serde_json::Value;
 
@@ -196,6 +196,78 @@ mod memory {
         assert_eq!(replay(&recording, "fits", &["--limit", "3000000"])["equal"], false);
     }
 
+    fn made(objects: &[u64]) -> Option<Outcome> {
+        Some(Outcome { objects: objects.to_vec(), ..Outcome::default() })
+    }
+
+    fn what(report: &Value) -> Vec<&str> {
+        report["problems"].as_array().unwrap().iter().map(|problem| problem["what"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn created_buffers_are_limited() {
+        let mut recording = Recording::with_program(1, &CompileOptions::default());
+        let create = CreateBuffer { client: 1, array: array(U8, &[4 << 30]), ..CreateBuffer::default() };
+        for object in 10..18 {
+            let create = Arguments::CreateBuffer(create.clone());
+            recording.call("PJRT_Client_CreateUninitializedBuffer", Some(create), made(&[object]));
+        }
+        recording.call("PJRT_Client_CreateAliasBuffer", Some(Arguments::CreateAlias(create)), made(&[18, 19]));
+        let report = replay(&recording, "created", &[]);
+        assert_eq!(what(&report).len(), 9, "{report:#}");
+        assert!(what(&report).iter().all(|what| what.contains("exceed the limit")), "{report:#}");
+    }
+
+    #[test]
+    fn arrays_are_limited_together() {
+        let mut recording = Recording::with_program(1, &CompileOptions::default());
+        let data = zeros(&mut recording, 16);
+        let upload = Upload { array: array(U8, &[16 << 20]), data, ..Upload::default() };
+        for object in 10..30 {
+            recording.upload(upload.clone(), object);
+        }
+        let copy = Copy { buffer: 10, device: Some(0), memory: None };
+        recording.call("PJRT_Buffer_CopyToDevice", Some(Arguments::Copy(copy)), made(&[40]));
+        let arrays = vec![ArrayType { element_type: U8, dimensions: vec![0] }; 100_000];
+        let create = CreateManager { client: 1, arrays, ..CreateManager::default() };
+        let function = "PJRT_Client_CreateBuffersForAsyncHostToDevice";
+        recording.call(function, Some(Arguments::CreateManager(create)), made(&[41]));
+        // Objects that are destroyed no longer count.
+        for object in 10..30 {
+            recording.call("PJRT_Buffer_Destroy", Some(Arguments::Destroy(Object { object })), None);
+            recording.upload(upload.clone(), object + 100);
+            recording.call("PJRT_Buffer_Destroy", Some(Arguments::Destroy(Object { object: object + 100 })), None);
+        }
+        let report = replay(&recording, "together", &[]);
+        assert_eq!(what(&report).len(), 16 + 2, "{report:#}");
+        assert!(what(&report).iter().all(|what| what.contains("exceed the limit")), "{report:#}");
+        assert_eq!(what(&replay(&recording, "more", &["--limit", "500000000"])), [""; 0]);
+    }
+
+    #[test]
+    fn large_outputs_are_not_read() {
+        let mut recording = Recording::with_program(1, &CompileOptions::default());
+        let code = b"func.func @main(%x: tensor<2xf32>) -> tensor<1000000x2xui8> {
+            %0 = stablehlo.constant dense<1> : tensor<1000000x2xui8>
+            return %0 : tensor<1000000x2xui8> }";
+        let code = Some(recording.writer.store(code).unwrap());
+        let options = Some(recording.writer.store(&CompileOptions::default().encode()).unwrap());
+        let compile = Compile { client: 1, format: "mlir".to_owned(), code, options };
+        recording.call("PJRT_Client_Compile", Some(Arguments::Compile(compile)), made(&[2]));
+        let data = Some(recording.writer.store(&bytes([1.0, 2.0])).unwrap());
+        recording.upload(Upload { array: array(F32, &[2]), data: data.clone(), ..Upload::default() }, 3);
+        recording.run(3, 4);
+        // The recorded size differs, or is larger than the limit.
+        recording.download(4, Contents { array: array(U8, &[1_000_000, 2]), data, ..Contents::default() });
+        let piece = recording.writer.store(&[1].repeat(1 << 20)).unwrap();
+        let size = Content { size: 2_000_000, hashes: piece.hashes.repeat(2) };
+        recording.download(4, Contents { array: array(U8, &[1_000_000, 2]), data: Some(size), ..Contents::default() });
+        let report = replay(&recording, "outputs", &["--limit", "100000"]);
+        let reason = |at: usize| report["comparisons"][at]["reason"].as_str().unwrap();
+        assert!(reason(0).contains("has 8 bytes, and this plugin returns 2000000"), "{report:#}");
+        assert!(reason(1).contains("exceed the limit"), "{report:#}");
+    }
+
     #[test]
     fn sums_do_not_wrap() {
         let mut recording = Recording::new();
@@ -286,6 +358,27 @@ mod waits {
             (&true.into(), 2),
             "{report:#}"
         );
+    }
+
+    #[test]
+    fn alias_is_fulfilled_before_its_contents_are_ready() {
+        let mut recording = Recording::with_program(1, &CompileOptions::default());
+        manager(&mut recording);
+        recording.run(11, 12);
+        let create = CreateBuffer { client: 1, array: array(F32, &[2]), ..CreateBuffer::default() };
+        let made = Some(Outcome { objects: vec![13, 14], ..Outcome::default() });
+        recording.call("PJRT_Client_CreateAliasBuffer", Some(Arguments::CreateAlias(create)), made);
+        let fulfill = Fulfill { fulfillment: 14, buffer: 12, failure: None };
+        recording.call("PJRT_Client_FulfillAliasBuffer", Some(Arguments::Fulfill(fulfill)), None);
+        let data = Some(recording.writer.store(&bytes([1.0, 2.0])).unwrap());
+        let transfer = Transfer { manager: 10, last: true, data, ..Transfer::default() };
+        let function = "PJRT_AsyncHostToDeviceTransferManager_TransferData";
+        recording.call(function, Some(Arguments::Transfer(transfer)), None);
+        let data = Some(recording.writer.store(&bytes([2.0, 4.0])).unwrap());
+        recording.download(13, Contents { array: array(F32, &[2]), data, ..Contents::default() });
+        let report = replay(&recording, "fulfilled", &["--timeout", "20s"]);
+        let compared = report["comparisons"].as_array().unwrap().len();
+        assert_eq!((&report["equal"], compared), (&true.into(), 1), "{report:#}");
     }
 
     #[test]
@@ -422,7 +515,7 @@ mod options {
 }
 
 mod seed {
-    use pjrt_record::{Call, Copy, CreateBuffer, Download, Failure, Fulfill, Object, SetError};
+    use pjrt_record::{Call, Download, Failure, SetError};
 
     use super::*;
 

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use pjrt::{AsyncHostToDeviceTransferManager, Buffer, Client, ExecuteOptions, Input, NamedValue, Program};
 use pjrt_types::ErrorCode;
 
+use super::budget::Budget;
 use super::compare::compare;
 use super::objects::{Known, Made, Manager, Objects, Pending, Produced, Waiting};
 use super::options::Options;
@@ -56,7 +57,8 @@ pub fn replay<R: Read + Seek>(
     }
     reader.rewind();
     let (state, report) = (Objects::default(), Report::default());
-    let mut machine = Machine { make_client, options, limit, ends, contents, state, report };
+    let budget = Budget::new(limit);
+    let mut machine = Machine { make_client, options, limit, budget, ends, contents, state, report };
     while let Some(block) = reader.read()? {
         machine.step(reader, block);
     }
@@ -80,6 +82,8 @@ struct Machine<'a> {
     options: &'a Options,
     /// Maximum size in bytes of the data in a block.
     limit: u64,
+    /// The sizes of the objects that calls created.
+    budget: Budget,
     /// How calls ended in the recording, by the number of the call. Contains only calls that failed or donated
     /// arguments.
     ends: HashMap<u64, End>,
@@ -122,8 +126,7 @@ impl Machine<'_> {
                 match self.snapshot(&mut reader, &snapshot) {
                     Ok(buffer) => {
                         self.state.clients.insert(snapshot.buffer, snapshot.client);
-                        let known = Known { buffer: Rc::new(buffer), waits: None };
-                        self.state.buffers.insert(snapshot.buffer, known);
+                        self.state.buffers.insert(snapshot.buffer, buffer);
                     }
                     Err(reason) => self.problem(number, "an argument that was read from the device", reason),
                 }
@@ -172,10 +175,13 @@ impl Machine<'_> {
                 let places = self.places(create.client)?;
                 let memory = places.any_memory(create.device, create.memory)?;
                 let shape = shape(create.array.as_ref())?;
+                let share = self.budget.add_array(&shape)?;
                 let layout = tiled(create.layout.as_ref());
                 let (buffer, fulfillment) = memory.buffer(&shape).layout(layout.as_ref()).alias().map_err(text)?;
                 let node = self.state.readiness.open();
-                produced.objects.extend([Made::buffer(buffer, Some(node)), Made::Fulfillment(fulfillment, node)]);
+                produced
+                    .objects
+                    .extend([Made::buffer(buffer, Some(node), share), Made::Fulfillment(fulfillment, node)]);
             }
             Arguments::Fulfill(fulfill) => self.fulfill(fulfill)?,
             Arguments::CreateManager(create) => produced.objects.push(self.create_manager(create)?),
@@ -184,7 +190,8 @@ impl Machine<'_> {
                 let manager = self.manager(retrieve.manager)?;
                 let index = index(retrieve.index)?;
                 let buffer = manager.raw.retrieve_buffer(index).map_err(text)?;
-                produced.objects.push(Made::buffer(buffer, manager.nodes.get(index).copied()));
+                let share = manager.shares.get(index).cloned().ok_or_else(|| format!("there is no buffer {index}"))?;
+                produced.objects.push(Made::buffer(buffer, manager.nodes.get(index).copied(), share));
             }
             Arguments::SetError(set) => {
                 let (code, message) = failure(set.failure.as_ref());
@@ -195,8 +202,9 @@ impl Machine<'_> {
             }
             Arguments::Copy(copy) => {
                 let places = self.places(self.client_of(copy.buffer))?;
-                let Known { buffer, waits } = self.buffer(copy.buffer)?;
+                let Known { buffer, waits, .. } = self.buffer(copy.buffer)?;
                 let (buffer, waits) = (buffer, *waits);
+                let share = self.budget.add_array(buffer.shape().map_err(text)?)?;
                 let copied = match (copy.memory, copy.device) {
                     (Some(memory), _) => buffer.copy_to(places.memory(memory)?),
                     (None, Some(device)) => buffer.copy_to(places.device(device)?),
@@ -204,7 +212,7 @@ impl Machine<'_> {
                 };
                 let copied = copied.map_err(text)?;
                 let waits = self.state.readiness.derive([waits], false);
-                produced.objects.push(Made::buffer(copied, waits));
+                produced.objects.push(Made::buffer(copied, waits, share));
             }
             Arguments::Execute(execute) => produced.outputs = self.execute(reader, number, execute)?,
             Arguments::Download(download) => self.download(number, download, false)?,
@@ -220,16 +228,17 @@ impl Machine<'_> {
             options = trust::compile_options(&options, &mut self.report.dropped_options)?;
         }
         let places = self.places(compile.client)?;
+        let share = self.budget.add(compile.code.as_ref().map_or(0, |code| code.size))?;
         let program = Program::new(compile.format.clone(), reader.content(compile.code.as_ref())?);
         let options = places.compile_options(options)?;
         let executable = places.client.compile_with_raw_options(&program, &options).map_err(text)?;
-        Ok(Made::Executable(executable))
+        Ok(Made::Executable(executable, share))
     }
 
     fn upload<R: Read + Seek>(&self, reader: &mut Source<'_, R>, upload: &Upload) -> Result<Made, String> {
         let places = self.places(upload.client)?;
         let shape = shape(upload.array.as_ref())?;
-        let data = reader.elements(&shape, upload.data.as_ref())?;
+        let (data, share) = reader.elements(&shape, upload.data.as_ref(), &self.budget)?;
         let placement = places.placement(upload.device, upload.memory)?;
         let buffer = match strided(&data, &shape, &upload.byte_strides) {
             Some((data, offset)) => places
@@ -237,32 +246,34 @@ impl Machine<'_> {
                 .upload(pjrt::Upload::of(&data).shape(&shape).byte_strides(offset, &upload.byte_strides).to(placement)),
             None => places.client.upload(pjrt::Upload::of(&data).shape(&shape).to(placement)),
         };
-        buffer.map(|buffer| Made::buffer(buffer, None)).map_err(text)
+        buffer.map(|buffer| Made::buffer(buffer, None, share)).map_err(text)
     }
 
-    fn snapshot<R: Read + Seek>(&self, reader: &mut Source<'_, R>, snapshot: &Snapshot) -> Result<Buffer, String> {
+    fn snapshot<R: Read + Seek>(&self, reader: &mut Source<'_, R>, snapshot: &Snapshot) -> Result<Known, String> {
         if let Some(failure) = &snapshot.failure {
             return Err(format!("the recorder could not read it: {}", failure.message));
         }
         let places = self.places(snapshot.client)?;
         let shape = shape(snapshot.array.as_ref())?;
-        let data = reader.elements(&shape, snapshot.data.as_ref())?;
+        let (data, share) = reader.elements(&shape, snapshot.data.as_ref(), &self.budget)?;
         let data = row_major(data, &shape, snapshot.layout.as_ref())
             .ok_or("the data have a layout that cannot be replayed")?;
         let placement = places.placement(snapshot.device, snapshot.memory)?;
-        places.client.upload(pjrt::Upload::of(&data).shape(&shape).to(placement)).map_err(text)
+        let buffer = places.client.upload(pjrt::Upload::of(&data).shape(&shape).to(placement)).map_err(text)?;
+        Ok(Known { buffer: Rc::new(buffer), waits: None, share: Some(Rc::new(share)) })
     }
 
     fn create_buffer(&self, create: &CreateBuffer) -> Result<Made, String> {
         let places = self.places(create.client)?;
         let memory = places.any_memory(create.device, create.memory)?;
         let shape = shape(create.array.as_ref())?;
+        let share = self.budget.add_array(&shape)?;
         let layout = tiled(create.layout.as_ref());
         let buffer = match &create.failure {
             None => memory.buffer(&shape).layout(layout.as_ref()).uninitialized(),
             Some(error) => memory.buffer(&shape).error(ErrorCode::from_raw(error.code), &error.message),
         };
-        buffer.map(|buffer| Made::buffer(buffer, None)).map_err(text)
+        buffer.map(|buffer| Made::buffer(buffer, None, share)).map_err(text)
     }
 
     fn fulfill(&mut self, fulfill: &Fulfill) -> Result<(), String> {
@@ -285,10 +296,14 @@ impl Machine<'_> {
     fn create_manager(&mut self, create: &CreateManager) -> Result<Made, String> {
         let places = self.places(create.client)?;
         let memory = places.any_memory(None, create.memory)?;
-        let shapes = create.arrays.iter().map(|array| shape(Some(array))).collect::<Result<Vec<_>, _>>()?;
+        let arrays = create.arrays.iter().map(|array| {
+            let shape = shape(Some(array))?;
+            Ok((Rc::new(self.budget.add_array(&shape)?), shape))
+        });
+        let (shares, shapes): (Vec<_>, Vec<_>) = arrays.collect::<Result<Vec<_>, String>>()?.into_iter().unzip();
         let raw = AsyncHostToDeviceTransferManager::new(&memory, &shapes).map_err(text)?;
         let nodes = shapes.iter().map(|_| self.state.readiness.open()).collect();
-        Ok(Made::Manager(Manager { raw, nodes }))
+        Ok(Made::Manager(Manager { raw, nodes, shares }))
     }
 
     fn transfer<R: Read + Seek>(&mut self, reader: &mut Source<'_, R>, transfer: &Transfer) -> Result<(), String> {
@@ -348,10 +363,10 @@ impl Machine<'_> {
         // other buffers.
         let mut donated: HashMap<u64, Buffer> = HashMap::new();
         for buffer in deleted {
-            if let Some(Known { buffer: owned, waits }) = self.state.buffers.remove(&buffer) {
+            if let Some(Known { buffer: owned, waits, share }) = self.state.buffers.remove(&buffer) {
                 match Rc::try_unwrap(owned) {
                     Ok(owned) => drop(donated.insert(buffer, owned)),
-                    Err(shared) => drop(self.state.buffers.insert(buffer, Known { buffer: shared, waits })),
+                    Err(shared) => drop(self.state.buffers.insert(buffer, Known { buffer: shared, waits, share })),
                 }
             }
         }
@@ -366,7 +381,8 @@ impl Machine<'_> {
             }
             lists.push(inputs);
         }
-        let executable = self.state.executables.get(&execute.executable).ok_or_else(|| missing(execute.executable))?;
+        let (executable, _) =
+            self.state.executables.get(&execute.executable).ok_or_else(|| missing(execute.executable))?;
         let outputs = match (lists.pop(), lists.is_empty()) {
             (Some(inputs), true) => vec![executable.execute_with(inputs, &options).map_err(text)?.outputs],
             (Some(inputs), false) => {
@@ -376,7 +392,7 @@ impl Machine<'_> {
             (None, _) => Vec::new(),
         };
         let waits = self.state.readiness.derive(waits, true);
-        let known = |buffer| Known { buffer: Rc::new(buffer), waits };
+        let known = |buffer| Known { buffer: Rc::new(buffer), waits, share: None };
         Ok(outputs.into_iter().map(|list| list.into_iter().map(known).collect()).collect())
     }
 
@@ -398,10 +414,9 @@ impl Machine<'_> {
             };
             // Data that the recording does not contain need not be read.
             if let Some(offset) = self.contents.get(&call).copied() {
-                let got = pending.read(&self.state.readiness);
                 let block = reader.reader.read_again(offset).map_err(|error| error.to_string());
                 let verdict = block.and_then(|block| match block.body {
-                    Body::Contents(contents) => self.verdict(reader, &contents, got),
+                    Body::Contents(contents) => self.verdict(reader, &contents, Ok(pending)),
                     _ => Err("the file changed while it was read".to_owned()),
                 });
                 self.state.done.insert(call, verdict);
@@ -428,7 +443,7 @@ impl Machine<'_> {
         object: u64,
     ) -> Result<(), String> {
         if function == "PJRT_LoadedExecutable_Delete" {
-            return self.state.executables.get_mut(&object).map_or(Ok(()), |known| known.delete().map_err(text));
+            return self.state.executables.get_mut(&object).map_or(Ok(()), |(known, _)| known.delete().map_err(text));
         }
         self.read_now(reader, object);
         // A buffer that is not in the map was donated, so it is already deleted.
@@ -474,7 +489,7 @@ impl Machine<'_> {
                 let recorded = client.ok_or("the recording does not describe the client")?;
                 state.places.insert(object, Places::new(made, recorded).map_err(text)?);
             }
-            Made::Executable(made) => drop(state.executables.insert(object, made)),
+            Made::Executable(made, share) => drop(state.executables.insert(object, (made, share))),
             Made::Buffer(made) => drop(state.buffers.insert(object, made)),
             Made::Manager(made) => drop(state.managers.insert(object, made)),
             Made::Fulfillment(made, node) => drop(state.fulfillments.insert(object, (made, node))),
@@ -485,19 +500,17 @@ impl Machine<'_> {
     /// Compares the contents of a buffer with the recorded contents.
     fn contents<R: Read + Seek>(&mut self, reader: &mut Source<'_, R>, number: u64, contents: &Contents) {
         let verdict = if contents.is_output {
-            let got = self.buffer(contents.buffer).and_then(|known| known.read(&self.state.readiness));
-            self.verdict(reader, contents, got)
+            let known = self.buffer(contents.buffer).cloned();
+            let output = known.map(|known| Pending { known, number: contents.buffer, raw: None });
+            self.verdict(reader, contents, output.as_ref().map_err(String::clone))
         } else if let Some(verdict) = self.state.done.remove(&number) {
             self.state.calls.remove(&number);
             verdict
         } else {
             let failed = self.state.calls.remove(&number).and_then(|call| call.result.err());
-            let got = match (self.state.downloads.remove(&number), failed) {
-                (Some(pending), _) => pending.read(&self.state.readiness),
-                (None, Some(reason)) => Err(reason),
-                (None, None) => Err("the recording does not have the download".to_owned()),
-            };
-            self.verdict(reader, contents, got)
+            let pending = self.state.downloads.remove(&number);
+            let missing = || failed.unwrap_or_else(|| "the recording does not have the download".to_owned());
+            self.verdict(reader, contents, pending.as_ref().ok_or_else(missing))
         };
         let shape = shape(contents.array.as_ref());
         match verdict.and_then(|verdict| Ok((verdict, shape?))) {
@@ -509,28 +522,42 @@ impl Machine<'_> {
         }
     }
 
-    /// Compares data with recorded contents. Returns an error if the recording does not describe the contents.
+    /// Reads a buffer and compares the data with recorded contents. `from` is the buffer, or the reason why it cannot
+    /// be read. Returns an error if the recording does not describe the contents.
     fn verdict<R: Read + Seek>(
         &self,
         reader: &mut Source<'_, R>,
         contents: &Contents,
-        got: Result<Vec<u8>, String>,
+        from: Result<&Pending, String>,
     ) -> Result<Verdict, String> {
         let shape = shape(contents.array.as_ref())?;
-        let got = match (got, &contents.failure) {
+        // Compare the sizes before reading the buffer and the data, because both sizes may be any numbers.
+        let other_size = |here: u64| {
+            let recorded = contents.data.as_ref().map(|data| data.size).filter(|recorded| *recorded != here)?;
+            Some(Verdict::NotCompared(format!("the recording has {recorded} bytes, and this plugin returns {here}")))
+        };
+        let got = from.and_then(|from| Ok((from, from.size(&self.state.readiness)?)));
+        if let Ok((_, size)) = got {
+            if contents.failure.is_none()
+                && let Some(verdict) = other_size(size)
+            {
+                return Ok(verdict);
+            }
+            if let Err(error) = reader.check(size) {
+                return Ok(Verdict::NotCompared(error));
+            }
+        }
+        let got = match (got.and_then(|(from, _)| from.read()), &contents.failure) {
             (Ok(got), None) => got,
             (Err(_), Some(_)) => return Ok(Verdict::Equal),
             (got, expected) => {
                 return Ok(Verdict::Failed { expected: expected.as_ref().map(describe), got: got.err() });
             }
         };
-        // Compare the sizes before reading the data, because the recorded size may be any number.
-        let (recorded, here) = (contents.data.as_ref().map(|data| data.size), got.len() as u64);
-        if let Some(recorded) = recorded.filter(|recorded| *recorded != here) {
-            let reason = format!("the recording has {recorded} bytes, and this plugin returns {here}");
-            return Ok(Verdict::NotCompared(reason));
+        if let Some(verdict) = other_size(got.len() as u64) {
+            return Ok(verdict);
         }
-        let expected = match reader.content_within(contents.data.as_ref(), here) {
+        let expected = match reader.content(contents.data.as_ref()) {
             Ok(expected) => expected,
             Err(reason) => return Ok(Verdict::NotCompared(reason)),
         };

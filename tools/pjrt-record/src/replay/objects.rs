@@ -6,9 +6,14 @@ use std::sync::Arc;
 
 use pjrt::{AliasFulfillment, AsyncHostToDeviceTransferManager, Buffer, Client, LoadedExecutable};
 
+use super::budget::Share;
 use super::places::Places;
 use super::readiness::{Node, Readiness};
 use super::report::Verdict;
+
+fn text(error: pjrt::Error) -> String {
+    error.to_string()
+}
 
 /// An object that the replay created.
 #[derive(Debug)]
@@ -16,13 +21,13 @@ pub(super) enum Made {
     Manager(Manager),
     Fulfillment(AliasFulfillment, Node),
     Buffer(Known),
-    Executable(LoadedExecutable),
+    Executable(LoadedExecutable, Share),
     Client(Client),
 }
 
 impl Made {
-    pub(super) fn buffer(buffer: Buffer, waits: Option<Node>) -> Self {
-        Self::Buffer(Known { buffer: Rc::new(buffer), waits })
+    pub(super) fn buffer(buffer: Buffer, waits: Option<Node>, share: impl Into<Rc<Share>>) -> Self {
+        Self::Buffer(Known { buffer: Rc::new(buffer), waits, share: Some(share.into()) })
     }
 }
 
@@ -31,21 +36,8 @@ impl Made {
 pub(super) struct Known {
     pub(super) buffer: Rc<Buffer>,
     pub(super) waits: Option<Node>,
-}
-
-impl Known {
-    pub(super) fn read(&self, readiness: &Readiness) -> Result<Vec<u8>, String> {
-        self.check(readiness)?;
-        self.buffer.download().bytes().map_err(|error| error.to_string())
-    }
-
-    /// Returns an error if a read would wait for a later call, which the replay would never reach.
-    fn check(&self, readiness: &Readiness) -> Result<(), String> {
-        if readiness.is_ready(self.waits) {
-            return Ok(());
-        }
-        Err("the buffer waits for data, and no earlier call of the recording sends them".to_owned())
-    }
+    /// The size of the buffer, unless a run computed it.
+    pub(super) share: Option<Rc<Share>>,
 }
 
 /// A transfer manager, with the contents of its buffers.
@@ -53,6 +45,7 @@ impl Known {
 pub(super) struct Manager {
     pub(super) raw: AsyncHostToDeviceTransferManager,
     pub(super) nodes: Vec<Node>,
+    pub(super) shares: Vec<Rc<Share>>,
 }
 
 /// The objects that a call created.
@@ -72,11 +65,31 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn read(&self, readiness: &Readiness) -> Result<Vec<u8>, String> {
-        let Some((offset, size)) = self.raw else { return self.known.read(readiness) };
-        self.known.check(readiness)?;
-        let read = self.known.buffer.download().raw(offset, size).start().and_then(pjrt::HostRead::wait);
-        read.map_err(|error| error.to_string())
+    /// Waits for the buffer. Returns the size of the data that [`Pending::read`] would return, in bytes. Returns an
+    /// error if the wait would end only after a later call, which the replay would never reach.
+    pub(super) fn size(&self, readiness: &Readiness) -> Result<u64, String> {
+        if !readiness.is_ready(self.known.waits) {
+            return Err("the buffer waits for data, and no earlier call of the recording sends them".to_owned());
+        }
+        let buffer = &self.known.buffer;
+        buffer.wait().map_err(text)?;
+        if let Some((_, size)) = self.raw {
+            return Ok(size as u64);
+        }
+        let mut shape = buffer.shape().map_err(text)?.clone();
+        // A plugin without this function has no arrays with dynamic dimensions.
+        if let Ok(extents) = buffer.unpadded_dimensions() {
+            shape.dimensions = extents;
+        }
+        Ok(shape.host_size().map_or(u64::MAX, |size| size as u64))
+    }
+
+    pub(super) fn read(&self) -> Result<Vec<u8>, String> {
+        let download = self.known.buffer.download();
+        match self.raw {
+            None => download.bytes().map_err(text),
+            Some((offset, size)) => download.raw(offset, size).start().and_then(pjrt::HostRead::wait).map_err(text),
+        }
     }
 }
 
@@ -111,7 +124,8 @@ pub(super) struct Objects {
     /// The results of downloads whose buffer was deleted or donated before their contents in the file.
     pub(super) done: HashMap<u64, Result<Verdict, String>>,
     pub(super) buffers: HashMap<u64, Known>,
-    pub(super) executables: HashMap<u64, LoadedExecutable>,
+    /// The executables, each with the size of its program.
+    pub(super) executables: HashMap<u64, (LoadedExecutable, Share)>,
     /// Program names of the executables.
     pub(super) programs: HashMap<u64, Arc<str>>,
     /// Number of the client of each object that belongs to a client.

@@ -10,8 +10,10 @@ use super::compare::Tolerance;
 pub struct Options {
     /// How much the elements of the compared buffers may differ.
     pub tolerance: Tolerance,
-    /// Maximum size in bytes of the data that the replay reads for one call. `None` selects 64 MiB and 16 times the
-    /// size of the file. A small file may refer to many data, because it contains equal pieces once.
+    /// Maximum size in bytes of the data that the replay reads for one call, and of all arrays and programs that exist
+    /// at the same time, except for outputs of runs. Each of them counts 1 KiB more than its data. `None` selects
+    /// 64 MiB and 16 times the size of the file. A small file may refer to many data, because it contains equal pieces
+    /// once.
     pub limit: Option<u64>,
     /// Whether the replay passes all recorded options to the plugin. By default, it passes only options that are known
     /// to be harmless, because an option may contain a path to which a plugin writes, or from which it loads code. A
@@ -29,7 +31,7 @@ impl Options {
         self
     }
 
-    /// Sets the maximum size in bytes of the data that the replay reads for one call.
+    /// Sets the maximum size in bytes of the data and arrays of a recording. See [`Options::limit`].
     #[must_use]
     pub fn with_limit(mut self, limit: Option<u64>) -> Self {
         self.limit = limit;

@@ -338,6 +338,27 @@ const INFALLIBLE: &[Case] = &[
         asked
     }),
     ("is_dynamic", "PJRT_Client_BufferFromHostBuffer", |w| w.put().map(|buffer| plugin().destroy(&[buffer]))),
+    ("is_dynamic_output", "PJRT_LoadedExecutable_Execute", |w| {
+        // The execution waits for an alias buffer.
+        let shape = shape();
+        let alias = plugin().ask::<slot::PJRT_Client_CreateAliasBuffer>(|args| {
+            (args.client, args.memory) = (w.client, plugin().memories(w.client)[0]);
+            (args.shape_dims, args.shape_num_dims) = (shape.dimensions.as_ptr(), 1);
+            (args.shape_element_type, args.shape_layout) = (PJRT_Buffer_Type(ElementType::U8.as_raw()), null_mut());
+        });
+        let alias = alias.unwrap();
+        let run = plugin().execute(w.loaded, &[alias.alias_buffer], 1);
+        let fulfill = plugin().ask::<slot::PJRT_Client_FulfillAliasBuffer>(|args| {
+            (args.client, args.fulfill_alias_buffer_cb) = (w.client, alias.fulfill_alias_buffer_cb);
+            (args.buffer, args.status_code) = (w.buffer, PJRT_Error_Code(0));
+        });
+        fulfill.unwrap();
+        plugin().destroy(&[alias.alias_buffer]);
+        let (outputs, event) = run?;
+        plugin().wait(event).unwrap();
+        plugin().destroy(&outputs);
+        Ok(())
+    }),
     ("default_layout", "PJRT_Client_BufferFromHostBuffer", |w| w.put().map(|buffer| plugin().destroy(&[buffer]))),
     ("compile_options", "PJRT_Client_Compile", |w| {
         plugin().destroy_loaded(plugin().compile(w.client, "1")?);

@@ -208,8 +208,9 @@ fn included(files: &[PathBuf], reserved: &[&str]) -> Result<BTreeMap<String, Pat
 
 /// Returns the content of the wheel's `METADATA`.
 fn metadata(manifest: &Manifest, package: &str, version: &str) -> String {
-    // A field of `METADATA` must be a single line.
-    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // A field of `METADATA` must be a single line. Python ends lines at several control characters.
+    let is_space = |c: char| c.is_whitespace() || c.is_control();
+    let one_line = |text: &str| text.split(is_space).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     let mut text = format!("Metadata-Version: 2.1\nName: {}\nVersion: {version}\n", package.replace('_', "-"));
     let what = if manifest.display_name.is_empty() { &manifest.name } else { &manifest.display_name };
     let fallback = format!("PJRT plugin for {what}, for JAX and PyTorch/XLA");
@@ -226,4 +227,34 @@ fn metadata(manifest: &Manifest, package: &str, version: &str) -> String {
     }
     text.push_str("Requires-Python: >=3.9\n");
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The characters at which Python's `str.splitlines` ends a line, from its documentation.
+    const LINE_ENDS: [char; 10] =
+        ['\n', '\r', '\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}', '\u{85}', '\u{2028}', '\u{2029}'];
+
+    #[test]
+    fn fields_of_metadata_are_single_lines() {
+        let plain = metadata(&Manifest::new("x"), "x", "1.0").lines().count();
+        let fields: [fn(&mut Manifest) -> &mut String; 5] = [
+            |manifest| &mut manifest.display_name,
+            |manifest| &mut manifest.description,
+            |manifest| &mut manifest.vendor,
+            |manifest| &mut manifest.homepage,
+            |manifest| &mut manifest.support,
+        ];
+        for (end, field) in LINE_ENDS.iter().flat_map(|end| fields.map(|field| (end, field))) {
+            let mut manifest = Manifest::new("x");
+            *field(&mut manifest) = format!("a{end}Requires-Dist: evil{end}");
+            let text = metadata(&manifest, "x", "1.0");
+            let lines: Vec<&str> = text.trim_end().split(LINE_ENDS).collect();
+            assert!(lines.len() - plain <= 1, "{end:?}: {lines:?}");
+            assert!(!lines.iter().any(|line| line.starts_with("Requires-Dist")), "{end:?}: {lines:?}");
+            assert!(text.contains("a Requires-Dist: evil"), "{end:?}: {lines:?}");
+        }
+    }
 }

@@ -1,23 +1,35 @@
-//! The alias buffers that wait for other buffers, so that they do not wait for each other.
+//! The buffers that wait for the data of other buffers, so that an alias buffer does not wait for itself.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Error, Result};
 
-/// For each alias buffer that waits for the data of another buffer, the cells of both values. A cell is identified by
-/// its address, because the callback that removes an entry keeps both cells alive until then. The list is sorted, and
-/// replaces a map, because it takes much less code.
+/// For each buffer that waits for the data of another buffer, the cells of both values. These buffers are fulfilled
+/// alias buffers, and bitcasts, copies and donations of buffers that are not ready. Outputs of runs are not listed, so
+/// an alias of an output that the run computes from the alias never becomes ready. A cell is identified by its address,
+/// because the callback that owns a [`Waiting`] keeps both cells alive. The list is sorted, and replaces a map, because
+/// it takes much less code.
 #[derive(Default)]
 pub(crate) struct AliasSources(Mutex<Vec<(usize, usize)>>);
 
+/// The entry of a buffer that waits. Dropping it removes the entry.
+pub(crate) struct Waiting {
+    sources: Arc<AliasSources>,
+    buffer: usize,
+}
+
 impl AliasSources {
+    fn lock(&self) -> MutexGuard<'_, Vec<(usize, usize)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Records that `alias` waits for `source`.
     ///
     /// # Errors
     ///
     /// Returns an error and records nothing if `source` is `alias`, or waits for it.
-    pub(crate) fn add(&self, alias: usize, source: usize) -> Result<()> {
-        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn add(self: &Arc<Self>, alias: usize, source: usize) -> Result<Waiting> {
+        let sources = self.lock();
         let mut last = source;
         loop {
             if last == alias {
@@ -28,25 +40,40 @@ impl AliasSources {
                 Err(_) => break,
             }
         }
-        match find(&sources, alias) {
-            Ok(at) => sources[at].1 = source,
-            Err(at) => sources.insert(at, (alias, source)),
-        }
-        Ok(())
+        Ok(self.insert(sources, alias, source))
     }
 
-    /// Removes the entry of an alias that no longer waits.
-    pub(crate) fn remove(&self, alias: usize) {
-        let mut sources = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(at) = find(&sources, alias) {
+    /// Records that a new buffer waits for `source`. No buffer waits for the new buffer yet.
+    pub(crate) fn add_new(self: &Arc<Self>, buffer: usize, source: usize) -> Waiting {
+        self.insert(self.lock(), buffer, source)
+    }
+
+    fn insert(
+        self: &Arc<Self>,
+        mut sources: MutexGuard<'_, Vec<(usize, usize)>>,
+        buffer: usize,
+        source: usize,
+    ) -> Waiting {
+        match find(&sources, buffer) {
+            Ok(at) => sources[at].1 = source,
+            Err(at) => sources.insert(at, (buffer, source)),
+        }
+        Waiting { sources: Arc::clone(self), buffer }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let mut sources = self.sources.lock();
+        if let Ok(at) = find(&sources, self.buffer) {
             sources.remove(at);
         }
     }
 }
 
-/// Returns the index of an alias, or the index at which it belongs.
-fn find(sources: &[(usize, usize)], alias: usize) -> std::result::Result<usize, usize> {
-    sources.binary_search_by_key(&alias, |(alias, _)| *alias)
+/// Returns the index of a buffer that waits, or the index at which it belongs.
+fn find(sources: &[(usize, usize)], buffer: usize) -> std::result::Result<usize, usize> {
+    sources.binary_search_by_key(&buffer, |(buffer, _)| *buffer)
 }
 
 #[cfg(test)]
@@ -55,13 +82,13 @@ mod tests {
 
     #[test]
     fn circles_of_any_length_are_errors() {
-        let sources = AliasSources::default();
+        let sources = Arc::new(AliasSources::default());
         assert!(sources.add(1, 1).is_err());
-        sources.add(1, 2).unwrap();
-        sources.add(2, 3).unwrap();
+        let _first = sources.add(1, 2).unwrap();
+        let second = sources.add(2, 3).unwrap();
         assert!(sources.add(3, 1).is_err());
-        sources.remove(2);
-        sources.add(3, 1).unwrap();
+        drop(second);
+        let _third = sources.add_new(3, 1);
         assert!(sources.add(2, 3).is_err());
     }
 }

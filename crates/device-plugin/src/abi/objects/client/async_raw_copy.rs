@@ -97,13 +97,17 @@ unsafe fn PJRT_Buffer_DonateWithControlDependency<P: DevicePlugin>(
     }
     let ready = buffer.ready.clone();
     let (handle, mut late) = BufferHandle::pending(&buffer.client, &buffer.layout, buffer.placement, buffer.is_dynamic);
+    let sources = &buffer.client.alias_sources;
+    let waits = late.address().zip(value.address()).map(|(new, source)| sources.add_new(new, source));
     args.callback_data =
         pending_callbacks::add(pending_callbacks::key(&buffer.client), move |dependency| match dependency {
             Err(error) => {
+                drop(waits);
                 drop_contained(value);
                 late.set(Err(error));
             }
             Ok(_) => ready.on_ready_off_thread(move |ready| {
+                drop(waits);
                 late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
                 drop_contained(value);
             }),

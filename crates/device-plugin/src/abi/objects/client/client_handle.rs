@@ -45,7 +45,7 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) mappings: Mappings,
     /// Alias buffers, which wait for the framework to name the buffer whose data they take over.
     pub(crate) aliases: OpaqueTokens<PlaceholderBuffer<B::Buffer>>,
-    /// The buffers whose data alias buffers wait for.
+    /// The buffers for whose data other buffers wait.
     pub(crate) alias_sources: Arc<AliasSources>,
     pub(crate) extents: KnownExtents,
 }

@@ -10,7 +10,7 @@ use crate::features::FeatureCalls;
 use crate::{Backend, Error, Result, Shape};
 
 /// Asks the backend for the extents of a value that is ready.
-fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Extents> {
+pub(super) fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Extents> {
     let given = backend.dynamic_dimensions(value, shape);
     let mut extents = Extents { unpadded: shape.dimensions.clone(), dynamic: Vec::with_capacity(given.len()) };
     for (dimension, extent) in given {
@@ -26,10 +26,15 @@ fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Exte
     Ok(extents)
 }
 
+/// Returns whether the extents of a buffer may differ from those of its shape.
+pub(super) fn may_differ<B: Backend>(buffer: &BufferHandle<B>) -> bool {
+    buffer.is_dynamic && buffer.layout.stored().is_none()
+}
+
 /// Waits until a buffer is ready and returns its actual extents. Returns `None` if the buffer has no dynamic dimensions
 /// or is not row-major. In both cases, its extents are those of its shape.
 pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Extents>>> {
-    if !buffer.is_dynamic || buffer.layout.stored().is_some() {
+    if !may_differ(buffer) {
         return Ok(None);
     }
     let (known, address) = (&buffer.client.extents, std::ptr::from_ref(buffer).addr());
@@ -54,7 +59,7 @@ pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Exte
 
 /// Returns whether the extents of a buffer are still unknown because the buffer is not ready.
 pub(crate) fn are_open<B: Backend>(buffer: &BufferHandle<B>) -> bool {
-    buffer.is_dynamic && buffer.layout.stored().is_none() && !buffer.ready.is_ready()
+    may_differ(buffer) && !buffer.ready.is_ready()
 }
 
 /// Returns the row-major layout of a value that is ready, with the actual extents of the value.

@@ -1,9 +1,7 @@
 //! The functions that create buffers without data: uninitialized buffers, failed buffers, and buffers that receive the
 //! data of another buffer later.
 
-use std::sync::Arc;
-
-use pjrt_sys::PJRT_Buffer;
+use pjrt_sys::{PJRT_Buffer, Slot, slot};
 use plugin_macros::entry;
 
 use crate::abi::objects::client::client_handle::{BufferHandle, Client};
@@ -14,7 +12,7 @@ use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;
 use crate::contain::{contain, drop_contained};
 use crate::features::FeatureCalls;
-use crate::{Backend, DevicePlugin, Error, Event, Result};
+use crate::{Backend, DevicePlugin, Error, Event, Result, Shape};
 
 /// Returns an error if an alias buffer cannot take over the data of `buffer`.
 fn check<B: Backend>(alias: &PlaceholderBuffer<B::Buffer>, buffer: &BufferHandle<B>) -> Result<()> {
@@ -24,10 +22,15 @@ fn check<B: Backend>(alias: &PlaceholderBuffer<B::Buffer>, buffer: &BufferHandle
     if buffer.placement.memory != alias.placement.memory {
         return Err(Error::argument("buffer is in another memory than its alias"));
     }
-    if dynamic_dims::of(buffer)?.is_some_and(|extents| !extents.dynamic.is_empty()) {
-        return Err(Error::unimplemented("buffer has dynamic dimensions, but its alias has not").unnamed());
-    }
     Ok(())
+}
+
+/// Returns an error if a value, which is ready, has dynamic dimensions, because alias buffers have none.
+fn check_extents<B: Backend>(client: &Client<B>, value: &Value<B::Buffer>, shape: &Shape) -> Result<()> {
+    if dynamic_dims::ask(&client.backend, value.available()?, shape)?.dynamic.is_empty() {
+        return Ok(());
+    }
+    Err(Error::unimplemented("buffer has dynamic dimensions, but its alias has not").unnamed())
 }
 
 fn unknown_alias() -> Error {
@@ -108,7 +111,8 @@ unsafe fn PJRT_Client_FulfillAliasBuffer<P: DevicePlugin>(
         alias.late.set(Err(error));
         return Ok(());
     }
-    // If the check fails, the alias keeps waiting, and the framework may pass another buffer.
+    // If a check fails during the call, the alias keeps waiting, and the framework may pass another buffer. The extents
+    // of a buffer that is not ready are checked later, and the alias then fails.
     let prepare = || {
         // SAFETY: V2 (handles).
         let buffer: &BufferHandle<P::Backend> =
@@ -118,16 +122,18 @@ unsafe fn PJRT_Client_FulfillAliasBuffer<P: DevicePlugin>(
         }
         check(&alias, buffer)?;
         let value = buffer.hold()?.value().clone();
-        let waits = match (alias.late.address(), &value) {
-            (Some(cell), Value::Later(source)) => {
-                client.alias_sources.add(cell, Arc::as_ptr(source).addr())?;
-                Some(cell)
-            }
+        let mut unchecked = dynamic_dims::may_differ(buffer).then(|| (client.share(), buffer.layout.shape()));
+        if let (Some((client, shape)), Some(Ok(()))) = (&unchecked, buffer.ready.result()) {
+            check_extents(client, &value, shape)?;
+            unchecked = None;
+        }
+        let waits = match (alias.late.address(), value.address()) {
+            (Some(alias), Some(source)) => Some(client.alias_sources.add(alias, source)?),
             _ => None,
         };
-        Ok((buffer.ready.clone(), value, waits))
+        Ok((buffer.ready.clone(), value, waits, unchecked))
     };
-    let (ready, value, waits) = match prepare() {
+    let (ready, value, waits, unchecked) = match prepare() {
         Ok(prepared) => prepared,
         Err(error) => {
             client.aliases.put_back(token, alias);
@@ -135,13 +141,17 @@ unsafe fn PJRT_Client_FulfillAliasBuffer<P: DevicePlugin>(
         }
     };
     let mut late = alias.late;
-    let sources = Arc::clone(&client.alias_sources);
     ready.on_ready_off_thread(move |ready| {
-        if let Some(cell) = waits {
-            sources.remove(cell);
-        }
-        late.set(ready.clone().and_then(|()| contain(|| value.available().cloned())));
-        drop_contained(value);
+        drop(waits);
+        let take = || {
+            if let Some((client, shape)) = &unchecked {
+                check_extents(client, &value, shape)
+                    .map_err(|error| error.named(slot::PJRT_Client_FulfillAliasBuffer::NAME))?;
+            }
+            value.available().cloned()
+        };
+        late.set(ready.clone().and_then(|()| contain(take)));
+        drop_contained((value, unchecked));
     });
     Ok(())
 }

@@ -140,7 +140,9 @@ fn derive<B: Backend>(
     }
     let (handle, mut late) = BufferHandle::pending(client, layout, to, buffer.is_dynamic);
     let (client, value) = (client.share(), held.value().clone());
+    let waits = late.address().zip(value.address()).map(|(new, source)| client.alias_sources.add_new(new, source));
     buffer.ready.on_ready_off_thread(move |ready| {
+        drop(waits);
         let make = || {
             let new = make(&client.backend, value.available()?)?;
             let ready = client.backend.ready(&new);

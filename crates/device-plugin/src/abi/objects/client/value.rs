@@ -23,6 +23,14 @@ impl<V: Clone> Value<V> {
         }
     }
 
+    /// Returns the address of the cell of [`Value::Later`].
+    pub(super) fn address(&self) -> Option<usize> {
+        match self {
+            Self::Later(value) => Some(Arc::as_ptr(value).addr()),
+            Self::Now(_) | Self::Gone => None,
+        }
+    }
+
     /// Returns the backend's buffer of a buffer that is ready. An error means that the SDK or the backend broke an
     /// invariant.
     pub(crate) fn available(&self) -> Result<&V> {

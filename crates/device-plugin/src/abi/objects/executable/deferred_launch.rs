@@ -20,6 +20,7 @@ use crate::abi::objects::executable::pending_arguments;
 use crate::abi::reclaim::hazard::Guard;
 use crate::abi::table::event_handle::into_raw;
 use crate::contain::{contain_in, drop_contained};
+use crate::features::FeatureCalls;
 use crate::threads::{COMPLETIONS, LAUNCHES};
 use crate::{Backend, Completer, Error, Event, Placement, Result, profiler};
 
@@ -233,17 +234,21 @@ pub(crate) unsafe fn defer<B: Backend>(
     options: FullLaunchOptions,
     missing: &Event,
 ) {
-    // Clone the values before any state changes, because cloning runs vendor code, which may panic.
+    // Clone the values and query the backend before any state changes, because vendor code may panic.
     let arguments = handles.iter().map(|handles| {
         // SAFETY: the arguments passed the checks of the call, which the caller promises.
         let argument = |handle: &&BufferHandle<B>| unsafe { Argument::of(*handle) };
         handles.iter().map(argument).collect()
     });
+    let arguments = arguments.collect();
+    let compiled = &executable.compiled;
+    let output = |index| executable.client.backend.is_dynamic_output(compiled, index);
+    let is_dynamic: Vec<bool> = (0..executable.output_layouts.len()).map(output).collect();
     let mut deferred = DeferredLaunch {
         devices: launch.devices.to_vec(),
         placements: launch.placements.iter().map(|placements| placements.to_vec()).collect(),
         donated: launch.donated.to_vec(),
-        arguments: arguments.collect(),
+        arguments,
         outputs: Vec::with_capacity(launch.devices.len()),
         awaited: None,
         options: Some(options),
@@ -253,11 +258,12 @@ pub(crate) unsafe fn defer<B: Backend>(
     let mut slots = results.events.iter_mut();
     for (list, placements) in results.lists.into_iter().zip(&deferred.placements) {
         let (ready, completer) = Event::pending();
-        let outputs = list.iter_mut().zip(&deferred.executable.output_layouts).zip(placements);
-        let values = outputs.map(|((slot, layout), placement)| {
+        let outputs = list.iter_mut().zip(&deferred.executable.output_layouts).zip(placements).zip(&is_dynamic);
+        let values = outputs.map(|(((slot, layout), placement), is_dynamic)| {
             let place = Arc::new(OnceLock::new());
             let value = Value::Later(Arc::clone(&place));
-            *slot = BufferHandle::give(client.share(), value, layout, *placement, ready.clone());
+            let handle = BufferHandle::new(client.share(), value, layout, *placement, ready.clone(), *is_dynamic);
+            *slot = handle.as_ptr().cast();
             place
         });
         deferred.outputs.push(DeferredOutputs { values: values.collect(), completer });
