@@ -51,3 +51,40 @@ fn field(text: &str, name: &str) -> Option<usize> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(char::is_whitespace))?;
     rest.split_whitespace().next()?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_the_kernels_files() {
+        let text = "MemTotal:       24000000 kB\nMemAvailable:   1200 kB\ninactive_file 4096\nactive_file 7\n";
+        assert_eq!(field(text, "MemTotal:"), Some(24_000_000));
+        assert_eq!(field(text, "inactive_file"), Some(4096));
+        assert_eq!(field(text, "file"), None);
+        assert_eq!(field("MemTotal: much", "MemTotal:"), None);
+    }
+
+    #[test]
+    fn limits_of_a_control_group() {
+        let folder = std::env::temp_dir().join(format!("stablehlo-cpu-group-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
+        write("memory.max", "max\n");
+        write("memory.current", "6000\n");
+        write("memory.stat", "anon 1000\ninactive_file 2000\n");
+        assert_eq!(group_memory(&folder), None, "no limit");
+        write("memory.max", "10000\n");
+        assert_eq!(group_memory(&folder), Some(MachineMemory { total: 10000, available: 6000 }));
+        write("memory.current", "13000\n");
+        assert_eq!(group_memory(&folder), Some(MachineMemory { total: 10000, available: 0 }));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn machine_has_memory() {
+        let memory = MachineMemory::read().unwrap();
+        assert!(memory.available > 0 && memory.total >= 1 << 20, "{memory:?}");
+    }
+}

@@ -59,7 +59,8 @@ impl NewBuffer<'_> {
         args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.memory = memory.handle().as_ptr();
         let is_newer = client.api().version().minor >= DEVICE_LAYOUT;
-        *(if is_newer { &mut args.device_layout } else { &mut args.shape_layout }) = &raw mut layout;
+        let field = if is_newer { &mut args.device_layout } else { &mut args.shape_layout };
+        *field = &raw mut layout;
         // SAFETY: C2 (calls): the client and memory are live and belong to one client. The message, payload, dimensions
         // and layout live through the call.
         unsafe { client.api().call::<Function>(&mut args) }?;

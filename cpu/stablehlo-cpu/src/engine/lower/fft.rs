@@ -10,6 +10,8 @@ use crate::error::CompileError;
 
 /// Minimum length of a transform whose tables are compared with the machine's memory.
 const LONG: usize = 1 << 20;
+/// Available memory in bytes on systems that do not report it.
+const ASSUMED: usize = 4 << 30;
 
 impl LoweringContext<'_, '_> {
     pub(super) fn fft(&mut self, kind: FftType, lengths: &[i64]) -> Result<()> {
@@ -61,12 +63,12 @@ impl LoweringContext<'_, '_> {
             return Ok(());
         }
         let needed = longest.saturating_mul(3 * size);
-        match MachineMemory::read() {
-            Some(memory) if memory.available < needed => Err(CompileError::too_large(format!(
-                "fft of length {longest} needs {needed} bytes for its tables, and {} bytes are available",
-                memory.available
-            ))),
-            _ => Ok(()),
+        let available = MachineMemory::read().map_or(ASSUMED, |memory| memory.available);
+        if needed > available {
+            return Err(CompileError::too_large(format!(
+                "fft of length {longest} needs {needed} bytes for its tables, and {available} bytes are available"
+            )));
         }
+        Ok(())
     }
 }

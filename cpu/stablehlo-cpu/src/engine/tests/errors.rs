@@ -108,6 +108,7 @@ fn tensor_beyond_address_space() {
     assert_eq!(error.kind(), CompileErrorKind::Invalid);
 }
 
+#[cfg(feature = "math")]
 #[test]
 fn table_beyond_memory() {
     let ty = "tensor<1099511627776xcomplex<f32>>";
