@@ -116,9 +116,7 @@ fn direct<T: Operand<Wide: Float> + Pod>(
 where
     T::Wide: Pod,
 {
-    products(dot, cast_slice(a), cast_slice(b), cast_slice_mut(out), cx.stop, |[m, k, n], a: Matrix<'_, T>, b, out| {
-        gemm(m, k, n, a, b, out, cx.stop);
-    });
+    floats::<T>(dot, a, b, cast_slice_mut(out), cx);
     Ok(())
 }
 
@@ -132,14 +130,14 @@ fn narrowing<T: Operand<Wide = f32> + Pod>(
 where
     f32: Cast<T>,
 {
-    let out: &mut [T] = cast_slice_mut(out);
-    let mut wide = cx.pool.alloc(out.len() * 4)?;
-    let wide: &mut [f32] = cast_slice_mut(wide.write()?);
-    products(dot, cast_slice(a), cast_slice(b), wide, cx.stop, |[m, k, n], a: Matrix<'_, T>, b, out| {
+    narrowed::<f32, T>(out, cx, |wide| floats::<T>(dot, a, b, wide, cx))
+}
+
+/// Computes the product for floats.
+fn floats<T: Operand<Wide: Float> + Pod>(dot: &Dot, a: &[u8], b: &[u8], out: &mut [T::Wide], cx: &Context<'_>) {
+    products(dot, cast_slice(a), cast_slice(b), out, cx.stop, |[m, k, n], a: Matrix<'_, T>, b, out| {
         gemm(m, k, n, a, b, out, cx.stop);
     });
-    narrow(wide, out);
-    Ok(())
 }
 
 /// Computes each product of the batch with `multiply`, which receives the extents `m`, `k` and `n`.
@@ -196,21 +194,25 @@ where
         products(dot, cast_slice(a), cast_slice(b), cast_slice_mut(out), cx.stop, multiply);
         return Ok(());
     }
-    let out: &mut [R] = cast_slice_mut(out);
-    let mut wide = cx.pool.alloc(out.len() * size_of::<u32>())?;
-    let wide: &mut [u32] = cast_slice_mut(wide.write()?);
-    products(dot, cast_slice(a), cast_slice(b), wide, cx.stop, multiply);
-    narrow(wide, out);
-    Ok(())
+    narrowed::<u32, R>(out, cx, |wide| products(dot, cast_slice(a), cast_slice(b), wide, cx.stop, multiply))
 }
 
-/// Converts the elements of `wide` to the type of the result.
-fn narrow<W: Copy + Sync + Cast<T>, T: Send>(wide: &[W], out: &mut [T]) {
+/// Computes a result in the wider type `W`, and converts its elements to `T`.
+fn narrowed<W: Pod + Sync + Cast<T>, T: Pod + Send>(
+    out: &mut [u8],
+    cx: &Context<'_>,
+    compute: impl FnOnce(&mut [W]),
+) -> Result<(), RunError> {
+    let out: &mut [T] = cast_slice_mut(out);
+    let mut wide = cx.pool.alloc(out.len() * size_of::<W>())?;
+    let wide: &mut [W] = cast_slice_mut(wide.write()?);
+    compute(wide);
     parallel::chunks(out, 4096, size_of_val(wide), |start, part| {
         for (o, &w) in part.iter_mut().zip(&wide[start..]) {
             *o = w.cast();
         }
     });
+    Ok(())
 }
 
 /// Computes the product for integers and booleans. Scales rows of B and adds them up, so that the inner loop is

@@ -107,35 +107,36 @@ fn multiply_pairs<S: Simd>(simd: S, a: S::u32s, b: S::u32s) -> S::u32s {
 
 /// An integer type of which products are computed.
 pub(crate) trait Integer: Pod + Send + Sync {
+    /// The packed elements.
+    type Packed: Operand<Wide = Self::Packed> + Wide;
+    /// Number of elements along the contracting dimension in a packed element.
+    const TOGETHER: usize;
+    /// Returns the lines of an operand whose contracting dimension has `k` indices.
+    fn lines(of: Matrix<'_, Self>, k: usize) -> impl Lines<Self::Packed>;
+
     /// Computes an `m x k` by `k x n` product, modulo 2^32. The extents must not be zero. After a stop request, only a
     /// part of the output may be computed.
     fn product(
-        extents: (usize, usize, usize),
+        (m, k, n): (usize, usize, usize),
         a: Matrix<'_, Self>,
         b: Matrix<'_, Self>,
         out: &mut [u32],
         stop: Option<&Stop>,
-    );
-}
-
-/// Returns the same matrix, with elements of another type of 32 bits.
-fn words<T: Pod>(matrix: Matrix<'_, T>) -> Matrix<'_, Word> {
-    let Matrix { data, offset, row, column } = matrix;
-    Matrix { data: cast_slice(data), offset, row, column }
+    ) {
+        let (a, b) = (Self::lines(a, k), Self::lines(b.transposed(), k));
+        let (depth, to) = (k.div_ceil(Self::TOGETHER), Out { row: n, column: 0 });
+        product::<Self::Packed>((m, depth, n), &a, &b, cast_slice_mut(out), to, stop);
+    }
 }
 
 macro_rules! words {
     ($($t:ty),*) => {
         $(impl Integer for $t {
-            fn product(
-                extents: (usize, usize, usize),
-                a: Matrix<'_, Self>,
-                b: Matrix<'_, Self>,
-                out: &mut [u32],
-                stop: Option<&Stop>,
-            ) {
-                let to = Out { row: extents.2, column: 0 };
-                product::<Word>(extents, &words(a), &words(b.transposed()), cast_slice_mut(out), to, stop);
+            type Packed = Word;
+            const TOGETHER: usize = 1;
+            fn lines(of: Matrix<'_, Self>, _: usize) -> impl Lines<Word> {
+                let Matrix { data, offset, row, column } = of;
+                Matrix { data: cast_slice::<$t, Word>(data), offset, row, column }
             }
         })*
     };
@@ -146,17 +147,10 @@ words!(i32, u32);
 macro_rules! pairs {
     ($($t:ty: $wide:expr),*) => {
         $(impl Integer for $t {
-            fn product(
-                (m, k, n): (usize, usize, usize),
-                a: Matrix<'_, Self>,
-                b: Matrix<'_, Self>,
-                out: &mut [u32],
-                stop: Option<&Stop>,
-            ) {
-                let pair = |low: $t, high: $t| Pair(cast([$wide(low), $wide(high)]));
-                let (a, b) = (Pairs { of: a, k, pair }, Pairs { of: b.transposed(), k, pair });
-                let to = Out { row: n, column: 0 };
-                product::<Pair>((m, k.div_ceil(2), n), &a, &b, cast_slice_mut(out), to, stop);
+            type Packed = Pair;
+            const TOGETHER: usize = 2;
+            fn lines(of: Matrix<'_, Self>, k: usize) -> impl Lines<Pair> {
+                Pairs { of, k, pair: |low: $t, high: $t| Pair(cast([$wide(low), $wide(high)])) }
             }
         })*
     };
