@@ -145,15 +145,15 @@ pub enum RunError {
     #[error(
         "out of memory: the run needs {wanted} bytes for its values, and {available} bytes are available; \
          the largest values are {}",
-        largest.join(", ")
+        largest.iter().map(|(bytes, op)| format!("{bytes} bytes by {op}")).collect::<Vec<_>>().join(", ")
     )]
     TooLarge {
         /// Bytes of the temporary values and results that exist at the same time.
         wanted: usize,
         /// Bytes that the pool and the machine have left.
         available: usize,
-        /// The largest values, each with its size and the op that defines it.
-        largest: Vec<String>,
+        /// The sizes in bytes of the largest values, and the ops that define them.
+        largest: Vec<(usize, String)>,
     },
     /// Another member of the launch failed, or this member would have waited forever for another member.
     #[error("the launch failed: {0}")]

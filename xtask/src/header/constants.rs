@@ -52,7 +52,7 @@ fn enumeration(out: &mut String, block: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the marks of code and of links, as in [`Self::Native`], which becomes `native`.
+/// Removes the marks of code and of links: a link to `Self::Native` becomes `native`.
 fn plain(doc: &str) -> String {
     let mut parts = doc.split("[`Self::");
     let mut out = parts.next().unwrap_or_default().to_owned();

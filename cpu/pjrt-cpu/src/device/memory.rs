@@ -114,8 +114,16 @@ pub(crate) fn run_error(error: RunError, device: usize) -> Error {
             config::LIMIT,
             config::LIMIT_VARIABLE,
         )),
-        RunError::TooLarge { .. } => Error::resource_exhausted(format!(
-            "device {device}: {error}; free or donate buffers, run smaller batches, or raise the option {} ({})",
+        RunError::TooLarge { wanted, available, largest } => Error::resource_exhausted(format!(
+            "device {device}: the run needs {} ({wanted} bytes) for its values, and {} are available; the largest values \
+             are {}; free or donate buffers, run smaller batches, or raise the option {} ({})",
+            config::readable(wanted),
+            config::readable(available),
+            largest
+                .iter()
+                .map(|(size, op)| format!("{} by {op}", config::readable(*size)))
+                .collect::<Vec<_>>()
+                .join(", "),
             config::LIMIT,
             config::LIMIT_VARIABLE,
         )),

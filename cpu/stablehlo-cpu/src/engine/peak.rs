@@ -23,7 +23,6 @@ impl Peak {
         if available >= self.bytes {
             return Ok(());
         }
-        let largest = self.largest.iter().map(|(bytes, place)| format!("{bytes} bytes by {place}"));
-        Err(RunError::TooLarge { wanted: self.bytes, available, largest: largest.collect() })
+        Err(RunError::TooLarge { wanted: self.bytes, available, largest: self.largest.clone() })
     }
 }

@@ -97,7 +97,7 @@ fn run_errors() -> Vec<RunError> {
         RunError::TooLarge {
             wanted: 4096,
             available: 100,
-            largest: vec!["2048 bytes by one op".to_owned(), "1024 bytes by another op".to_owned()],
+            largest: vec![(2048, "one op".to_owned()), (1024, "another op".to_owned())],
         },
         RunError::Launch("the message".to_owned()),
         RunError::Stopped,
