@@ -266,7 +266,7 @@ impl Emitter<'_> {
                 let index = args.first().copied().ok_or_else(|| CompileError::invalid("a branch without an index"))?;
                 Ok(Step::Case { index, select, branches: blocks, outs, free })
             }
-            Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy => {
+            Op::Map(_) | Op::Load(_) | Op::Assemble(_) | Op::Iota(_) | Op::Copy => {
                 Err(CompileError::invalid("an elementwise node was left out of the groups"))
             }
         }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::assembly::Assembly;
 use super::elementwise::Map;
 use super::kernels::Kernel;
 use super::kernels::collective::Collective;
@@ -43,6 +44,8 @@ pub(crate) enum Op {
     Map(Map),
     /// Reads the operand through a strided view.
     Load(View),
+    /// Reads elements of several operands.
+    Assemble(Arc<Assembly>),
     Iota(Iota),
     /// Copies the operand. If the operand is a constant of equal elements, the result is filled with the element.
     Copy,
@@ -63,6 +66,20 @@ pub(crate) enum Op {
     },
 }
 
+impl Op {
+    /// Returns a copy of an elementwise op, or `None` for another op.
+    pub(crate) fn elementwise(&self) -> Option<Op> {
+        Some(match self {
+            Op::Map(map) => Op::Map(map.clone()),
+            Op::Load(view) => Op::Load(view.clone()),
+            Op::Assemble(assembly) => Op::Assemble(assembly.clone()),
+            Op::Iota(iota) => Op::Iota(*iota),
+            Op::Copy => Op::Copy,
+            _ => return None,
+        })
+    }
+}
+
 pub(crate) struct Node {
     pub(crate) op: Op,
     pub(crate) ins: Vec<ValueIndex>,
@@ -72,7 +89,7 @@ pub(crate) struct Node {
 impl Node {
     /// Returns whether the node can be part of a fused tile program.
     pub(crate) fn is_elementwise(&self) -> bool {
-        matches!(self.op, Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy)
+        matches!(self.op, Op::Map(_) | Op::Load(_) | Op::Assemble(_) | Op::Iota(_) | Op::Copy)
     }
 
     /// Returns whether the node must run even if no other node reads its results.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::elementwise::chain::{Link, SecondOperand};
-use super::elementwise::{F32, Loop, Map};
+use super::elementwise::{Chained, Loop, Map};
 use super::graph::{Constant, Op, Value, ValueIndex};
 use super::schedule::Group;
 use super::tile::{Dst, Instr, Read, Splat, SplatValue, Src, TileOp, TileProgram};
@@ -108,7 +108,7 @@ impl GroupCompiler<'_> {
     fn op(&mut self, group: &Group, at: usize) -> Option<TileOp> {
         let node = &group.nodes[at];
         Some(match &node.op {
-            Op::Map(Map { code: Loop::F32(function), .. }) => {
+            Op::Map(Map { code: Loop::Chained(function), .. }) => {
                 let before = self.joined[..at].iter().position(|&next| next == Some(at));
                 let before = before.and_then(|b| Some((group.nodes[b].outs[0], self.chains.remove(&b)?)));
                 let chain = self.chain(before, *function, &node.ins);
@@ -127,6 +127,9 @@ impl GroupCompiler<'_> {
             }
             Op::Load(_) if self.viewed.contains_key(&node.outs[0]) => return None,
             Op::Load(view) => TileOp::Load(self.input(node.ins[0]), view.clone()),
+            Op::Assemble(assembly) => {
+                TileOp::Assemble(node.ins.iter().map(|&v| self.input(v)).collect(), assembly.clone())
+            }
             Op::Iota(iota) => TileOp::Iota(*iota),
             _ => TileOp::Copy(self.src(node.ins[0])),
         })
@@ -236,7 +239,7 @@ impl GroupCompiler<'_> {
 
     /// Appends `function` with the operands `ins` to the chain `before`. The result of this chain is one of the
     /// operands. Without `before`, starts a new chain.
-    fn chain(&mut self, before: Option<(ValueIndex, Chain)>, function: F32, ins: &[ValueIndex]) -> Chain {
+    fn chain(&mut self, before: Option<(ValueIndex, Chain)>, function: Chained, ins: &[ValueIndex]) -> Chain {
         let (made, mut chain) = match before {
             Some(before) => before,
             None => (ins[0], Chain { reads: vec![(ins[0], self.read(ins[0]))], links: Vec::new() }),
@@ -267,6 +270,7 @@ impl GroupCompiler<'_> {
         for instr in &self.program.instrs {
             match &instr.op {
                 TileOp::Load(input, _) => scattered.push(*input),
+                TileOp::Assemble(inputs, _) => scattered.extend(inputs),
                 TileOp::Chain(reads, _) => scattered.extend(reads.iter().filter_map(|read| match read {
                     Read::View(input, _) | Read::First(input) => Some(*input),
                     _ => None,

@@ -11,6 +11,7 @@
     allow(dead_code, unused_imports, reason = "only compiled loops need some facts about steps")
 )]
 
+mod assembly;
 mod bounded_arrays;
 mod bounded_run;
 pub mod custom_calls;

@@ -142,6 +142,7 @@ fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option
                                 && values[node.ins[0] as usize].n == rows
                                 && view.repeats(rows, columns)
                         }
+                        Op::Assemble(_) => node.ins.iter().all(|v| !made.contains(v)),
                         _ => node.ins.iter().all(|v| !made.contains(v) || values[*v as usize].n == group.n),
                     };
                     if !own_rows {

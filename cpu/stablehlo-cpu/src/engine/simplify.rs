@@ -6,18 +6,75 @@ use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::assembly::{Assembly, Piece};
 use super::elementwise::{Loop, Map, Meaning};
 use super::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
 use super::kernels::dot::Dot;
 use super::kernels::index::{Gather, MaskedGather};
+use super::kernels::shape::{Concatenate, Pad};
 use super::parallel;
+use super::view::View;
 
 /// Simplifies a block. Nested blocks are simplified when they are emitted.
 pub(crate) fn simplify(block: &mut BlockGraph, values: &[Value]) {
+    assemble(block, values);
     merge_equal(block, values);
     transpose_products(block);
     mask_gathers(block, values);
     pass_constants(block, values);
+}
+
+/// Replaces the kernels of `concatenate` and `pad` by nodes that read their operands in place, also through the views
+/// that are their operands.
+fn assemble(block: &mut BlockGraph, values: &[Value]) {
+    let mut uses: HashMap<ValueIndex, usize> = HashMap::new();
+    block.for_each_use(&mut |v| *uses.entry(v).or_default() += 1);
+    let mut views: HashMap<ValueIndex, (usize, ValueIndex, View)> = HashMap::new();
+    let mut dropped = HashSet::new();
+    for at in 0..block.nodes.len() {
+        let node = &mut block.nodes[at];
+        let view = match &node.op {
+            Op::Load(view) => Some(view),
+            Op::Kernel { kernel, .. } => kernel.view().filter(|view| view.strides().last() == Some(&-1)),
+            _ => None,
+        };
+        if let Some(view) = view {
+            views.insert(node.outs[0], (at, node.ins[0], view.clone()));
+            continue;
+        }
+        let Op::Kernel { kernel, .. } = &node.op else { continue };
+        let kernel: &dyn Any = &**kernel;
+        let size = usize::from(values[node.outs[0] as usize].size);
+        let mut ins = node.ins.clone();
+        // Replaces an operand that is a view by the array that it views.
+        let mut read = |v: &mut ValueIndex| {
+            let Some((maker, from, view)) = views.get(v) else {
+                return View::new(&[values[*v as usize].n], &[1], 0);
+            };
+            let readers = uses.entry(*v).or_default();
+            *readers = readers.saturating_sub(1);
+            if *readers == 0 {
+                dropped.insert(*maker);
+            }
+            *v = *from;
+            view.clone()
+        };
+        let assembly = if let Some(concatenate) = kernel.downcast_ref::<Concatenate>() {
+            let pieces = ins.iter_mut().zip(&concatenate.chunks);
+            Assembly::joined(pieces.map(|(v, bytes)| Piece { view: read(v), chunk: bytes / size }).collect())
+        } else if let Some(pad) = kernel.downcast_ref::<Pad>() {
+            let is_whole = pad.from.is_contiguous() && pad.from.len() == values[ins[0] as usize].n;
+            let from = if is_whole { read(&mut ins[0]) } else { pad.from.clone() };
+            Assembly::padded(&from, &pad.to)
+        } else {
+            None
+        };
+        if let Some(assembly) = assembly {
+            node.op = Op::Assemble(Arc::new(assembly));
+            node.ins = ins;
+        }
+    }
+    remove(block, &dropped);
 }
 
 /// Identifies the computation of an elementwise node. Functions are compared by address, because two functions with the
@@ -25,7 +82,8 @@ pub(crate) fn simplify(block: &mut BlockGraph, values: &[Value]) {
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Map(usize, Vec<ValueIndex>, usize),
-    Load(ValueIndex, Vec<usize>, Vec<isize>, usize),
+    Load(ValueIndex, View),
+    Assemble(Vec<ValueIndex>, Arc<Assembly>),
 }
 
 fn key(node: &Node, values: &[Value]) -> Option<Key> {
@@ -36,17 +94,18 @@ fn key(node: &Node, values: &[Value]) -> Option<Key> {
                 Loop::Two(f) => *f as usize,
                 Loop::Three(f) => *f as usize,
                 // The discriminant is smaller than the address of any function.
-                Loop::F32(f) => *f as usize,
+                Loop::Chained(f) => *f as usize,
                 Loop::With(_) => return None,
             };
             Some(Key::Map(function, node.ins.clone(), values[node.outs[0] as usize].n))
         }
-        Op::Load(view) => Some(Key::Load(node.ins[0], view.dims().to_vec(), view.strides().to_vec(), view.offset())),
+        Op::Load(view) => Some(Key::Load(node.ins[0], view.clone())),
+        Op::Assemble(assembly) => Some(Key::Assemble(node.ins.clone(), assembly.clone())),
         _ => None,
     }
 }
 
-/// Removes [`Op::Map`] and [`Op::Load`] nodes that repeat the computation of an earlier node.
+/// Removes elementwise nodes that repeat the computation of an earlier node.
 fn merge_equal(block: &mut BlockGraph, values: &[Value]) {
     let mut constants: HashMap<([u8; 16], u8, usize), ValueIndex> = HashMap::new();
     let mut made: HashMap<Key, ValueIndex> = HashMap::new();

@@ -2,9 +2,11 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
+use super::assembly::Assembly;
 use super::dtype::{DType, with_dtype, with_size};
 use super::elementwise::chain::{self, Link, MAX_READS, Operand};
 use super::elementwise::{Loop, num::Cast};
@@ -44,6 +46,8 @@ pub(crate) enum TileOp {
     Map(Loop, [Src; 3]),
     /// Reads elements of an input through a strided view.
     Load(u16, View),
+    /// Reads elements of several inputs.
+    Assemble(Vec<u16>, Arc<Assembly>),
     Iota(Iota),
     Copy(Src),
     /// Several `f32` functions in one pass. The chain starts with the first value that it reads.
@@ -309,6 +313,10 @@ impl Tile<'_, '_> {
                 let src = self.ins[usize::from(*input)];
                 with_size!(size, T => view.read(cast_slice::<u8, T>(src), self.start_of(*input), cast_slice_mut(dst)));
             }
+            TileOp::Assemble(inputs, assembly) => with_size!(size, T => {
+                let elements = |input: usize| cast_slice::<u8, T>(self.ins[usize::from(inputs[input])]);
+                assembly.read(elements, self.start, cast_slice_mut(dst));
+            }),
             TileOp::Iota(iota) => (iota.fill)(self.start, iota.inner, iota.extent, dst),
             TileOp::Copy(src) => dst.copy_from_slice(self.src(*src)),
             TileOp::Chain(reads, links) => {

@@ -27,7 +27,7 @@ pub(crate) struct Plan {
 }
 
 fn is_chainable(node: &Node) -> bool {
-    matches!(node.op, Op::Map(Map { code: Loop::F32(_), .. }))
+    matches!(node.op, Op::Map(Map { code: Loop::Chained(_), .. }))
 }
 
 /// Plans a group with the outputs `wanted`.

@@ -19,7 +19,7 @@ pub(crate) fn strides_of(dims: &[usize]) -> Vec<isize> {
 
 /// A view of the elements `offset + sum(index * stride)` of a buffer, for every index within `dims`, in row-major
 /// order.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct View {
     dims: Vec<usize>,
     strides: Vec<isize>,

@@ -1,5 +1,5 @@
-//! Chains of `f32` functions, each applied to the result of the previous function. Intermediate values stay in vector
-//! registers.
+//! Chains of functions of `f32` or 32-bit integers, each applied to the result of the previous function. Intermediate
+//! values stay in vector registers.
 //!
 //! With one loop per function, every function reads and writes the first-level cache. A chain instead processes a block
 //! of several vectors completely before it stores the result. Cheap functions then cost little more than reading their
@@ -20,9 +20,10 @@ use pulp::{Simd, WithSimd};
 use super::map::{arch, narrow_arch};
 use super::math;
 
-/// A function of one or two `f32`s, with the semantics of the op with the same name.
+/// A function of one or two `f32`s, or of two integers of 32 bits, with the semantics of the op with the same name.
+/// Chains pass integers as the `f32`s with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum F32 {
+pub(crate) enum Chained {
     Add,
     Sub,
     /// The second operand minus the first.
@@ -44,29 +45,48 @@ pub(crate) enum F32 {
     Ln,
     Ln1p,
     Logistic,
+    AddIntegers,
+    SubIntegers,
+    SubIntegersFrom,
+    MulIntegers,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    /// The second operand, shifted by the first.
+    ShiftLeftBy,
+    ShiftRightLogical,
+    /// The second operand, shifted by the first.
+    ShiftRightLogicalBy,
 }
 
-impl F32 {
+impl Chained {
     /// Returns whether the function takes two operands.
     fn is_binary(self) -> bool {
-        use F32::{Add, Div, DivInto, Max, Min, Mul, Sub, SubFrom};
-        matches!(self, Add | Sub | SubFrom | Mul | Div | DivInto | Max | Min)
+        use Chained::{Abs, Neg, Rsqrt, Sqrt};
+        !self.is_long() && !matches!(self, Neg | Abs | Sqrt | Rsqrt)
     }
 
     /// Returns whether the function takes many instructions, and therefore needs the registers for its own intermediate
     /// values.
     pub(crate) fn is_long(self) -> bool {
-        use F32::{Erf, Exp, ExpM1, Ln, Ln1p, Logistic, Tanh};
+        use Chained::{Erf, Exp, ExpM1, Ln, Ln1p, Logistic, Tanh};
         matches!(self, Exp | ExpM1 | Tanh | Erf | Ln | Ln1p | Logistic)
     }
 
     /// Returns the function that computes the same result with its operands exchanged.
-    pub(crate) fn reversed(self) -> F32 {
+    pub(crate) fn reversed(self) -> Chained {
         match self {
-            F32::Sub => F32::SubFrom,
-            F32::SubFrom => F32::Sub,
-            F32::Div => F32::DivInto,
-            F32::DivInto => F32::Div,
+            Chained::Sub => Chained::SubFrom,
+            Chained::SubFrom => Chained::Sub,
+            Chained::Div => Chained::DivInto,
+            Chained::DivInto => Chained::Div,
+            Chained::SubIntegers => Chained::SubIntegersFrom,
+            Chained::SubIntegersFrom => Chained::SubIntegers,
+            Chained::ShiftLeft => Chained::ShiftLeftBy,
+            Chained::ShiftLeftBy => Chained::ShiftLeft,
+            Chained::ShiftRightLogical => Chained::ShiftRightLogicalBy,
+            Chained::ShiftRightLogicalBy => Chained::ShiftRightLogical,
             same => same,
         }
     }
@@ -94,7 +114,7 @@ pub(crate) enum SecondOperand {
 /// A step of a chain: applies `function` to the current value and the second operand `with`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
-    pub(crate) function: F32,
+    pub(crate) function: Chained,
     pub(crate) with: SecondOperand,
 }
 
@@ -192,6 +212,16 @@ macro_rules! two {
     };
 }
 
+/// Applies `$f` to the integers in a block and in the second operand of a link, vector by vector.
+macro_rules! integers {
+    ($s:ident, $block:ident, $link:ident, $operands:ident, $at:ident, $width:ident, |$a:ident, $b:ident| $f:expr) => {
+        two!($s, $block, $link, $operands, $at, $width, |x, y| {
+            let ($a, $b) = ($s.transmute_u32s_f32s(x), $s.transmute_u32s_f32s(y));
+            $s.transmute_f32s_u32s($f)
+        })
+    };
+}
+
 /// Applies `$f` to a block, vector by vector.
 macro_rules! one {
     ($block:ident, |$a:ident| $f:expr) => {
@@ -232,25 +262,42 @@ impl WithSimd for Run<'_> {
             };
             for link in links {
                 match link.function {
-                    F32::Add => two!(s, acc, link, operands, at, width, |a, b| s.add_f32s(a, b)),
-                    F32::Sub => two!(s, acc, link, operands, at, width, |a, b| s.sub_f32s(a, b)),
-                    F32::SubFrom => two!(s, acc, link, operands, at, width, |a, b| s.sub_f32s(b, a)),
-                    F32::Mul => two!(s, acc, link, operands, at, width, |a, b| s.mul_f32s(a, b)),
-                    F32::Div => two!(s, acc, link, operands, at, width, |a, b| s.div_f32s(a, b)),
-                    F32::DivInto => two!(s, acc, link, operands, at, width, |a, b| s.div_f32s(b, a)),
-                    F32::Max => two!(s, acc, link, operands, at, width, |a, b| max(s, a, b)),
-                    F32::Min => two!(s, acc, link, operands, at, width, |a, b| min(s, a, b)),
-                    F32::Neg => one!(acc, |a| s.xor_f32s(a, s.splat_f32s(-0.0))),
-                    F32::Abs => one!(acc, |a| s.abs_f32s(a)),
-                    F32::Sqrt => one!(acc, |a| s.sqrt_f32s(a)),
-                    F32::Rsqrt => one!(acc, |a| s.div_f32s(s.splat_f32s(1.0), s.sqrt_f32s(a))),
-                    F32::Exp => long!(acc, math::exp),
-                    F32::ExpM1 => long!(acc, math::exp_m1),
-                    F32::Tanh => long!(acc, math::tanh),
-                    F32::Erf => long!(acc, math::erf),
-                    F32::Ln => long!(acc, math::ln),
-                    F32::Ln1p => long!(acc, math::ln_1p),
-                    F32::Logistic => long!(acc, math::logistic),
+                    Chained::Add => two!(s, acc, link, operands, at, width, |a, b| s.add_f32s(a, b)),
+                    Chained::Sub => two!(s, acc, link, operands, at, width, |a, b| s.sub_f32s(a, b)),
+                    Chained::SubFrom => two!(s, acc, link, operands, at, width, |a, b| s.sub_f32s(b, a)),
+                    Chained::Mul => two!(s, acc, link, operands, at, width, |a, b| s.mul_f32s(a, b)),
+                    Chained::Div => two!(s, acc, link, operands, at, width, |a, b| s.div_f32s(a, b)),
+                    Chained::DivInto => two!(s, acc, link, operands, at, width, |a, b| s.div_f32s(b, a)),
+                    Chained::Max => two!(s, acc, link, operands, at, width, |a, b| max(s, a, b)),
+                    Chained::Min => two!(s, acc, link, operands, at, width, |a, b| min(s, a, b)),
+                    Chained::Neg => one!(acc, |a| s.xor_f32s(a, s.splat_f32s(-0.0))),
+                    Chained::Abs => one!(acc, |a| s.abs_f32s(a)),
+                    Chained::Sqrt => one!(acc, |a| s.sqrt_f32s(a)),
+                    Chained::Rsqrt => one!(acc, |a| s.div_f32s(s.splat_f32s(1.0), s.sqrt_f32s(a))),
+                    Chained::Exp => long!(acc, math::exp),
+                    Chained::ExpM1 => long!(acc, math::exp_m1),
+                    Chained::Tanh => long!(acc, math::tanh),
+                    Chained::Erf => long!(acc, math::erf),
+                    Chained::Ln => long!(acc, math::ln),
+                    Chained::Ln1p => long!(acc, math::ln_1p),
+                    Chained::Logistic => long!(acc, math::logistic),
+                    Chained::AddIntegers => integers!(s, acc, link, operands, at, width, |a, b| s.add_u32s(a, b)),
+                    Chained::SubIntegers => integers!(s, acc, link, operands, at, width, |a, b| s.sub_u32s(a, b)),
+                    Chained::SubIntegersFrom => integers!(s, acc, link, operands, at, width, |a, b| s.sub_u32s(b, a)),
+                    Chained::MulIntegers => {
+                        integers!(s, acc, link, operands, at, width, |a, b| s.widening_mul_u32s(a, b).0)
+                    }
+                    Chained::And => integers!(s, acc, link, operands, at, width, |a, b| s.and_u32s(a, b)),
+                    Chained::Or => integers!(s, acc, link, operands, at, width, |a, b| s.or_u32s(a, b)),
+                    Chained::Xor => integers!(s, acc, link, operands, at, width, |a, b| s.xor_u32s(a, b)),
+                    Chained::ShiftLeft => integers!(s, acc, link, operands, at, width, |a, b| shift_left(s, a, b)),
+                    Chained::ShiftLeftBy => integers!(s, acc, link, operands, at, width, |a, b| shift_left(s, b, a)),
+                    Chained::ShiftRightLogical => {
+                        integers!(s, acc, link, operands, at, width, |a, b| shift_right(s, a, b))
+                    }
+                    Chained::ShiftRightLogicalBy => {
+                        integers!(s, acc, link, operands, at, width, |a, b| shift_right(s, b, a))
+                    }
                 }
             }
             store::<S>(acc, &mut out[at..at + width]);
@@ -279,6 +326,20 @@ fn store<S: Simd>(block: [S::f32s; BLOCK], to: &mut [f32]) {
     }
 }
 
+/// Shifts to the left. All bits leave if the distance is 32 or more.
+#[inline(always)]
+fn shift_left<S: Simd>(s: S, a: S::u32s, by: S::u32s) -> S::u32s {
+    let is_less = s.less_than_u32s(by, s.splat_u32s(32));
+    s.select_u32s(is_less, s.wrapping_dyn_shl_u32s(a, by), s.splat_u32s(0))
+}
+
+/// Shifts to the right. All bits leave if the distance is 32 or more.
+#[inline(always)]
+fn shift_right<S: Simd>(s: S, a: S::u32s, by: S::u32s) -> S::u32s {
+    let is_less = s.less_than_u32s(by, s.splat_u32s(32));
+    s.select_u32s(is_less, s.wrapping_dyn_shr_u32s(a, by), s.splat_u32s(0))
+}
+
 /// Returns the larger of two numbers. NaN takes precedence, and +0 is larger than -0. Equal numbers differ at most in
 /// the sign bit, so the bitwise `and` of +0 and -0 is +0.
 #[inline(always)]
@@ -304,27 +365,65 @@ mod tests {
     type Function = fn(f32, f32) -> f32;
     type Exact = fn(f64) -> f64;
 
-    const ALL: [(F32, Function); 19] = [
-        (F32::Add, |a, b| a + b),
-        (F32::Sub, |a, b| a - b),
-        (F32::SubFrom, |a, b| b - a),
-        (F32::Mul, |a, b| a * b),
-        (F32::Div, |a, b| a / b),
-        (F32::DivInto, |a, b| b / a),
-        (F32::Max, Num::max),
-        (F32::Min, Num::min),
-        (F32::Neg, |a, _| -a),
-        (F32::Abs, |a, _| a.abs()),
-        (F32::Sqrt, |a, _| a.sqrt()),
-        (F32::Rsqrt, |a, _| 1.0 / a.sqrt()),
-        (F32::Exp, |a, _| Real::exp(a)),
-        (F32::ExpM1, |a, _| Real::exp_m1(a)),
-        (F32::Tanh, |a, _| Real::tanh(a)),
-        (F32::Erf, |a, _| math::erf(a)),
-        (F32::Ln, |a, _| Real::ln(a)),
-        (F32::Ln1p, |a, _| Real::ln_1p(a)),
-        (F32::Logistic, |a, _| Real::logistic(a)),
+    const ALL: [(Chained, Function); 19] = [
+        (Chained::Add, |a, b| a + b),
+        (Chained::Sub, |a, b| a - b),
+        (Chained::SubFrom, |a, b| b - a),
+        (Chained::Mul, |a, b| a * b),
+        (Chained::Div, |a, b| a / b),
+        (Chained::DivInto, |a, b| b / a),
+        (Chained::Max, Num::max),
+        (Chained::Min, Num::min),
+        (Chained::Neg, |a, _| -a),
+        (Chained::Abs, |a, _| a.abs()),
+        (Chained::Sqrt, |a, _| a.sqrt()),
+        (Chained::Rsqrt, |a, _| 1.0 / a.sqrt()),
+        (Chained::Exp, |a, _| Real::exp(a)),
+        (Chained::ExpM1, |a, _| Real::exp_m1(a)),
+        (Chained::Tanh, |a, _| Real::tanh(a)),
+        (Chained::Erf, |a, _| math::erf(a)),
+        (Chained::Ln, |a, _| Real::ln(a)),
+        (Chained::Ln1p, |a, _| Real::ln_1p(a)),
+        (Chained::Logistic, |a, _| Real::logistic(a)),
     ];
+
+    type OfIntegers = fn(u32, u32) -> u32;
+
+    const INTEGERS: [(Chained, OfIntegers); 11] = [
+        (Chained::AddIntegers, |a, b| a.wrapping_add(b)),
+        (Chained::SubIntegers, |a, b| a.wrapping_sub(b)),
+        (Chained::SubIntegersFrom, |a, b| b.wrapping_sub(a)),
+        (Chained::MulIntegers, |a, b| a.wrapping_mul(b)),
+        (Chained::And, |a, b| a & b),
+        (Chained::Or, |a, b| a | b),
+        (Chained::Xor, |a, b| a ^ b),
+        (Chained::ShiftLeft, |a, b| a.checked_shl(b).unwrap_or(0)),
+        (Chained::ShiftLeftBy, |a, b| b.checked_shl(a).unwrap_or(0)),
+        (Chained::ShiftRightLogical, |a, b| a.checked_shr(b).unwrap_or(0)),
+        (Chained::ShiftRightLogicalBy, |a, b| b.checked_shr(a).unwrap_or(0)),
+    ];
+
+    /// Integers, also those whose bits are a NaN or a subnormal number.
+    #[test]
+    fn integers_keep_their_bits() {
+        let edges = [0u32, 1, 2, 31, 32, 33, 0x7f80_0001, 0xffc0_0000, 0x8000_0000, u32::MAX, 0x1234_5678, 0x0080_0000];
+        for (function, exact) in INTEGERS {
+            assert!(function.is_binary() && !function.is_long());
+            for n in [1, 31, 64, 128, 129, 400] {
+                let a: Vec<u32> = (0..n).map(|i| edges[i % edges.len()]).collect();
+                let b: Vec<u32> = (0..n).map(|i| edges[i / edges.len() % edges.len()]).collect();
+                let mut got = vec![0u32; n];
+                function.run(cast_slice(&a), cast_slice(&b), cast_slice_mut(&mut got));
+                assert!((0..n).all(|i| got[i] == exact(a[i], b[i])), "{function:?}");
+                let link = Link { function: function.reversed(), with: SecondOperand::Operand(1) };
+                for one in edges {
+                    let operands = [Operand::Slice(cast_slice(&a)), Operand::One(f32::from_bits(one))];
+                    run(&[link], &operands, cast_slice_mut(&mut got));
+                    assert!((0..n).all(|i| got[i] == exact(one, a[i])), "{function:?} {one}");
+                }
+            }
+        }
+    }
 
     fn edges() -> Vec<f32> {
         let mut xs = vec![f32::NAN, f32::INFINITY, 0.0, 1.0, f32::MAX, f32::MIN_POSITIVE, 1e-45, 1e-40, 88.7, 0.3];
@@ -377,14 +476,14 @@ mod tests {
     #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
     fn errors_within_documented_limits() {
         let table = include_str!("../../../../../docs/numerics.md");
-        let functions: [(&str, F32, Exact); 7] = [
-            ("exponential", F32::Exp, f64::exp),
-            ("exponential_minus_one", F32::ExpM1, f64::exp_m1),
-            ("log", F32::Ln, f64::ln),
-            ("log_plus_one", F32::Ln1p, f64::ln_1p),
-            ("logistic", F32::Logistic, |x| 1.0 / (1.0 + (-x).exp())),
-            ("tanh", F32::Tanh, f64::tanh),
-            ("erf", F32::Erf, libm::erf),
+        let functions: [(&str, Chained, Exact); 7] = [
+            ("exponential", Chained::Exp, f64::exp),
+            ("exponential_minus_one", Chained::ExpM1, f64::exp_m1),
+            ("log", Chained::Ln, f64::ln),
+            ("log_plus_one", Chained::Ln1p, f64::ln_1p),
+            ("logistic", Chained::Logistic, |x| 1.0 / (1.0 + (-x).exp())),
+            ("tanh", Chained::Tanh, f64::tanh),
+            ("erf", Chained::Erf, libm::erf),
         ];
         let xs: Vec<f32> = (0..u32::MAX).step_by(1499).map(f32::from_bits).filter(|x| x.is_finite()).collect();
         let mut got = vec![0f32; xs.len()];

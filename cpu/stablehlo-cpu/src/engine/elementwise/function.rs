@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
-use super::chain::F32;
+use super::chain::Chained;
 use crate::engine::dtype::DType;
 
 /// A loop over the elements of one operand, which writes the results to the last argument.
@@ -54,7 +54,7 @@ pub(crate) enum Loop {
     Three(Three),
     With(Fixed),
     /// A function that can be part of a chain.
-    F32(F32),
+    Chained(Chained),
 }
 
 impl Loop {
@@ -66,7 +66,7 @@ impl Loop {
             Loop::Two(f) => f(a, b, out),
             Loop::Three(f) => f(a, b, c, out),
             Loop::With(f) => f(a, out),
-            Loop::F32(f) => f.run(a, b, out),
+            Loop::Chained(f) => f.run(a, b, out),
         }
     }
 }

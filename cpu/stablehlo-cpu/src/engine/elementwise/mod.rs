@@ -3,6 +3,7 @@
 
 pub(crate) mod chain;
 mod complex;
+mod constant_division;
 mod convert;
 mod function;
 mod inverse;
@@ -14,7 +15,8 @@ pub(crate) mod num;
 mod special;
 mod table;
 
-pub(crate) use chain::F32;
+pub(crate) use chain::Chained;
+pub(crate) use constant_division::divide_by;
 pub(crate) use function::{Loop, Map, Meaning, One, Two};
 pub(crate) use named::{
     binary, clamp, compare, complex, complex_special, convert, counted, multiply_high, next_after, reduce_precision,

@@ -6,7 +6,7 @@
 use half::{bf16, f16};
 
 use super::map::{scalar1, scalar2};
-use super::{F32, Loop, One, Two};
+use super::{Chained, Loop, One, Two};
 use crate::engine::dtype::DType;
 
 /// Returns the loop of the unary function called `name`.
@@ -40,7 +40,7 @@ pub(crate) fn special(name: &str) -> Option<Loop> {
 /// Returns the loop of the unary function called `name` if it has a separate loop for `f32`. Only `erf` has one,
 /// because neural networks apply `erf` to every element of a layer.
 pub(crate) fn special_f32(name: &str) -> Option<Loop> {
-    (name == "erf").then_some(Loop::F32(F32::Erf))
+    (name == "erf").then_some(Loop::Chained(Chained::Erf))
 }
 
 /// Returns the loop of the binary function called `name`.

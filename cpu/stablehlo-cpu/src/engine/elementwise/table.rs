@@ -6,7 +6,7 @@ use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
 use super::map::{map1, map2, map3, scalar1, scalar2};
 use super::num::{Bits, Int, Num, Real};
-use super::{F32, Loop, One, Two, complex};
+use super::{Chained, Loop, One, Two, complex};
 use crate::engine::dtype::{DType, Pred, with_size};
 
 /// Returns the loop of `$f` for the listed element types, and `None` for all other types.
@@ -29,7 +29,7 @@ macro_rules! reals {
     // For ops whose `f32` function can be part of a chain.
     ($dtype:expr, $loop:ident, $f:ident, $chained:ident) => {
         match $dtype {
-            DType::F32 => Some(Loop::F32(F32::$chained)),
+            DType::F32 => Some(Loop::Chained(Chained::$chained)),
             DType::F64 => Some(Loop::One(|a, o| scalar1::<f64, f64>(a, o, Real::$f))),
             DType::Bf16 => Some(Loop::One(|a, o| $loop::<bf16, bf16>(a, o, Real::$f))),
             DType::F16 => Some(Loop::One(|a, o| scalar1::<f16, f16>(a, o, Real::$f))),
@@ -87,7 +87,7 @@ macro_rules! nums2 {
     // For ops whose `f32` function can be part of a chain.
     ($dtype:expr, $loop:ident, $f:ident, $chained:ident) => {
         match $dtype {
-            DType::F32 => Some(Loop::F32(F32::$chained)),
+            DType::F32 => Some(Loop::Chained(Chained::$chained)),
             _ => nums2!(@rest $dtype, $loop, $f),
         }
     };
@@ -162,16 +162,21 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
     }
 }
 
+/// Returns the function if integers of this type can be part of a chain.
+fn chained_integers(function: Chained, dtype: DType) -> Option<Loop> {
+    matches!(dtype, DType::I32 | DType::U32).then_some(Loop::Chained(function))
+}
+
 /// Returns the loop of a binary op whose operands have the same type.
 pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
     if dtype.part().is_some() {
         return complex::binary(op, dtype);
     }
     match op {
-        Binary::Add => nums2!(dtype, map2, add, Add),
+        Binary::Add => chained_integers(Chained::AddIntegers, dtype).or_else(|| nums2!(dtype, map2, add, Add)),
         Binary::Subtract if dtype == DType::Bool => None,
-        Binary::Subtract => nums2!(dtype, map2, sub, Sub),
-        Binary::Multiply => nums2!(dtype, map2, mul, Mul),
+        Binary::Subtract => chained_integers(Chained::SubIntegers, dtype).or_else(|| nums2!(dtype, map2, sub, Sub)),
+        Binary::Multiply => chained_integers(Chained::MulIntegers, dtype).or_else(|| nums2!(dtype, map2, mul, Mul)),
         Binary::Divide | Binary::Remainder | Binary::Power if dtype == DType::Bool => None,
         Binary::Divide if dtype.is_float() => nums2!(dtype, map2, div, Div),
         Binary::Divide => nums2!(dtype, scalar2, div),
@@ -179,12 +184,14 @@ pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
         Binary::Power => nums2!(dtype, scalar2, pow),
         Binary::Maximum => nums2!(dtype, map2, max, Max),
         Binary::Minimum => nums2!(dtype, map2, min, Min),
-        Binary::And => bits2!(dtype, and),
-        Binary::Or => bits2!(dtype, or),
-        Binary::Xor => bits2!(dtype, xor),
-        Binary::ShiftLeft => ints2!(dtype, shl),
+        Binary::And => chained_integers(Chained::And, dtype).or_else(|| bits2!(dtype, and)),
+        Binary::Or => chained_integers(Chained::Or, dtype).or_else(|| bits2!(dtype, or)),
+        Binary::Xor => chained_integers(Chained::Xor, dtype).or_else(|| bits2!(dtype, xor)),
+        Binary::ShiftLeft => chained_integers(Chained::ShiftLeft, dtype).or_else(|| ints2!(dtype, shl)),
         Binary::ShiftRightArithmetic => ints2!(dtype, shr_arithmetic),
-        Binary::ShiftRightLogical => ints2!(dtype, shr_logical),
+        Binary::ShiftRightLogical => {
+            chained_integers(Chained::ShiftRightLogical, dtype).or_else(|| ints2!(dtype, shr_logical))
+        }
         Binary::Atan2 => match dtype {
             DType::F32 => Some(Loop::Two(|a, b, o| scalar2::<f32, f32>(a, b, o, Real::atan2))),
             DType::F64 => Some(Loop::Two(|a, b, o| scalar2::<f64, f64>(a, b, o, Real::atan2))),

@@ -1,11 +1,11 @@
 //! Reductions of a row of `f32`s, with the accumulators in vector registers.
 
 use bytemuck::cast_slice;
-use pulp::{Simd, WithSimd};
+use pulp::{NullaryFnOnce, Simd, WithSimd};
 
-use crate::engine::elementwise::F32;
+use crate::engine::elementwise::Chained;
 use crate::engine::elementwise::chain::{lanes, max, min};
-use crate::engine::elementwise::map::arch;
+use crate::engine::elementwise::map::{arch, vectorized};
 use crate::engine::elementwise::num::Num;
 
 /// Number of accumulators of a contiguous reduction. They hide the latency of `max`, which takes several instructions.
@@ -16,12 +16,114 @@ pub(super) const FRESH: usize = 64;
 
 /// Combines all elements of `row` with `function`, which is an addition, a multiplication, a maximum or a minimum. The
 /// order of combination does not depend on the machine's vector length.
-pub(super) fn fold(function: F32, row: &[f32]) -> f32 {
+pub(super) fn fold(function: Chained, row: &[f32]) -> f32 {
     arch().dispatch(Fold { function, row })
 }
 
+/// Minimum length of a row that is reduced with [`LANES`] accumulators. Shorter rows are reduced in order.
+pub(crate) const IN_ORDER: usize = LANES / 4;
+
+/// Reduces each of several adjacent rows of at most [`LANES`] elements, as [`fold`] or in order. Short rows would not
+/// fill the lanes.
+pub(super) fn fold_short_rows(function: Chained, rows: &[f32], length: usize, out: &mut [f32]) {
+    match function {
+        Chained::Max => vectorized(ShortRows { rows, length, out, identity: f32::NEG_INFINITY, f: Num::max }),
+        Chained::Min => vectorized(ShortRows { rows, length, out, identity: f32::INFINITY, f: Num::min }),
+        Chained::Mul => vectorized(ShortRows { rows, length, out, identity: 1.0, f: Num::mul }),
+        _ => vectorized(ShortRows { rows, length, out, identity: -0.0, f: |a: f32, b: f32| a + b }),
+    }
+}
+
+struct ShortRows<'a, F> {
+    rows: &'a [f32],
+    length: usize,
+    out: &'a mut [f32],
+    identity: f32,
+    f: F,
+}
+
+/// Number of elements of several rows that are combined together.
+const ROOM: usize = 16 * LANES;
+
+impl<F: Fn(f32, f32) -> f32> NullaryFnOnce for ShortRows<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self { rows, length, out, identity, f } = self;
+        if length < IN_ORDER {
+            return in_order(rows, length, out, identity, &f);
+        }
+        let width = length.next_power_of_two();
+        let at_once = ROOM / width;
+        let (mut first, mut second) = ([identity; ROOM], [identity; ROOM]);
+        let (mut from, mut to) = (&mut first, &mut second);
+        for (rows, out) in rows.chunks(at_once * length).zip(out.chunks_mut(at_once)) {
+            for (padded, row) in from.chunks_exact_mut(width).zip(rows.chunks_exact(length)) {
+                padded[..length].copy_from_slice(row);
+                padded[length..].fill(identity);
+            }
+            let n = out.len();
+            let mut width = width;
+            while width > 1 {
+                match width {
+                    64 => halve_rows::<64, 32>(from, to, n, &f),
+                    32 => halve_rows::<32, 16>(from, to, n, &f),
+                    16 => halve_rows::<16, 8>(from, to, n, &f),
+                    8 => halve_rows::<8, 4>(from, to, n, &f),
+                    4 => halve_rows::<4, 2>(from, to, n, &f),
+                    _ => halve_rows::<2, 1>(from, to, n, &f),
+                }
+                std::mem::swap(&mut from, &mut to);
+                width /= 2;
+            }
+            for (out, &x) in out.iter_mut().zip(&*from) {
+                *out = f(identity, x);
+            }
+        }
+    }
+}
+
+/// Number of rows that are reduced in order at the same time.
+const ABREAST: usize = 16;
+
+/// Reduces rows in order, several at a time, so that an operation need not wait for the one before it.
+#[inline(always)]
+fn in_order(rows: &[f32], length: usize, out: &mut [f32], identity: f32, f: &impl Fn(f32, f32) -> f32) {
+    for (rows, out) in rows.chunks(ABREAST * length).zip(out.chunks_mut(ABREAST)) {
+        out.fill(identity);
+        if let (Ok(out), true) = (<&mut [f32; ABREAST]>::try_from(&mut *out), rows.len() == ABREAST * length) {
+            for i in 0..length {
+                for k in 0..ABREAST {
+                    out[k] = f(out[k], rows[k * length + i]);
+                }
+            }
+        } else {
+            for (out, row) in out.iter_mut().zip(rows.chunks_exact(length)) {
+                *out = row.iter().fold(identity, |acc, &x| f(acc, x));
+            }
+        }
+    }
+}
+
+/// Combines the first half of each of the first `n` rows with the second half.
+#[inline(always)]
+fn halve_rows<const WIDTH: usize, const HALF: usize>(
+    from: &[f32; ROOM],
+    to: &mut [f32; ROOM],
+    n: usize,
+    f: &impl Fn(f32, f32) -> f32,
+) {
+    let (rows, halves) = (from.as_chunks::<WIDTH>().0, to.as_chunks_mut::<HALF>().0);
+    for (row, half) in rows[..n].iter().zip(&mut halves[..n]) {
+        for i in 0..HALF {
+            half[i] = f(row[i], row[i + HALF]);
+        }
+    }
+}
+
 struct Fold<'a> {
-    function: F32,
+    function: Chained,
     row: &'a [f32],
 }
 
@@ -31,9 +133,9 @@ impl WithSimd for Fold<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, s: S) -> f32 {
         match self.function {
-            F32::Max => by_width(s, self.row, f32::NEG_INFINITY, |a, b| max(s, a, b), Num::max),
-            F32::Min => by_width(s, self.row, f32::INFINITY, |a, b| min(s, a, b), Num::min),
-            F32::Mul => by_width(s, self.row, 1.0, |a, b| s.mul_f32s(a, b), Num::mul),
+            Chained::Max => by_width(s, self.row, f32::NEG_INFINITY, |a, b| max(s, a, b), Num::max),
+            Chained::Min => by_width(s, self.row, f32::INFINITY, |a, b| min(s, a, b), Num::min),
+            Chained::Mul => by_width(s, self.row, 1.0, |a, b| s.mul_f32s(a, b), Num::mul),
             // Adding negative zero leaves every number unchanged.
             _ => by_width(s, self.row, -0.0, |a, b| s.add_f32s(a, b), Num::add),
         }
@@ -126,13 +228,13 @@ mod tests {
 
     #[test]
     fn every_length() {
-        let functions: [(F32, f32, Function); 4] = [
-            (F32::Add, -0.0, Num::add),
-            (F32::Mul, 1.0, Num::mul),
-            (F32::Max, f32::NEG_INFINITY, Num::max),
-            (F32::Min, f32::INFINITY, Num::min),
+        let functions: [(Chained, f32, Function); 4] = [
+            (Chained::Add, -0.0, Num::add),
+            (Chained::Mul, 1.0, Num::mul),
+            (Chained::Max, f32::NEG_INFINITY, Num::max),
+            (Chained::Min, f32::INFINITY, Num::min),
         ];
-        for n in [0usize, 1, 15, 16, 17, 63, 64, 65, 100, 128, 4095, 4096, 4097, 9000] {
+        for n in [0usize, 1, 2, 3, 8, 15, 16, 17, 63, 64, 65, 100, 128, 4095, 4096, 4097, 9000] {
             let mut row: Vec<f32> =
                 (0..n).map(|i| f32::from(u16::try_from(i * 7919 % 4093).unwrap()) / 4096.0 + 0.5).collect();
             for odd in [0.7, -0.0, f32::NAN] {
@@ -149,6 +251,14 @@ mod tests {
                     let got = fold(function, &row);
                     let same = got.to_bits() == total.to_bits() || (got.is_nan() && total.is_nan());
                     assert!(same, "{function:?} of {n} with {odd}: {got}, not {total}");
+                    if (1..=LANES).contains(&n) {
+                        let got = if n < IN_ORDER { row.iter().fold(identity, |acc, &x| one(acc, x)) } else { got };
+                        let rows = row.repeat(40);
+                        let mut out = [0f32; 40];
+                        fold_short_rows(function, &rows, n, &mut out);
+                        let is_same = |x: &f32| x.to_bits() == got.to_bits() || (x.is_nan() && got.is_nan());
+                        assert!(out.iter().all(is_same), "{function:?} of {n} with {odd}: {out:?}, not {got}");
+                    }
                 }
             }
         }

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut, pod_read_unaligned};
+use pulp::NullaryFnOnce;
 
 use super::combine::Body;
 use super::shape::{ReadIndex, with_indices};
 use super::{Context, Kernel};
 use crate::engine::dtype::{DType, with_size};
+use crate::engine::elementwise::map::vectorized;
 use crate::engine::parallel;
 use crate::engine::view::View;
 use crate::error::RunError;
@@ -33,6 +35,9 @@ impl Windows {
     /// Computes the offsets of the windows from `first` on. The start of each window is clamped, so that the window
     /// lies inside the tensor.
     fn clamped(&self, indices: &[u8], first: usize, offsets: &mut [usize]) {
+        if let Some(parts) = self.narrow_parts() {
+            return narrow::<false>(parts, cast_slice(indices), first, offsets);
+        }
         self.fold(indices, first, offsets, |at, start, max, stride| {
             at + usize::try_from(start.max(0)).unwrap_or(usize::MAX).min(max) * stride
         });
@@ -41,6 +46,9 @@ impl Windows {
     /// Computes the offsets of the windows from `first` on. The offset is [`OUTSIDE`] if the window is not completely
     /// inside the tensor.
     pub(crate) fn inside(&self, indices: &[u8], first: usize, offsets: &mut [usize]) {
+        if let Some(parts) = self.narrow_parts() {
+            return narrow::<true>(parts, cast_slice(indices), first, offsets);
+        }
         self.fold(indices, first, offsets, |at, start, max, stride| match usize::try_from(start) {
             Ok(start) if start <= max && at != OUTSIDE => at + start * stride,
             _ => OUTSIDE,
@@ -75,6 +83,14 @@ impl Windows {
         });
     }
 
+    /// Returns the parts if the indices are `i32` and all offsets fit `u32`, so that vector instructions compute them.
+    fn narrow_parts(&self) -> Option<&[(usize, usize)]> {
+        let largest =
+            self.parts.iter().try_fold(0usize, |sum, &(max, stride)| sum.checked_add(max.checked_mul(stride)?));
+        let is_narrow = self.base.is_none() && self.read.dtype() == DType::I32;
+        (is_narrow && largest.is_some_and(|largest| i32::try_from(largest).is_ok())).then_some(&self.parts)
+    }
+
     fn len(&self) -> usize {
         self.runs.len() * self.run
     }
@@ -86,6 +102,57 @@ impl Windows {
         self.runs.len() == 1
             && bases.copied().all(|stride| is_multiple(stride.unsigned_abs()))
             && self.parts.iter().all(|&(max, stride)| max == 0 || is_multiple(stride))
+    }
+}
+
+/// Computes the offsets of the windows from `first` on, a block at a time.
+fn narrow<const SKIPS: bool>(parts: &[(usize, usize)], indices: &[i32], first: usize, offsets: &mut [usize]) {
+    for (first, offsets) in (first..).step_by(BLOCK).zip(offsets.chunks_mut(BLOCK)) {
+        vectorized(Narrow::<SKIPS> { parts, indices, first, offsets });
+    }
+}
+
+/// Computes the offsets of at most [`BLOCK`] windows from `i32` indices. With `SKIPS`, the offset of a window that is
+/// not completely inside the tensor is [`OUTSIDE`]. Otherwise, its start is clamped.
+struct Narrow<'a, const SKIPS: bool> {
+    parts: &'a [(usize, usize)],
+    indices: &'a [i32],
+    first: usize,
+    offsets: &'a mut [usize],
+}
+
+impl<const SKIPS: bool> NullaryFnOnce for Narrow<'_, SKIPS> {
+    type Output = ();
+
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "all offsets fit i32")]
+    fn call(self) {
+        let count = self.parts.len();
+        let n = self.offsets.len();
+        let mut sums = [0u32; BLOCK];
+        let mut is_inside = [true; BLOCK];
+        // Zipped slices of one length let the compiler use vector instructions.
+        let (sums, is_inside) = (&mut sums[..n], &mut is_inside[..n]);
+        let add = |(sum, is_inside): (&mut u32, &mut bool), start: i32, max: u32, stride: u32| {
+            let clamped = start.max(0).min(max as i32);
+            *is_inside &= clamped == start;
+            *sum = sum.wrapping_add((clamped as u32).wrapping_mul(stride));
+        };
+        for (part, &(max, stride)) in self.parts.iter().enumerate() {
+            // A dimension of extent one may have any stride.
+            let (max, stride) = (max as u32, if max == 0 { 0 } else { stride as u32 });
+            let vectors = &self.indices[self.first * count..][..n * count];
+            let sums = sums.iter_mut().zip(&mut *is_inside);
+            match (count, part) {
+                (1, _) => sums.zip(vectors).for_each(|(sum, &start)| add(sum, start, max, stride)),
+                (2, 0) => sums.zip(vectors.as_chunks().0).for_each(|(sum, [v, _])| add(sum, *v, max, stride)),
+                (2, _) => sums.zip(vectors.as_chunks().0).for_each(|(sum, [_, v])| add(sum, *v, max, stride)),
+                _ => sums.zip(vectors.chunks_exact(count)).for_each(|(sum, v)| add(sum, v[part], max, stride)),
+            }
+        }
+        for ((offset, &sum), &is_inside) in self.offsets.iter_mut().zip(&*sums).zip(&*is_inside) {
+            *offset = if SKIPS && !is_inside { OUTSIDE } else { sum as usize };
+        }
     }
 }
 
@@ -110,6 +177,14 @@ fn copy_rows(rows: [&[u8]; INTERLEAVED], out: &mut [u8]) {
     }
     for (out, (_, rest)) in out.chunks_exact_mut(len).zip(pieces) {
         out[len - rest.len()..].copy_from_slice(rest);
+    }
+}
+
+/// Copies the elements at `offsets`.
+#[inline(never)]
+fn pick<T: Copy>(src: &[T], offsets: &[usize], out: &mut [T]) {
+    for (out, &at) in out.iter_mut().zip(offsets) {
+        *out = src[at];
     }
 }
 
@@ -150,7 +225,7 @@ impl Gather {
                     let offsets = &mut offsets[..out.len() / w.len()];
                     w.clamped(indices, first, offsets);
                     if w.len() == 1 && mask.is_none() {
-                        out.iter_mut().zip(&*offsets).for_each(|(o, &at)| *o = src[at]);
+                        pick(src, offsets, out);
                         continue;
                     }
                     let groups = offsets.chunks(INTERLEAVED).zip(out.chunks_mut(INTERLEAVED * w.len()));

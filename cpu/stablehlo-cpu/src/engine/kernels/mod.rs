@@ -1,6 +1,7 @@
 //! Kernels of ops that are not elementwise. Each module contains the kernels of a family of ops. A kernel holds the
 //! resolved shapes of an op and runs the loops that compute the op.
 
+pub(crate) mod arg_reduce;
 pub(crate) mod collective;
 pub(crate) mod combine;
 pub(crate) mod conv;
@@ -8,7 +9,7 @@ pub(crate) mod custom;
 pub(crate) mod dot;
 #[cfg(feature = "math")]
 pub(crate) mod fft;
-mod fold;
+pub(crate) mod fold;
 pub(crate) mod gemm;
 pub(crate) mod index;
 mod kernel;

@@ -7,11 +7,11 @@ use half::{bf16, f16};
 use pulp::NullaryFnOnce;
 use stablehlo::ir::Binary;
 
-use super::fold::{FRESH, LANES, fold};
+use super::fold::{FRESH, IN_ORDER, LANES, fold, fold_short_rows};
 use super::shape::read_all;
 use super::{Context, Kernel};
 use crate::engine::dtype::{DType, Pred, with_size};
-use crate::engine::elementwise::F32;
+use crate::engine::elementwise::Chained;
 use crate::engine::elementwise::map::vectorized;
 use crate::engine::elementwise::num::{Bits, Num, narrowed};
 use crate::engine::parallel;
@@ -85,7 +85,7 @@ accumulate_narrow!(bf16 f16);
 /// An operation that a reduction may apply in any order. The operation has an identity.
 trait Monoid<A>: Send + Sync {
     /// The same operation as a function of `f32`s, which reduces rows with vector instructions.
-    const FUNCTION: Option<F32> = None;
+    const FUNCTION: Option<Chained> = None;
     fn identity() -> A;
     fn apply(a: A, b: A) -> A;
 }
@@ -101,28 +101,28 @@ struct Xor;
 macro_rules! monoids {
     ($($t:ty: $zero:expr, $one:expr, $lowest:expr, $highest:expr;)*) => {$(
         impl Monoid<$t> for Add {
-            const FUNCTION: Option<F32> = Some(F32::Add);
+            const FUNCTION: Option<Chained> = Some(Chained::Add);
             #[inline(always)]
             fn identity() -> $t { $zero }
             #[inline(always)]
             fn apply(a: $t, b: $t) -> $t { Num::add(a, b) }
         }
         impl Monoid<$t> for Mul {
-            const FUNCTION: Option<F32> = Some(F32::Mul);
+            const FUNCTION: Option<Chained> = Some(Chained::Mul);
             #[inline(always)]
             fn identity() -> $t { $one }
             #[inline(always)]
             fn apply(a: $t, b: $t) -> $t { Num::mul(a, b) }
         }
         impl Monoid<$t> for Max {
-            const FUNCTION: Option<F32> = Some(F32::Max);
+            const FUNCTION: Option<Chained> = Some(Chained::Max);
             #[inline(always)]
             fn identity() -> $t { $lowest }
             #[inline(always)]
             fn apply(a: $t, b: $t) -> $t { Num::max(a, b) }
         }
         impl Monoid<$t> for Min {
-            const FUNCTION: Option<F32> = Some(F32::Min);
+            const FUNCTION: Option<Chained> = Some(Chained::Min);
             #[inline(always)]
             fn identity() -> $t { $highest }
             #[inline(always)]
@@ -221,8 +221,6 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
     }
 }
 
-/// Minimum length of a row that is reduced with [`LANES`] accumulators. Shorter rows are reduced in order.
-pub(crate) const IN_ORDER: usize = LANES / 4;
 /// Number of rows that are combined with one another before their result is combined with the accumulators of the
 /// columns.
 pub(crate) const TOGETHER: usize = 4;
@@ -255,6 +253,14 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
     }
     if inner == 1 {
         return parallel::chunks_until(stop, out, 1, bytes, |first, part| {
+            if let (Some(function), 1..=LANES) = (M::FUNCTION, reduced)
+                && TypeId::of::<T>() == TypeId::of::<f32>()
+            {
+                let rows = &src[first * reduced..][..part.len() * reduced];
+                fold_short_rows(function, cast_slice(rows), reduced, cast_slice_mut(part));
+                part.iter_mut().for_each(|o| *o = finish(o.widen()));
+                return;
+            }
             for (i, o) in part.iter_mut().enumerate() {
                 let row = &src[(first + i) * reduced..][..reduced];
                 *o = finish(contiguous::<T, M>(row));

@@ -200,7 +200,7 @@ impl Translator<'_> {
         });
         let count = count.count();
         let group = &nodes[at..at + count];
-        let long = |node: &&Node| matches!(&node.op, Op::Map(Map { code: Loop::F32(f), .. }) if f.is_long());
+        let long = |node: &&Node| matches!(&node.op, Op::Map(Map { code: Loop::Chained(f), .. }) if f.is_long());
         let calls = n * group.iter().filter(long).count();
         if n > MAX_ELEMENTS || calls >= MAX_CALLS || !group.iter().all(is_known) {
             self.tile(group, at, last)?;

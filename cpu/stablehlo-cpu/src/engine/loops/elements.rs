@@ -7,7 +7,8 @@ use super::signature::{element_of, signature};
 use super::translator::{Representation, Translator};
 use crate::engine::elementwise::Map;
 use crate::engine::graph::{Node, Op, ValueIndex};
-use crate::engine::kernels::reduce::{Extents, IN_ORDER, Reduce, TOGETHER};
+use crate::engine::kernels::fold::IN_ORDER;
+use crate::engine::kernels::reduce::{Extents, Reduce, TOGETHER};
 use crate::engine::kernels::shape::Concatenate;
 
 impl Translator<'_> {

@@ -6,7 +6,7 @@ use stablehlo_jit::{Access, Expression, HostStep, Part, Statement};
 
 use super::kernel::HostWork;
 use super::translator::{LastUses, Place, Translator};
-use crate::engine::graph::{Node, Op, ValueIndex};
+use crate::engine::graph::{Node, ValueIndex};
 use crate::engine::group_compiler::compile_group;
 use crate::engine::kernels::Kernel;
 use crate::engine::schedule::Group;
@@ -21,7 +21,9 @@ impl Translator<'_> {
         if wanted.is_empty() {
             return Some(());
         }
-        let nodes = group.iter().map(elementwise).collect::<Option<Vec<Node>>>()?;
+        let copy =
+            |node: &Node| Some(Node { op: node.op.elementwise()?, ins: node.ins.clone(), outs: node.outs.clone() });
+        let nodes = group.iter().map(copy).collect::<Option<Vec<Node>>>()?;
         let compiled = compile_group(&Group { n, nodes }, &[], &wanted, self.values);
         let reads = compiled.ins.iter().map(|&v| self.in_memory(v)).collect::<Option<Vec<Part>>>()?;
         let mut places = Vec::with_capacity(wanted.len());
@@ -106,16 +108,4 @@ impl Translator<'_> {
 /// Returns the access to the first element at a place.
 fn first(place: Place) -> Access {
     Access { array: place.array, offset: place.start, terms: Vec::new() }
-}
-
-/// Returns a copy of an elementwise node. Returns `None` for other nodes.
-fn elementwise(node: &Node) -> Option<Node> {
-    let op = match &node.op {
-        Op::Map(map) => Op::Map(map.clone()),
-        Op::Load(view) => Op::Load(view.clone()),
-        Op::Iota(iota) => Op::Iota(*iota),
-        Op::Copy => Op::Copy,
-        _ => return None,
-    };
-    Some(Node { op, ins: node.ins.clone(), outs: node.outs.clone() })
 }

@@ -183,7 +183,8 @@ impl<'g> Translator<'g> {
             Op::While { carried, cond, body } => self.repeat(node, carried, cond, body, at, last)?,
             Op::Case { select, branches } => self.choose(node, *select, branches, at, last)?,
             Op::Kernel { kernel, starts } => self.kernel(kernel, starts, node, at, last)?,
-            Op::Collective(_) => return None,
+            // Blocks with loops are translated before they are simplified.
+            Op::Collective(_) | Op::Assemble(_) => return None,
             Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy => {
                 let n = self.graph_value(node.outs[0]).n;
                 if n > 1 && n <= self.most && is_known(node) {

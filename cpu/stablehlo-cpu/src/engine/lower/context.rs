@@ -6,7 +6,9 @@ use std::sync::Arc;
 use stablehlo::ir::{Attribute, Attributes, Func, Module, Op as IrOp, OpKind, Region, Type, ValueId};
 
 use super::size::{InlinedSize, check_depth};
-use super::types::{Binding, Result, TypedValue, dtype_of, element_size, entry_type, fits, tensor_type, type_of};
+use super::types::{
+    Binding, OuterProduct, Result, TypedValue, dtype_of, element_size, entry_type, fits, tensor_type, type_of,
+};
 use crate::engine::dtype::{DType, TensorType, with_size};
 use crate::engine::elementwise::{Map, wrap};
 use crate::engine::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
@@ -47,6 +49,8 @@ pub(crate) struct GraphBuilder<'m> {
     pub(crate) collectives: u32,
     /// The operand and the permutation of each transposed value, so that contractions can read the operand directly.
     pub(super) transposed: HashMap<ValueIndex, (TypedValue, Vec<usize>)>,
+    /// The factors of each outer product, so that its transpose is computed directly.
+    pub(super) outer_products: HashMap<ValueIndex, OuterProduct>,
     /// Errors of unsupported ops.
     pub(super) refused: Vec<CompileError>,
 }
@@ -86,6 +90,7 @@ impl<'m> GraphBuilder<'m> {
             settings,
             collectives: 0,
             transposed: HashMap::new(),
+            outer_products: HashMap::new(),
             refused: Vec::new(),
         }
     }

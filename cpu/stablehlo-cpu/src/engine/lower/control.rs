@@ -78,8 +78,11 @@ impl<'m> LoweringContext<'_, 'm> {
         let mut ins: Vec<ValueIndex> = Vec::new();
         let mut carried: Vec<ValueIndex> = Vec::new();
         let mut args: Vec<Binding> = Vec::new();
-        for init in &inits {
+        let is_unchanged = |i: usize| body.ops.last().and_then(|end| end.operands.get(i)) == body.args.get(i);
+        for (i, init) in inits.iter().enumerate() {
             args.push(match init {
+                // Both regions read a value that no iteration changes directly.
+                Binding::Tensor(_) if is_unchanged(i) => init.clone(),
                 Binding::Tensor(tv) => {
                     ins.push(self.graph.materialized(tv.value, self.out));
                     let v = self.graph.value(&tv.ty);
@@ -94,17 +97,23 @@ impl<'m> LoweringContext<'_, 'm> {
         let scalar = TensorType { dtype: DType::Bool, dims: [].into() };
         let fits = matches!(&preds[..], [Binding::Tensor(tv)] if tv.ty == scalar);
         self.ensure(fits, || format!("the condition must be a {scalar}"))?;
-        let (body, results) = self.nested(body, args)?;
+        let (mut nodes, results) = self.nested(body, args.clone())?;
         self.same_types(&inits, &results)?;
-        let outs: Vec<ValueIndex> = tensors(&inits).map(|tv| self.graph.value(&tv.ty)).collect();
-        let mut made = outs.iter();
-        let binds = inits
-            .iter()
-            .map(|init| match init {
-                Binding::Tensor(tv) => {
-                    made.next().map_or(Binding::Token, |&v| Binding::Tensor(TypedValue { value: v, ty: tv.ty.clone() }))
+        // Keep the results that change.
+        let changes: Vec<bool> = tensors(&args).map(|arg| carried.contains(&arg.value)).collect();
+        let mut change = changes.into_iter();
+        nodes.results.retain(|_| change.next() == Some(true));
+        let body = self.graph.hoist(nodes, &carried, self.out);
+        let mut outs: Vec<ValueIndex> = Vec::with_capacity(carried.len());
+        let binds = args
+            .into_iter()
+            .map(|arg| match arg {
+                Binding::Tensor(tv) if carried.contains(&tv.value) => {
+                    let value = self.graph.value(&tv.ty);
+                    outs.push(value);
+                    Binding::Tensor(TypedValue { value, ty: tv.ty })
                 }
-                other => other.clone(),
+                other => other,
             })
             .collect();
         self.out.push(Node { op: Op::While { carried, cond, body }, ins, outs });

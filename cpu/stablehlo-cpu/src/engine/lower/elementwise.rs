@@ -133,7 +133,10 @@ impl LoweringContext<'_, '_> {
         if let (Binary::Divide | Binary::Remainder, Some(power)) = (op, self.power_of_two(b)) {
             return self.divided(op, a, power);
         }
-        if let Some(map) = loops::binary(op, dtype) {
+        if let Some(mut map) = loops::binary(op, dtype) {
+            if let (Binary::Divide | Binary::Remainder, Some(divisor)) = (op, self.equal_integers(b)) {
+                map.code = loops::divide_by(op, dtype, divisor).unwrap_or(map.code);
+            }
             let v = self.map(map, &[a.value, b.value], &a.ty);
             return Ok(TypedValue { value: v, ty: a.ty.clone() });
         }
@@ -163,6 +166,19 @@ impl LoweringContext<'_, '_> {
         let wide_b = self.converted(b, shifted.computed())?;
         let y = self.bin(op, &wide_a, &wide_b)?;
         self.converted(y, dtype)
+    }
+
+    /// Returns the element of a constant of equal integers of at most 32 bits.
+    fn equal_integers(&self, x: &TypedValue) -> Option<i64> {
+        let bytes = self.graph.splat(x.value)?;
+        Some(match x.ty.dtype {
+            DType::I8 => i8::from_ne_bytes(*bytes.first_chunk()?).into(),
+            DType::I16 => i16::from_ne_bytes(*bytes.first_chunk()?).into(),
+            DType::I32 => i32::from_ne_bytes(*bytes.first_chunk()?).into(),
+            DType::U8 => bytes[0].into(),
+            DType::U16 => u16::from_ne_bytes(*bytes.first_chunk()?).into(),
+            _ => return None,
+        })
     }
 
     /// Returns `k` if all elements of `x` are the same power of two `2^k`, of an integer type with whole bytes.

@@ -3,6 +3,7 @@
 
 use stablehlo::ir::{Binary, DotDimensions, Unary};
 
+use super::types::OuterProduct;
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::DType;
 use crate::engine::kernels::dot::{Dot, Side, dot_fn};
@@ -60,6 +61,19 @@ impl LoweringContext<'_, '_> {
         dims.extend(extents(&a, &free_a));
         dims.extend(extents(&b, &free_b));
         let ty = self.typed(dtype, &dims)?;
+        if depth.iter().product::<usize>() == 1 {
+            let strides = |x: &TypedValue, batch: &[usize], before: usize, free: &[usize], after: usize| {
+                let own = strides_of(&x.ty.dims);
+                let of = |list: &[usize]| list.iter().map(|&d| own[d]).collect::<Vec<isize>>();
+                [of(batch), vec![0; before], of(free), vec![0; after]].concat()
+            };
+            let strides = [
+                strides(&a, &d.lhs_batching, 0, &free_a, free_b.len()),
+                strides(&b, &d.rhs_batching, free_a.len(), &free_b, 0),
+            ];
+            let [factors_a, factors_b] = [self.converted(a, dtype)?, self.converted(b, dtype)?];
+            return self.outer_product(OuterProduct { ty, factors: [factors_a.value, factors_b.value], strides });
+        }
         let (a, lhs) = self.side(a, &d.lhs_batching, &free_a, &d.lhs_contracting)?;
         let (b, rhs) = self.side(b, &d.rhs_batching, &free_b, &d.rhs_contracting)?;
         let m = extents(
@@ -71,6 +85,20 @@ impl LoweringContext<'_, '_> {
         let kernel = Dot { m: m.iter().product(), k: depth.iter().product(), n, lhs, rhs, operand, run };
         let v = self.kernel(kernel, &[a.value, b.value], &[], std::slice::from_ref(&ty))[0];
         Ok(TypedValue { value: v, ty })
+    }
+
+    /// Multiplies the elements of two arrays, each through a view. Remembers the factors, because a transpose of the
+    /// result is an outer product, too.
+    pub(super) fn outer_product(&mut self, product: OuterProduct) -> Result<TypedValue> {
+        let OuterProduct { ty, factors, strides } = &product;
+        let mut read = |at: usize| {
+            let value = self.load(factors[at], View::new(&ty.dims, &strides[at], 0));
+            TypedValue { value, ty: ty.clone() }
+        };
+        let (a, b) = (read(0), read(1));
+        let y = self.bin(Binary::Multiply, &a, &b)?;
+        self.graph.outer_products.insert(y.value, product);
+        Ok(y)
     }
 
     /// Converts `x` to the element type in which the engine computes, if `x` has a narrow type.

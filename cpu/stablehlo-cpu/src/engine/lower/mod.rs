@@ -17,6 +17,7 @@ mod indexing;
 mod lapack;
 mod legacy;
 mod linear;
+mod loop_invariants;
 mod map;
 #[cfg(not(feature = "math"))]
 mod no_math;

@@ -3,10 +3,11 @@
 use stablehlo::ir::{Binary, Unary};
 
 use super::linear::rest;
-use super::region::combine;
+use super::region::{arg_reducer, combine};
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::TensorType;
-use crate::engine::graph::ValueIndex;
+use crate::engine::graph::{Op, ValueIndex};
+use crate::engine::kernels::arg_reduce::{ArgReduce, arg_reduce_fn};
 use crate::engine::kernels::reduce::{Extents, Reduce, ReduceAny, reduce_fn};
 use crate::engine::scalar_fn::Combine;
 use crate::engine::view::{View, strides_of};
@@ -54,6 +55,12 @@ impl<'m> LoweringContext<'_, 'm> {
             && let Some(y) = self.reduced(op, &first, &inits[0], dimensions)?
         {
             return self.finish(vec![y]);
+        }
+        if let ([x, positions], [init, first], &[dimension]) = (&inputs[..], &inits[..], dimensions)
+            && let Some(is_max) = arg_reducer(body)
+            && let Some(found) = self.arg_reduced(is_max, x, positions, init, first, dimension)?
+        {
+            return self.finish(found);
         }
         let types = self.reducer_types(&inputs)?;
         let body = self.scalar_fn(body, &types)?;
@@ -118,6 +125,39 @@ impl<'m> LoweringContext<'_, 'm> {
         let kernel = Reduce { extents: Extents { outer, reduced, inner }, op, dtype, run };
         let v = self.kernel(kernel, &[x, init.value], &[], std::slice::from_ref(&ty))[0];
         Ok(Some(TypedValue { value: v, ty }))
+    }
+
+    /// Lowers the search for the position of an extreme. Returns `None` if `positions` are not those along the
+    /// dimension, or if there is no loop for the element types.
+    fn arg_reduced(
+        &mut self,
+        is_max: bool,
+        x: &TypedValue,
+        positions: &TypedValue,
+        init: &TypedValue,
+        first: &TypedValue,
+        dimension: usize,
+    ) -> Result<Option<Vec<TypedValue>>> {
+        let dims = &x.ty.dims;
+        let inner: usize = dims[dimension + 1..].iter().product();
+        let is_iota = self.out.iter().rev().any(|node| match node.op {
+            Op::Iota(iota) => {
+                node.outs[..] == [positions.value] && iota.shape() == (inner.max(1), dims[dimension].max(1))
+            }
+            _ => false,
+        });
+        let starts_at_zero = self.known(first.value).is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0));
+        let dtype = x.ty.dtype;
+        let run = arg_reduce_fn(is_max, dtype.computed(), positions.ty.dtype);
+        let (Some(run), true, true) = (run, is_iota, starts_at_zero) else { return Ok(None) };
+        let extents = Extents { outer: dims[..dimension].iter().product(), reduced: dims[dimension], inner };
+        let kept: Vec<usize> = rest(x.ty.rank(), &[dimension], &[]).iter().map(|&d| dims[d]).collect();
+        let (x, init) = (self.converted(x.clone(), dtype.computed())?, self.converted(init.clone(), dtype.computed())?);
+        let types = [self.typed(dtype.computed(), &kept)?, self.typed(positions.ty.dtype, &kept)?];
+        let outs = self.kernel(ArgReduce { extents, run }, &[x.value, init.value], &[], &types);
+        let [found, positions] = types;
+        let found = self.converted(TypedValue { value: outs[0], ty: found }, dtype)?;
+        Ok(Some(vec![found, TypedValue { value: outs[1], ty: positions }]))
     }
 
     /// Returns `x` in the form `[outer, reduced, inner]`, and these three extents. If the reduced and the kept

@@ -40,6 +40,46 @@ pub(crate) fn combine(region: &Region) -> Option<Combine> {
     }
 }
 
+/// Recognizes the region of `jnp.argmax` (`true`) and `jnp.argmin` (`false`): of two elements and their positions, it
+/// returns the element that is larger (smaller) or NaN, and of equal elements the one with the smaller position.
+pub(crate) fn arg_reducer(region: &Region) -> Option<bool> {
+    use ComparisonDirection::{Eq, Gt, Lt, Ne};
+    let &[x, at, y, other] = &region.args[..] else { return None };
+    let op = |v: ValueId| region.ops.iter().find(|op| op.results[..] == [v]);
+    let selects = |v: ValueId, yes, no| match op(v)? {
+        op if matches!(op.kind, OpKind::Select) && op.operands[1..] == [yes, no] => Some(op.operands[0]),
+        _ => None,
+    };
+    let either = |v: ValueId, kind: Binary| match op(v)? {
+        op if matches!(op.kind, OpKind::Binary(binary) if binary == kind) => Some([op.operands[0], op.operands[1]]),
+        _ => None,
+    };
+    let compares = |v: ValueId, direction: ComparisonDirection, a, b| {
+        op(v).is_some_and(|op| match op.kind {
+            OpKind::Compare { direction: found, compare_type } => {
+                found == direction && op.operands[..] == [a, b] && compare_type != ComparisonType::TotalOrder
+            }
+            _ => false,
+        })
+    };
+    let [end] = &region.ops.iter().filter(|op| matches!(op.kind, OpKind::Return)).collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let &[element, position] = &end.operands[..] else { return None };
+    let (picks, picks_position) = (selects(element, x, y)?, selects(position, at, other)?);
+    let [before, nan] = either(picks, Binary::Or)?;
+    let [same_pick, tie] = either(picks_position, Binary::Or)?;
+    let [equal, smaller] = either(tie, Binary::And)?;
+    let is_arg =
+        same_pick == picks && compares(nan, Ne, x, x) && compares(equal, Eq, x, y) && compares(smaller, Lt, at, other);
+    match (compares(before, Gt, x, y), compares(before, Lt, x, y)) {
+        _ if !is_arg => None,
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    }
+}
+
 impl<'m> LoweringContext<'_, 'm> {
     /// Compiles a region whose arguments are scalars of the given types.
     pub(super) fn scalar_fn(&mut self, region: &'m Region, types: &[TensorType]) -> Result<ScalarFn> {

@@ -5,6 +5,7 @@
     reason = "positions are checked to lie in the tensor first"
 )]
 
+use super::types::OuterProduct;
 use super::{FOLDED, LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::kernels::shape::{Concatenate, DynamicSlice, DynamicUpdateSlice, Gathered, Pad, ReadIndex, Start};
@@ -78,6 +79,10 @@ impl LoweringContext<'_, '_> {
         let dims: Vec<usize> = permutation.iter().map(|&p| x.ty.dims[p]).collect();
         let strides: Vec<isize> = permutation.iter().map(|&p| own[p]).collect();
         let ty = self.typed(x.ty.dtype, &dims)?;
+        if let Some(product) = self.graph.outer_products.get(&x.value).filter(|product| product.ty == x.ty).cloned() {
+            let strides = product.strides.map(|of| permutation.iter().map(|&p| of[p]).collect());
+            return self.outer_product(OuterProduct { ty, strides, ..product });
+        }
         let v = self.gathered(x, View::new(&dims, &strides, 0));
         if v != x.value {
             self.graph.transposed.insert(v, (x.clone(), permutation.to_vec()));

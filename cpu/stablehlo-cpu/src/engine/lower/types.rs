@@ -74,3 +74,12 @@ pub(crate) fn tensor_type(ty: &Type) -> Result<TensorType> {
     }
     TensorType::new(dtype, &dims)
 }
+
+/// A contraction without summation.
+#[derive(Clone)]
+pub(super) struct OuterProduct {
+    pub(super) ty: TensorType,
+    pub(super) factors: [ValueIndex; 2],
+    /// The strides of each factor along the dimensions of the result.
+    pub(super) strides: [Vec<isize>; 2],
+}

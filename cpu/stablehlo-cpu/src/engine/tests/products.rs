@@ -354,3 +354,24 @@ fn one_tap_convolutions_match_definition() {
         });
     }
 }
+
+/// A contraction without summation is an elementwise product, and its transpose is not a step of its own.
+#[test]
+fn outer_product_and_its_transpose() {
+    let program = program(
+        "%a: tensor<2x3xf32>, %b: tensor<2x4xf32>",
+        "tensor<2x4x3xf32>",
+        "%0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [] x []
+             : (tensor<2x3xf32>, tensor<2x4xf32>) -> tensor<2x3x4xf32>
+         %1 = stablehlo.transpose %0, dims = [0, 2, 1] : (tensor<2x3x4xf32>) -> tensor<2x4x3xf32>
+         %2 = stablehlo.negate %1 : tensor<2x4x3xf32>
+         return %2 : tensor<2x4x3xf32>",
+    );
+    assert_eq!(program.step_count(), 1);
+    let (a, b): (Vec<f32>, Vec<f32>) = ((1..7u8).map(f32::from).collect(), (10..18u8).map(f32::from).collect());
+    let got = run::<f32>(&program, vec![tensor(DType::F32, &[2, 3], &a), tensor(DType::F32, &[2, 4], &b)]);
+    for (at, got) in got.into_iter().enumerate() {
+        let (batch, row, column) = (at / 12, at / 3 % 4, at % 3);
+        assert_eq!(got, -a[batch * 3 + column] * b[batch * 4 + row], "{at}");
+    }
+}

@@ -156,3 +156,77 @@ fn check_masked_gather(columns: u16) {
     check(both[0].as_slice().unwrap(), &|i| indices[i] < 0);
     check(both[1].as_slice().unwrap(), &|_| false);
 }
+
+/// A shifted copy and a padded slice are read in place by the step that adds them.
+#[test]
+fn shifted_arrays_are_not_stored() {
+    let program = program(
+        "%x: tensor<5x4xf32>",
+        "tensor<5x4xf32>",
+        "%zero = stablehlo.constant dense<0.0> : tensor<f32>
+         %rest = stablehlo.slice %x [1:5, 0:4] : (tensor<5x4xf32>) -> tensor<4x4xf32>
+         %first = stablehlo.slice %x [0:1, 0:4] : (tensor<5x4xf32>) -> tensor<1x4xf32>
+         %rows = stablehlo.concatenate %rest, %first, dim = 0 : (tensor<4x4xf32>, tensor<1x4xf32>) -> tensor<5x4xf32>
+         %last = stablehlo.slice %x [0:5, 3:4] : (tensor<5x4xf32>) -> tensor<5x1xf32>
+         %others = stablehlo.slice %x [0:5, 0:3] : (tensor<5x4xf32>) -> tensor<5x3xf32>
+         %columns = stablehlo.concatenate %last, %others, dim = 1 : (tensor<5x1xf32>, tensor<5x3xf32>) -> tensor<5x4xf32>
+         %inner = stablehlo.slice %x [0:3, 1:3] : (tensor<5x4xf32>) -> tensor<3x2xf32>
+         %padded = stablehlo.pad %inner, %zero, low = [1, 1], high = [1, 1], interior = [0, 0]
+             : (tensor<3x2xf32>, tensor<f32>) -> tensor<5x4xf32>
+         %0 = stablehlo.add %rows, %columns : tensor<5x4xf32>
+         %1 = stablehlo.subtract %0, %padded : tensor<5x4xf32>
+         return %1 : tensor<5x4xf32>",
+    );
+    assert_eq!(program.step_count(), 1);
+    let x: Vec<f32> = (0..20u16).map(|i| f32::from(i * i)).collect();
+    let got = run::<f32>(&program, vec![tensor(DType::F32, &[5, 4], &x)]);
+    for (at, got) in got.into_iter().enumerate() {
+        let (row, column) = (at / 4, at % 4);
+        let is_inner = (1..4).contains(&row) && (1..3).contains(&column);
+        let padded = if is_inner { x[(row - 1) * 4 + column] } else { 0.0 };
+        assert_eq!(got, x[(row + 1) % 5 * 4 + column] + x[row * 4 + (column + 3) % 4] - padded, "{at}");
+    }
+}
+
+/// The product of two arrays that the loop does not change is computed in front of the loop, and so is the larger of
+/// the elementwise computations. The smaller one stays, and so does the array of equal elements.
+#[test]
+fn computations_of_unchanged_values_leave_loops() {
+    let program = program(
+        "%a: tensor<32x32xf32>, %n: tensor<i32>",
+        "tensor<32x32xf32>, tensor<32x32xf32>",
+        "%zero = stablehlo.constant dense<0> : tensor<i32>
+         %one = stablehlo.constant dense<1> : tensor<i32>
+         %start = stablehlo.constant dense<1.0> : tensor<32x32xf32>
+         %0:4 = stablehlo.while(%i = %zero, %x = %start, %c = %a, %m = %n)
+             : tensor<i32>, tensor<32x32xf32>, tensor<32x32xf32>, tensor<i32>
+           cond {
+             %1 = stablehlo.compare LT, %i, %m, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+             stablehlo.return %1 : tensor<i1>
+           } do {
+             %2 = stablehlo.add %i, %one : tensor<i32>
+             %3 = stablehlo.dot_general %c, %c, contracting_dims = [1] x [0]
+                 : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+             %4 = stablehlo.sine %3 : tensor<32x32xf32>
+             %5 = stablehlo.add %x, %4 : tensor<32x32xf32>
+             %6 = stablehlo.convert %m : (tensor<i32>) -> tensor<f32>
+             %7 = stablehlo.broadcast_in_dim %6, dims = [] : (tensor<f32>) -> tensor<32x32xf32>
+             %8 = stablehlo.multiply %5, %7 : tensor<32x32xf32>
+             stablehlo.return %2, %8, %c, %m : tensor<i32>, tensor<32x32xf32>, tensor<32x32xf32>, tensor<i32>
+           }
+         return %0#1, %0#2 : tensor<32x32xf32>, tensor<32x32xf32>",
+    );
+    // The product, the sine, and the loop.
+    assert_eq!(program.step_count(), 3);
+    let a: Vec<f32> = (0..1024u16).map(|i| f32::from(i % 7) / 64.0).collect();
+    let outputs = |n: i32| program.run(vec![tensor(DType::F32, &[32, 32], &a), tensor(DType::I32, &[], &[n])]).unwrap();
+    // A loop without iterations.
+    assert_eq!(outputs(0)[0].as_slice::<f32>().unwrap(), [1.0; 1024]);
+    let three = outputs(3);
+    for (at, got) in three[0].as_slice::<f32>().unwrap().iter().enumerate() {
+        let sine = (0..32).map(|k| a[at / 32 * 32 + k] * a[k * 32 + at % 32]).sum::<f32>().sin();
+        let want = (0..3).fold(1.0, |x, _| (x + sine) * 3.0);
+        assert!((got - want).abs() <= 1e-5 * want.abs(), "{at}: {got} is not {want}");
+    }
+    assert_eq!(three[1].as_slice::<f32>().unwrap(), a);
+}

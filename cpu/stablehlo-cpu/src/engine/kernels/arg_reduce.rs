@@ -1,0 +1,203 @@
+//! The position of the largest or smallest element along a dimension, as `jnp.argmax` and `jnp.argmin` compute it.
+
+use std::marker::PhantomData;
+
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use pulp::NullaryFnOnce;
+
+use super::reduce::Extents;
+use super::{Context, Kernel};
+use crate::engine::dtype::DType;
+use crate::engine::elementwise::map::vectorized;
+use crate::engine::elementwise::num::Num;
+use crate::engine::parallel;
+use crate::error::RunError;
+
+/// Number of elements of a row whose extreme is found before its position.
+const BLOCK: usize = 2048;
+/// Number of running extremes of a block.
+const LANES: usize = 32;
+
+/// Finds the first NaN along the reduced dimension, or else the first of the largest (or smallest) elements. The inputs
+/// are the elements, and a value that has position 0 and precedes them. The outputs are the elements found and their
+/// positions.
+pub(crate) struct ArgReduce {
+    pub(crate) extents: Extents,
+    pub(crate) run: ArgReduceFn,
+}
+
+pub(crate) type ArgReduceFn = fn(&Extents, &[u8], &[u8], &mut [&mut [u8]]);
+
+impl Kernel for ArgReduce {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
+        (self.run)(&self.extents, ins[0], ins[1], outs);
+        Ok(())
+    }
+}
+
+/// Returns the loop for elements of type `dtype` and positions of type `position`, if there is one.
+pub(crate) fn arg_reduce_fn(is_max: bool, dtype: DType, position: DType) -> Option<ArgReduceFn> {
+    macro_rules! of {
+        ($t:ty) => {
+            match (is_max, position) {
+                (true, DType::I32) => Some(run::<$t, i32, Largest>),
+                (true, DType::I64) => Some(run::<$t, i64, Largest>),
+                (false, DType::I32) => Some(run::<$t, i32, Smallest>),
+                (false, DType::I64) => Some(run::<$t, i64, Smallest>),
+                _ => None,
+            }
+        };
+    }
+    match dtype {
+        DType::F32 => of!(f32),
+        DType::F64 => of!(f64),
+        DType::I32 => of!(i32),
+        DType::I64 => of!(i64),
+        DType::U32 => of!(u32),
+        _ => None,
+    }
+}
+
+/// The order of the elements.
+trait Order: Send + Sync {
+    /// Returns whether `x` is before `y` and neither is NaN.
+    fn is_before<T: PartialOrd>(x: T, y: T) -> bool;
+}
+
+struct Largest;
+struct Smallest;
+
+impl Order for Largest {
+    #[inline(always)]
+    fn is_before<T: PartialOrd>(x: T, y: T) -> bool {
+        x > y
+    }
+}
+
+impl Order for Smallest {
+    #[inline(always)]
+    fn is_before<T: PartialOrd>(x: T, y: T) -> bool {
+        x < y
+    }
+}
+
+#[inline(always)]
+#[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+fn is_nan<T: PartialOrd>(x: T) -> bool {
+    x != x
+}
+
+/// Returns whether `x` replaces `best`, which precedes it.
+#[inline(always)]
+fn replaces<T: Num, O: Order>(x: T, best: T) -> bool {
+    O::is_before(x, best) | (is_nan(x) & !is_nan(best))
+}
+
+/// An integer type of positions.
+trait Position: Pod + Send + Sync {
+    fn from_index(index: usize) -> Self;
+}
+
+impl Position for i32 {
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "as the indices of `iota` wrap")]
+    fn from_index(index: usize) -> Self {
+        index as Self
+    }
+}
+
+impl Position for i64 {
+    #[inline(always)]
+    #[expect(clippy::cast_possible_wrap, reason = "an index of an array in memory is smaller")]
+    fn from_index(index: usize) -> Self {
+        index as Self
+    }
+}
+
+fn run<T: Num, P: Position, O: Order>(extents: &Extents, x: &[u8], init: &[u8], outs: &mut [&mut [u8]]) {
+    let &Extents { reduced, inner, .. } = extents;
+    let (elements, init) = (cast_slice::<u8, T>(x), cast_slice::<u8, T>(init)[0]);
+    let [found, positions] = outs else { return };
+    let (found, positions) = (cast_slice_mut::<u8, T>(found), cast_slice_mut::<u8, P>(positions));
+    found.fill(init);
+    positions.fill(P::from_index(0));
+    if reduced * inner == 0 {
+        return;
+    }
+    let tasks: Vec<_> =
+        elements.chunks_exact(reduced * inner).zip(found.chunks_mut(inner)).zip(positions.chunks_mut(inner)).collect();
+    parallel::each(tasks, x.len(), |((elements, found), positions)| {
+        if inner == 1 {
+            let order = PhantomData::<O>;
+            if let Some((x, at)) = vectorized(Row { elements, best: found[0], order }) {
+                (found[0], positions[0]) = (x, P::from_index(at));
+            }
+        } else {
+            vectorized(Columns::<T, P, O> { elements, found, positions, order: PhantomData });
+        }
+    });
+}
+
+/// One row of adjacent elements. Returns the element that replaces `best` last, and its position.
+struct Row<'a, T, O> {
+    elements: &'a [T],
+    best: T,
+    order: PhantomData<O>,
+}
+
+impl<T: Num, O: Order> NullaryFnOnce for Row<'_, T, O> {
+    type Output = Option<(T, usize)>;
+
+    #[inline(always)]
+    fn call(self) -> Self::Output {
+        let mut best = self.best;
+        let mut block_found = None;
+        for (number, block) in self.elements.chunks(BLOCK).enumerate() {
+            let mut lanes = [block[0]; LANES];
+            let (rows, rest) = block.as_chunks::<LANES>();
+            for row in rows {
+                for (lane, &x) in lanes.iter_mut().zip(row) {
+                    *lane = if O::is_before(x, *lane) | is_nan(x) { x } else { *lane };
+                }
+            }
+            let mut extreme = block[0];
+            for &x in lanes.iter().chain(rest) {
+                extreme = if replaces::<T, O>(x, extreme) { x } else { extreme };
+            }
+            if replaces::<T, O>(extreme, best) {
+                best = extreme;
+                block_found = Some((number * BLOCK, block));
+            }
+            if is_nan(best) {
+                break;
+            }
+        }
+        let (start, block) = block_found?;
+        let within = block.iter().position(|&x| x == best || (is_nan(best) && is_nan(x)))?;
+        Some((block[within], start + within))
+    }
+}
+
+/// Several columns, whose elements are the rows of a matrix.
+struct Columns<'a, T, P, O> {
+    elements: &'a [T],
+    found: &'a mut [T],
+    positions: &'a mut [P],
+    order: PhantomData<O>,
+}
+
+impl<T: Num, P: Position, O: Order> NullaryFnOnce for Columns<'_, T, P, O> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (at, row) in self.elements.chunks_exact(self.found.len()).enumerate() {
+            let at = P::from_index(at);
+            for ((&x, best), position) in row.iter().zip(&mut *self.found).zip(&mut *self.positions) {
+                let is_replaced = replaces::<T, O>(x, *best);
+                *best = if is_replaced { x } else { *best };
+                *position = if is_replaced { at } else { *position };
+            }
+        }
+    }
+}
