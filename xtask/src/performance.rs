@@ -1,4 +1,5 @@
-//! `cargo xtask performance`: runs benchmarks, and writes the tables that they print to `docs/performance.md`.
+//! `cargo xtask performance`: runs benchmarks, and writes the tables that they print to `docs/performance.md`. With
+//! `--print`, prints the tables instead.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,10 +18,10 @@ const TABLES: &[(&str, Benchmark)] = &[
     ("caller", Benchmark::Cargo(&["-p", "pjrt-rs", "--bench", "execute"])),
     ("vendor", Benchmark::Cargo(&["-p", "device-plugin", "--bench", "null_plugin"])),
     ("dispatch", Benchmark::Python { script: "tests/jax/bench_dispatch.py", arguments: &[CPU, XLA] }),
-    ("programs", Benchmark::Cargo(&["-p", "pjrt-cpu", "--features", "jit,math", "--bench", "against_xla"])),
-    ("factorizations", Benchmark::WithWheel("tests/jax/bench_linalg.py")),
-    ("libraries", Benchmark::WithWheel("tests/third_party/run.py")),
-    ("memory", Benchmark::WithWheel("tests/jax/bench_memory.py")),
+    ("programs", Benchmark::WithWheel(&["tests/jax/bench_programs.py", "--held-out"])),
+    ("factorizations", Benchmark::WithWheel(&["tests/jax/bench_linalg.py"])),
+    ("libraries", Benchmark::WithWheel(&["tests/third_party/run.py"])),
+    ("memory", Benchmark::WithWheel(&["tests/jax/bench_memory.py"])),
     (
         "collectives",
         Benchmark::Python { script: "tests/jax/bench_collectives.py", arguments: &["--mpi", CPU_WITH_MPI] },
@@ -38,14 +39,20 @@ const XLA: &str = "XLA";
 enum Benchmark {
     /// Arguments of `cargo bench`.
     Cargo(&'static [&'static str]),
-    /// A program that runs with JAX, third-party libraries, and the content of the CPU plugin's wheel.
-    WithWheel(&'static str),
+    /// A program and its arguments. It runs with JAX, third-party libraries, and the content of the CPU plugin's wheel.
+    WithWheel(&'static [&'static str]),
     /// A program that runs with JAX.
     Python { script: &'static str, arguments: &'static [&'static str] },
 }
 
-/// Runs the benchmarks of the named tables, or all benchmarks.
-pub(crate) fn arguments(names: &[&str]) -> Result<(), Error> {
+/// Parses the arguments `[--print] [TABLE ...]`, and runs the benchmarks of the named tables, or all benchmarks.
+pub(crate) fn arguments(arguments: &[&str]) -> Result<(), Error> {
+    let (options, names): (Vec<&str>, Vec<&str>) = arguments.iter().partition(|argument| argument.starts_with("--"));
+    let prints = match options[..] {
+        [] => false,
+        ["--print"] => true,
+        _ => return Err("usage: cargo xtask performance [--print] [TABLE ...]".into()),
+    };
     if let Some(unknown) = names.iter().find(|name| !TABLES.iter().any(|(table, _)| table == *name)) {
         let known: Vec<&str> = TABLES.iter().map(|(name, _)| *name).collect();
         return Err(format!("performance: no table is named {unknown:?}; the tables are {}", known.join(", ")).into());
@@ -54,15 +61,21 @@ pub(crate) fn arguments(names: &[&str]) -> Result<(), Error> {
     for (name, benchmark) in TABLES.iter().filter(|(name, _)| names.is_empty() || names.contains(name)) {
         println!("{name}");
         let output = benchmark.output()?;
-        let table: Vec<&str> = output.lines().filter(|line| line.starts_with('|')).collect();
+        // Some benchmarks print several tables, with empty lines between them.
+        let table: Vec<&str> = output.lines().filter(|line| line.is_empty() || line.starts_with('|')).collect();
         if table.len() < 3 {
             return Err(format!("the benchmark of the table {name} printed no table:\n{output}").into());
         }
+        if prints {
+            println!("{}", table.join("\n"));
+            continue;
+        }
         // Read the page again for each table, because a benchmark may take minutes, in which somebody edits it.
-        let text = replaced(&fs::read_to_string(&page)?, name, &format!("{}\n\n{}\n", table.join("\n"), machine()?))?;
+        let text =
+            replaced(&fs::read_to_string(&page)?, name, &format!("{}\n\n{}\n", table.join("\n").trim(), machine()?))?;
         fs::write(&page, text)?;
         if *name == "programs" {
-            fs::copy(sh::root().join("target/against_xla.svg"), sh::root().join("docs/against_xla.svg"))?;
+            fs::copy(sh::root().join("target/programs.svg"), sh::root().join("docs/programs.svg"))?;
         }
     }
     Ok(())
@@ -77,10 +90,10 @@ impl Benchmark {
                 cargo.arg("bench").args(arguments).env("PJRT_TEST_PLUGINS", xla()?);
                 cargo
             }
-            Self::WithWheel(script) => {
+            Self::WithWheel(arguments) => {
                 let package = jax::package(&cpu(&[])?)?;
                 let mut python = Command::new(main_jax()?.python_for_libraries()?);
-                python.current_dir(sh::root()).arg(script).env("PYTHONPATH", package);
+                python.current_dir(sh::root()).args(arguments).env("PYTHONPATH", package);
                 python
             }
             Self::Python { script, arguments } => {

@@ -163,7 +163,7 @@ fn main() {
 
 /// Measures one step of gradient descent of a 784-512-512-10 perceptron with mean squared error and a batch of 128.
 fn mlp(filter: &str) {
-    let text = include_str!("programs/mlp_step.mlir");
+    let text = include_str!("mlp_step.mlir");
     let step =
         compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("bench program")).expect("bench program");
     let inputs: Vec<Tensor> = step.parameters().iter().zip(1..).map(|(p, seed)| random(&p.ty.dims, seed)).collect();

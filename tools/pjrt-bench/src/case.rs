@@ -18,15 +18,13 @@ pub struct Case {
     pub forms: Vec<Program>,
     /// The inputs of the program.
     pub inputs: Vec<HostArray>,
-    /// The largest acceptable ratio of the first side's execution time to the second side's execution time.
-    pub target: Option<f64>,
 }
 
 impl Case {
     /// Creates a case from a program and its inputs.
     #[must_use]
     pub fn new(name: impl Into<String>, program: Program, inputs: Vec<HostArray>) -> Self {
-        Self { name: name.into(), program, forms: Vec::new(), inputs, target: None }
+        Self { name: name.into(), program, forms: Vec::new(), inputs }
     }
 
     /// Creates a case with random inputs of the given shapes: floating-point numbers between -0.5 and 0.5, integers
@@ -55,14 +53,6 @@ impl Case {
     /// Returns the program that the side with this index runs.
     pub(crate) fn form(&self, side: usize) -> &Program {
         self.forms.get(side).unwrap_or(&self.program)
-    }
-
-    /// Sets the target, which is the largest acceptable ratio of the first side's execution time to the second side's
-    /// execution time. The report marks a larger ratio.
-    #[must_use]
-    pub fn with_target(mut self, ratio: f64) -> Self {
-        self.target = Some(ratio);
-        self
     }
 }
 

@@ -82,14 +82,6 @@ fn add_row(
         top + 4.0,
         (right - left).max(1.0)
     ));
-    if let Some(target) = case.target {
-        let at = x(target);
-        add(format_args!(
-            r#"<line x1="{at:.1}" y1="{:.1}" x2="{at:.1}" y2="{:.1}" stroke="currentColor" stroke-width="2"/>"#,
-            top + 2.0,
-            top + 20.0
-        ));
-    }
     let times: Vec<String> = case.sides.iter().take(2).map(|side| time(side.execution.median)).collect();
     add(format_args!(
         r#"<text x="{:.1}" y="{base:.1}">{ratio:.2} ({})</text>"#,

@@ -58,8 +58,6 @@ pub struct PluginReport {
 pub struct CaseReport {
     /// Name of the case.
     pub name: String,
-    /// The largest acceptable ratio of the first side's execution time to the second side's execution time.
-    pub target: Option<f64>,
     /// Results of the case on each side, in the order of [`Report::plugins`].
     pub sides: Vec<SideReport>,
 }
@@ -119,12 +117,6 @@ impl CaseReport {
         let [first, second, ..] = self.sides.as_slice() else { return None };
         ratio(first.execution.median, second.execution.median)
     }
-
-    /// Returns whether the ratio is larger than the target.
-    #[must_use]
-    pub fn misses_target(&self) -> bool {
-        self.ratio().zip(self.target).is_some_and(|(ratio, target)| ratio > target)
-    }
 }
 
 pub(crate) fn ratio(time: f64, to: f64) -> Option<f64> {
@@ -152,10 +144,9 @@ impl fmt::Display for Report {
                 };
                 let execution = &side.execution;
                 let quartiles = format!("{} - {}", time(execution.lower_quartile), time(execution.upper_quartile));
-                let missed = if index == 1 && case.misses_target() { "  over the target" } else { "" };
                 writeln!(
                     f,
-                    "{:case_width$}  {:side_width$}  {:>10}  {:>7}  {:>10}  {quartiles:^23}  {:>10}  {:>7}{missed}",
+                    "{:case_width$}  {:side_width$}  {:>10}  {:>7}  {:>10}  {quartiles:^23}  {:>10}  {:>7}",
                     if index == 0 { case.name.as_str() } else { "" },
                     plugin.name,
                     time(side.compilation.median),
