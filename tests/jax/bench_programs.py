@@ -10,7 +10,6 @@ temporaries.
 """
 
 import argparse
-import itertools
 import math
 import os
 import pathlib
@@ -27,7 +26,7 @@ import programs  # noqa: E402
 CHART = pathlib.Path(__file__).parents[2] / "target/programs.svg"
 #: A batch of calls takes at least this long, so that reading the clock does not matter.
 BATCH = 1e-3
-#: Temporaries of both sides up to this size have no ratio, because they matter to nobody.
+#: Programs whose temporaries are at most this large on both sides get no ratio of temporaries.
 SMALL = 1 << 20
 
 
@@ -62,7 +61,7 @@ class Row:
         sides = {platform: Side(program, platform) for platform in order}
         ours, theirs = sides["pjrt_cpu"], sides["cpu"]
         self.difference = difference(ours.results, theirs.results)
-        calls = max(1, round(BATCH / max(ours.batch(2), theirs.batch(2))))
+        calls = max(1, math.ceil(BATCH / min(ours.batch(2), theirs.batch(2))))
         end = time.perf_counter() + seconds
         while len(ours.times) < 5 or time.perf_counter() < end:
             for side in (ours, theirs):
@@ -76,7 +75,9 @@ class Row:
 
 def difference(ours, theirs):
     """Describes the first difference of results, or returns None."""
-    for number, (x, y) in enumerate(itertools.zip_longest(ours, theirs)):
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results, not {len(theirs)}"
+    for number, (x, y) in enumerate(zip(ours, theirs)):
         if x.shape != y.shape or x.dtype != y.dtype:
             return f"result {number} is {x.dtype}{x.shape}, not {y.dtype}{y.shape}"
         if x.dtype.kind in "biu":
@@ -97,9 +98,13 @@ def difference(ours, theirs):
 
 
 def mean(ratios):
-    """The geometric mean, formatted."""
+    """The geometric mean of the ratios, if there are any."""
     ratios = [ratio for ratio in ratios if ratio is not None]
-    return f"{math.exp(statistics.fmean(map(math.log, ratios))):.2f}" if ratios else "-"
+    return statistics.geometric_mean(ratios) if ratios else None
+
+
+def formatted(ratio):
+    return "-" if ratio is None else f"{ratio:.2f}"
 
 
 def duration(seconds):
@@ -112,16 +117,16 @@ def kind_rows(rows):
     kinds = {}
     for row in rows:
         kinds.setdefault(row.program.kind, []).append(row)
-    groups = [(kind, group) for kind, group in kinds.items()]
-    groups.sort(key=lambda group: -float(mean(row.time for row in group[1])))
+    groups = sorted(kinds.items(), key=lambda group: -mean(row.time for row in group[1]))
     groups.append(("all", rows))
     groups.append(("all that are held out", [row for row in rows if row.program.is_held_out]))
     for kind, group in groups:
         if group:
             worst = max(group, key=lambda row: row.time)
             first = statistics.median(row.first for row in group)
-            yield (kind, len(group), mean(row.time for row in group), f"{worst.time:.2f} ({worst.program.name})",
-                   f"{first:.2f}", mean(row.memory for row in group))
+            time, memory = mean(row.time for row in group), mean(row.memory for row in group)
+            slowest = f"{worst.time:.2f} ({worst.program.name})"
+            yield kind, time, (len(group), formatted(time), slowest, formatted(first), formatted(memory))
 
 
 def table(*lines):
@@ -134,7 +139,7 @@ def table(*lines):
 
 def chart(kinds):
     """Draws the mean ratio of each kind as a bar from 1 to the left (faster) or right, on a logarithmic scale."""
-    at = lambda ratio: 330 + 100 * math.log2(min(max(float(ratio), 0.25), 4))
+    at = lambda ratio: 330 + 100 * math.log2(min(max(ratio, 0.25), 4))
     height = 46 + 22 * len(kinds)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 620 {height}" width="620" font-family="sans-serif" '
@@ -144,12 +149,13 @@ def chart(kinds):
     for ratio in (0.25, 0.5, 1, 2, 4):
         lines.append(f'<text x="{at(ratio)}" y="18" text-anchor="middle">{ratio}</text>')
         lines.append(f'<path d="M{at(ratio)} 26V{height - 8}" stroke="currentColor" stroke-opacity="0.4"/>')
-    for number, (kind, _, ratio, *_) in enumerate(kinds):
-        y, left, right = 34 + 22 * number, at(min(float(ratio), 1)), at(max(float(ratio), 1))
-        color = "#2b8a57" if float(ratio) <= 1 else "#c2571a"
+    for number, (kind, ratio, _) in enumerate(kinds):
+        y, left, right = 34 + 22 * number, at(min(ratio, 1)), at(max(ratio, 1))
+        color = "#2b8a57" if ratio <= 1 else "#c2571a"
         lines.append(f'<text x="0" y="{y + 12}">{kind}</text>')
         lines.append(f'<rect x="{left:.1f}" y="{y}" width="{max(right - left, 1):.1f}" height="14" fill="{color}"/>')
-        lines.append(f'<text x="560" y="{y + 12}">{ratio}</text>')
+        lines.append(f'<text x="560" y="{y + 12}">{ratio:.2f}</text>')
+    CHART.parent.mkdir(exist_ok=True)
     CHART.write_text("\n".join([*lines, "</svg>", ""]))
 
 
@@ -171,12 +177,12 @@ def main():
             print(f"{program.name}: {row.time:.2f}", row.difference or "", file=sys.stderr, flush=True)
     kinds = list(kind_rows(rows))
     heads = "kind", "programs", "time, mean", "slowest", "compiling and first call, median", "temporaries, mean"
-    table(heads, *kinds)
+    table(heads, *((kind, *cells) for kind, _, cells in kinds))
     rows.sort(key=lambda row: -row.time)
     heads = "program", "kind", "CPU plugin", "JAX's backend", "time", "compiling and first call", "temporaries"
     table(heads, *(
-        (row.program.name, row.program.kind, duration(row.ours), duration(row.theirs), f"{row.time:.2f}",
-         f"{row.first:.2f}", "-" if row.memory is None else f"{row.memory:.2f}")
+        (row.program.name, row.program.kind, duration(row.ours), duration(row.theirs), formatted(row.time),
+         formatted(row.first), formatted(row.memory))
         for row in rows
     ))
     chart(kinds)

@@ -70,7 +70,7 @@ pub(crate) fn arguments(arguments: &[&str]) -> Result<(), Error> {
             println!("{}", table.join("\n"));
             continue;
         }
-        // Read the page again for each table, because a benchmark may take minutes, in which somebody edits it.
+        // Read the page again for each table, because somebody may edit it while a benchmark runs.
         let text =
             replaced(&fs::read_to_string(&page)?, name, &format!("{}\n\n{}\n", table.join("\n").trim(), machine()?))?;
         fs::write(&page, text)?;
@@ -166,6 +166,8 @@ mod tests {
         let page = fs::read_to_string(sh::root().join(PAGE)).unwrap();
         for (name, _) in TABLES {
             replaced(&page, name, "").unwrap();
+            let (_, block) = page.split_once(&format!("<!-- table {name} -->")).unwrap();
+            assert!(block.split_once("<!-- end -->").unwrap().0.contains("\n|"), "the table {name} is empty");
         }
         assert_eq!(page.matches("<!-- table ").count(), TABLES.len());
     }

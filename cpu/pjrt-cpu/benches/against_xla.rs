@@ -1,7 +1,7 @@
 //! Compares the embedded device with JAX's own CPU backend: `cargo bench -p pjrt-cpu --bench against_xla`.
 //!
-//! Starts `cargo xtask performance --print programs`, because the programs are written for JAX. JAX's backend is XLA's
-//! CPU plugin with the factorizations of LAPACK, which XLA's plugin alone lacks.
+//! The programs are Python functions for JAX, so this starts `cargo xtask performance --print programs`. The baseline
+//! is JAX's backend rather than XLA's CPU plugin alone, because the plugin lacks the factorizations of LAPACK.
 
 use std::process::Command;
 

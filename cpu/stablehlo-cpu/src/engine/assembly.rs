@@ -5,7 +5,7 @@ use bytemuck::Pod;
 
 use super::view::View;
 
-/// Maximum number of elements of a chunk that is not copied as a whole.
+/// Maximum length of a row, in elements, for which one piece is copied to several rows at a time.
 const NARROW: usize = 8;
 /// Number of elements that are copied to the stack at once.
 const ROOM: usize = 256;
@@ -40,13 +40,14 @@ pub(crate) struct Padded {
 }
 
 impl Assembly {
-    /// Joins pieces: piece `i` is of input `i`. Returns `None` if the rows are empty.
+    /// Joins the pieces. Piece `i` reads input `i`. Returns `None` if the rows are empty.
     pub(crate) fn joined(pieces: Vec<Piece>) -> Option<Self> {
         let row = pieces.iter().map(|piece| piece.chunk).sum();
         (row > 0).then_some(Self::Joined(Joined { pieces, row }))
     }
 
-    /// Pads the elements of `from`. Their positions `to` ascend. Returns `None` if there are no elements.
+    /// Puts the elements of `from` at the positions `to`, which must ascend, and padding at all other positions.
+    /// Returns `None` if `from` is empty.
     pub(crate) fn padded(from: &View, to: &View) -> Option<Self> {
         (from.len() > 0).then(|| Self::Padded(Padded { from: from.clone(), to: to.clone() }))
     }

@@ -1,6 +1,6 @@
-//! Rewrites a block before it is scheduled. Merges equal computations, computes matrix products in the layout in which
-//! they are read, combines gathers with the masks of their results, and fills outputs instead of copying constants to
-//! them.
+//! Rewrites a block before it is scheduled. Reads the operands of `concatenate` and `pad` in place, merges equal
+//! computations, computes matrix products in the layout in which they are read, combines gathers with the masks of
+//! their results, and fills outputs instead of copying constants to them.
 
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
@@ -23,6 +23,9 @@ pub(crate) fn simplify(block: &mut BlockGraph, values: &[Value]) {
     mask_gathers(block, values);
     pass_constants(block, values);
 }
+
+/// Maximum number of operands that are read in place.
+const MAX_PIECES: usize = 256;
 
 /// Replaces the kernels of `concatenate` and `pad` by nodes that read their operands in place, also through the views
 /// that are their operands.
@@ -60,9 +63,13 @@ fn assemble(block: &mut BlockGraph, values: &[Value]) {
             view.clone()
         };
         let assembly = if let Some(concatenate) = kernel.downcast_ref::<Concatenate>() {
+            // Steps number their operands with 16 bits.
+            if concatenate.row == 0 || ins.len() > MAX_PIECES {
+                continue;
+            }
             let pieces = ins.iter_mut().zip(&concatenate.chunks);
             Assembly::joined(pieces.map(|(v, bytes)| Piece { view: read(v), chunk: bytes / size }).collect())
-        } else if let Some(pad) = kernel.downcast_ref::<Pad>() {
+        } else if let Some(pad) = kernel.downcast_ref::<Pad>().filter(|pad| pad.from.len() > 0) {
             let is_whole = pad.from.is_contiguous() && pad.from.len() == values[ins[0] as usize].n;
             let from = if is_whole { read(&mut ins[0]) } else { pad.from.clone() };
             Assembly::padded(&from, &pad.to)
@@ -83,7 +90,7 @@ fn assemble(block: &mut BlockGraph, values: &[Value]) {
 enum Key {
     Map(usize, Vec<ValueIndex>, usize),
     Load(ValueIndex, View),
-    Assemble(Vec<ValueIndex>, Arc<Assembly>),
+    Assemble(Vec<ValueIndex>, Arc<Assembly>, usize),
 }
 
 fn key(node: &Node, values: &[Value]) -> Option<Key> {
@@ -100,7 +107,9 @@ fn key(node: &Node, values: &[Value]) -> Option<Key> {
             Some(Key::Map(function, node.ins.clone(), values[node.outs[0] as usize].n))
         }
         Op::Load(view) => Some(Key::Load(node.ins[0], view.clone())),
-        Op::Assemble(assembly) => Some(Key::Assemble(node.ins.clone(), assembly.clone())),
+        Op::Assemble(assembly) => {
+            Some(Key::Assemble(node.ins.clone(), assembly.clone(), values[node.outs[0] as usize].n))
+        }
         _ => None,
     }
 }

@@ -123,6 +123,20 @@ impl View {
                 return;
             }
             within = 0;
+            // Whole lines along the dimension beside the innermost one need no other index. Leave the last one, so that
+            // the other indices advance below.
+            if let Some(axis) = outer.len().checked_sub(1) {
+                let lines = (outer[axis] - index[axis] - 1).min((count - done) / inner);
+                for _ in 0..lines {
+                    position += self.strides[axis];
+                    f(done, position, inner);
+                    done += inner;
+                }
+                index[axis] += lines;
+                if done >= count {
+                    return;
+                }
+            }
             for axis in (0..outer.len()).rev() {
                 index[axis] += 1;
                 position += self.strides[axis];
@@ -169,7 +183,7 @@ impl View {
         match self.strides.last().copied().unwrap_or(1) {
             1 => self.runs(start, count, |to, from, run| {
                 let from = from as usize;
-                dst[to..to + run].copy_from_slice(&src[from..from + run]);
+                copy(&src[from..from + run], &mut dst[to..to + run]);
             }),
             0 => self.runs(start, count, |to, from, run| dst[to..to + run].fill(src[from as usize])),
             stride => self.runs(start, count, |to, from, run| {
@@ -265,6 +279,24 @@ impl View {
     }
 }
 
+/// Copies a slice to a slice of the same length. Short copies call no function.
+#[inline(always)]
+fn copy<T: Copy>(from: &[T], to: &mut [T]) {
+    macro_rules! short {
+        ($($n:literal)*) => {
+            match from.len() {
+                $($n => {
+                    if let (Some(from), Some(to)) = (from.first_chunk::<$n>(), to.first_chunk_mut::<$n>()) {
+                        *to = *from;
+                    }
+                })*
+                _ => to.copy_from_slice(from),
+            }
+        };
+    }
+    short!(1 2 3 4 8 16);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -285,7 +317,7 @@ mod tests {
     #[test]
     fn reads_match_index_arithmetic() {
         let src: Vec<u32> = (0..40 * 40).collect();
-        let cases: [(&[usize], &[isize], usize); 8] = [
+        let cases: [(&[usize], &[isize], usize); 11] = [
             (&[], &[], 7),
             (&[5], &[1], 3),
             (&[4, 6], &[0, 1], 2),
@@ -294,6 +326,9 @@ mod tests {
             (&[3, 17, 19], &[1, 40, 3], 5),
             (&[2, 33, 20], &[700, 1, 34], 0),
             (&[3, 4], &[-4, -1], 11),
+            (&[2, 5, 3], &[100, 0, 1], 4),
+            (&[3, 2, 4, 8], &[300, 90, 11, 1], 1),
+            (&[4, 7, 2], &[0, 3, 0], 9),
         ];
         for (dims, strides, offset) in cases {
             let view = View::new(dims, strides, offset);

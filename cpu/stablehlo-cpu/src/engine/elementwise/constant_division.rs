@@ -15,12 +15,12 @@ use crate::engine::dtype::DType;
 /// the loop for any divisor must be used.
 pub(crate) fn divide_by(op: Binary, dtype: DType, divisor: i64) -> Option<Loop> {
     let size = u32::try_from(divisor.unsigned_abs()).ok().filter(|&size| (2..=1 << 31).contains(&size))?;
-    let constant = Constant::new(size, divisor < 0);
+    let divisor = Divisor::new(size, divisor < 0);
     macro_rules! of {
         ($t:ty) => {
             match op {
-                Binary::Divide => with::<$t, false>(constant),
-                _ => with::<$t, true>(constant),
+                Binary::Divide => with::<$t, false>(divisor),
+                _ => with::<$t, true>(divisor),
             }
         };
     }
@@ -34,9 +34,9 @@ pub(crate) fn divide_by(op: Binary, dtype: DType, divisor: i64) -> Option<Loop> 
     })
 }
 
-fn with<T: Integer, const REMAINS: bool>(constant: Constant) -> Loop {
+fn with<T: Integer, const IS_REMAINDER: bool>(divisor: Divisor) -> Loop {
     Loop::With(Arc::new(move |x, out| {
-        vectorized(Divide::<T, REMAINS> { constant, x: cast_slice(x), out: cast_slice_mut(out) });
+        vectorized(Divide::<T, IS_REMAINDER> { divisor, x: cast_slice(x), out: cast_slice_mut(out) });
     }))
 }
 
@@ -44,14 +44,14 @@ fn with<T: Integer, const REMAINS: bool>(constant: Constant) -> Loop {
 /// `2^l`. Therefore `x * m / 2^(31+l)` exceeds `x / d` by less than `1 / d` for all `x <= 2^31`, and has the same
 /// integer part.
 #[derive(Clone, Copy)]
-struct Constant {
+struct Divisor {
     size: u32,
     is_negative: bool,
     multiplier: u64,
     shift: u32,
 }
 
-impl Constant {
+impl Divisor {
     fn new(size: u32, is_negative: bool) -> Self {
         let shift = 31 + (u32::BITS - (size - 1).leading_zeros());
         Self { size, is_negative, multiplier: (1u64 << shift).div_ceil(u64::from(size)), shift }
@@ -89,22 +89,22 @@ integers! {
     u16: u32::from, |_| false;
 }
 
-struct Divide<'a, T, const REMAINS: bool> {
-    constant: Constant,
+struct Divide<'a, T, const IS_REMAINDER: bool> {
+    divisor: Divisor,
     x: &'a [T],
     out: &'a mut [T],
 }
 
-impl<T: Integer, const REMAINS: bool> NullaryFnOnce for Divide<'_, T, REMAINS> {
+impl<T: Integer, const IS_REMAINDER: bool> NullaryFnOnce for Divide<'_, T, IS_REMAINDER> {
     type Output = ();
 
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a quotient is not larger than the dividend")]
     fn call(self) {
-        let Constant { size, is_negative, multiplier, shift } = self.constant;
+        let Divisor { size, is_negative, multiplier, shift } = self.divisor;
         for (out, &x) in self.out.iter_mut().zip(self.x) {
             let quotient = ((u64::from(x.size()) * multiplier) >> shift) as u32;
-            let (result, is_negative) = if REMAINS {
+            let (result, is_negative) = if IS_REMAINDER {
                 (x.size() - quotient * size, x.is_negative())
             } else {
                 (quotient, x.is_negative() != is_negative)

@@ -19,8 +19,8 @@ const BLOCK: usize = 2048;
 const LANES: usize = 32;
 
 /// Finds the first NaN along the reduced dimension, or else the first of the largest (or smallest) elements. The inputs
-/// are the elements, and a value that has position 0 and precedes them. The outputs are the elements found and their
-/// positions.
+/// are the elements and an initial value, which counts as an element in front of the others, at position 0. The outputs
+/// are the elements found and their positions.
 pub(crate) struct ArgReduce {
     pub(crate) extents: Extents,
     pub(crate) run: ArgReduceFn,
@@ -117,7 +117,7 @@ impl Position for i64 {
 fn run<T: Num, P: Position, O: Order>(extents: &Extents, x: &[u8], init: &[u8], outs: &mut [&mut [u8]]) {
     let &Extents { reduced, inner, .. } = extents;
     let (elements, init) = (cast_slice::<u8, T>(x), cast_slice::<u8, T>(init)[0]);
-    let [found, positions] = outs else { return };
+    let [found, positions] = outs else { unreachable!("the kernel has two outputs") };
     let (found, positions) = (cast_slice_mut::<u8, T>(found), cast_slice_mut::<u8, P>(positions));
     found.fill(init);
     positions.fill(P::from_index(0));

@@ -83,7 +83,7 @@ impl Windows {
         });
     }
 
-    /// Returns the parts if the indices are `i32` and all offsets fit `u32`, so that vector instructions compute them.
+    /// Returns the parts if the indices and all offsets fit `i32`. Vector instructions then compute the offsets.
     fn narrow_parts(&self) -> Option<&[(usize, usize)]> {
         let largest =
             self.parts.iter().try_fold(0usize, |sum, &(max, stride)| sum.checked_add(max.checked_mul(stride)?));

@@ -78,12 +78,18 @@ impl<'m> LoweringContext<'_, 'm> {
         let mut ins: Vec<ValueIndex> = Vec::new();
         let mut carried: Vec<ValueIndex> = Vec::new();
         let mut args: Vec<Binding> = Vec::new();
-        let is_unchanged = |i: usize| body.ops.last().and_then(|end| end.operands.get(i)) == body.args.get(i);
+        let end = body.ops.last().map_or(&[][..], |end| &end.operands[..]);
+        // For each tensor, whether an iteration can change it.
+        let mut changes: Vec<bool> = Vec::new();
         for (i, init) in inits.iter().enumerate() {
             args.push(match init {
-                // Both regions read a value that no iteration changes directly.
-                Binding::Tensor(_) if is_unchanged(i) => init.clone(),
+                // No iteration changes this value, so both regions read the initial value itself.
+                Binding::Tensor(_) if end.get(i) == body.args.get(i) => {
+                    changes.push(false);
+                    init.clone()
+                }
                 Binding::Tensor(tv) => {
+                    changes.push(true);
                     ins.push(self.graph.materialized(tv.value, self.out));
                     let v = self.graph.value(&tv.ty);
                     carried.push(v);
@@ -99,16 +105,15 @@ impl<'m> LoweringContext<'_, 'm> {
         self.ensure(fits, || format!("the condition must be a {scalar}"))?;
         let (mut nodes, results) = self.nested(body, args.clone())?;
         self.same_types(&inits, &results)?;
-        // Keep the results that change.
-        let changes: Vec<bool> = tensors(&args).map(|arg| carried.contains(&arg.value)).collect();
-        let mut change = changes.into_iter();
-        nodes.results.retain(|_| change.next() == Some(true));
+        let mut change = changes.iter();
+        nodes.results.retain(|_| change.next() == Some(&true));
         let body = self.graph.hoist(nodes, &carried, self.out);
         let mut outs: Vec<ValueIndex> = Vec::with_capacity(carried.len());
+        let mut change = changes.iter();
         let binds = args
             .into_iter()
             .map(|arg| match arg {
-                Binding::Tensor(tv) if carried.contains(&tv.value) => {
+                Binding::Tensor(tv) if change.next() == Some(&true) => {
                     let value = self.graph.value(&tv.ty);
                     outs.push(value);
                     Binding::Tensor(TypedValue { value, ty: tv.ty })
@@ -186,8 +191,4 @@ impl<'m> LoweringContext<'_, 'm> {
         self.out.push(Node { op: Op::Case { select, branches }, ins: vec![index.value], outs });
         self.bind_all(binds)
     }
-}
-
-fn tensors(binds: &[Binding]) -> impl Iterator<Item = &TypedValue> {
-    binds.iter().filter_map(|b| if let Binding::Tensor(tv) = b { Some(tv) } else { None })
 }

@@ -20,12 +20,12 @@ struct Needed {
 }
 
 impl GraphBuilder<'_> {
-    /// Moves nodes of a loop's body to `out`, the block around the loop, if they read no `carried` value. A cheap node
-    /// stays in the loop, because reading its result from memory would not be faster than computing it again. Returns
-    /// the rest of the body.
+    /// Moves nodes of a loop's body that read no `carried` value to `out`, the block around the loop. A cheap node
+    /// stays, because reading its stored result would not be faster than computing it again. If a moved node reads the
+    /// result of a cheap node, `out` gets a copy of this node. Returns the rest of the body.
     pub(super) fn hoist(&mut self, mut body: BlockGraph, carried: &[ValueIndex], out: &mut Vec<Node>) -> BlockGraph {
         let mut varying: HashSet<ValueIndex> = carried.iter().copied().collect();
-        // The bytes outside of the loop that each invariant result depends on.
+        // For each invariant result, the number of bytes outside of the loop from which it is computed.
         let mut sources: HashMap<ValueIndex, usize> = HashMap::new();
         let mut is_invariant = Vec::with_capacity(body.nodes.len());
         for node in &body.nodes {
@@ -46,7 +46,9 @@ impl GraphBuilder<'_> {
             let of = |v: &ValueIndex| needed.get(v).copied().unwrap_or_default();
             let before = node.outs.iter().any(|v| of(v).before);
             let inside = node.outs.iter().any(|v| of(v).inside);
-            let moves = is_invariant && inside && self.is_worth_storing(node, &sources);
+            // Only elementwise nodes can be computed in both places.
+            let is_stored = || self.is_worth_storing(node, &sources) || (before && !node.is_elementwise());
+            let moves = is_invariant && inside && is_stored();
             let decision = Needed { before: before || moves, inside: !is_invariant || (inside && !moves) };
             node.for_each_use(&mut |v| {
                 let needed = needed.entry(v).or_default();
@@ -59,17 +61,14 @@ impl GraphBuilder<'_> {
         let mut copies: HashMap<ValueIndex, ValueIndex> = HashMap::new();
         let mut kept = Vec::with_capacity(body.nodes.len());
         for (mut node, decision) in body.nodes.drain(..).zip(decisions.into_iter().rev()) {
-            match (decision.before, decision.inside) {
+            let copied = if decision.inside { node.op.elementwise() } else { None };
+            match (decision.before, copied) {
                 (false, _) => kept.push(node),
-                (true, false) => {
+                (true, None) => {
                     node.ins.iter_mut().for_each(|v| *v = copies.get(v).copied().unwrap_or(*v));
                     out.push(node);
                 }
-                (true, true) => {
-                    let Some(op) = node.op.elementwise() else {
-                        kept.push(node);
-                        continue;
-                    };
+                (true, Some(op)) => {
                     let ins = node.ins.iter().map(|v| copies.get(v).copied().unwrap_or(*v)).collect();
                     let outs = node.outs.iter().map(|&v| {
                         let Value { size, n, .. } = self.values[v as usize];

@@ -46,12 +46,12 @@ pub(crate) fn arg_reducer(region: &Region) -> Option<bool> {
     use ComparisonDirection::{Eq, Gt, Lt, Ne};
     let &[x, at, y, other] = &region.args[..] else { return None };
     let op = |v: ValueId| region.ops.iter().find(|op| op.results[..] == [v]);
-    let selects = |v: ValueId, yes, no| match op(v)? {
-        op if matches!(op.kind, OpKind::Select) && op.operands[1..] == [yes, no] => Some(op.operands[0]),
+    let selects = |v: ValueId, yes, no| match (&op(v)?.kind, &op(v)?.operands[..]) {
+        (OpKind::Select, &[picks, a, b]) if [a, b] == [yes, no] => Some(picks),
         _ => None,
     };
-    let either = |v: ValueId, kind: Binary| match op(v)? {
-        op if matches!(op.kind, OpKind::Binary(binary) if binary == kind) => Some([op.operands[0], op.operands[1]]),
+    let either = |v: ValueId, kind: Binary| match (&op(v)?.kind, &op(v)?.operands[..]) {
+        (OpKind::Binary(binary), &[a, b]) if *binary == kind => Some([a, b]),
         _ => None,
     };
     let compares = |v: ValueId, direction: ComparisonDirection, a, b| {

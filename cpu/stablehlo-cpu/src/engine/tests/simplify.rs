@@ -230,3 +230,87 @@ fn computations_of_unchanged_values_leave_loops() {
     }
     assert_eq!(three[1].as_slice::<f32>().unwrap(), a);
 }
+
+/// Paddings of one array that differ only behind it, and operands without elements.
+#[test]
+fn paddings_of_other_lengths_and_of_nothing() {
+    let program = program(
+        "%x: tensor<4xf32>, %y: tensor<3x4xf32>",
+        "tensor<5xf32>, tensor<10xf32>, tensor<2xf32>, tensor<3x0xf32>",
+        "%z = stablehlo.constant dense<7.0> : tensor<f32>
+         %0 = stablehlo.pad %x, %z, low = [1], high = [0], interior = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<5xf32>
+         %1 = stablehlo.pad %x, %z, low = [1], high = [5], interior = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<10xf32>
+         %none = stablehlo.slice %x [0:0] : (tensor<4xf32>) -> tensor<0xf32>
+         %2 = stablehlo.pad %none, %z, low = [2], high = [0], interior = [0] : (tensor<0xf32>, tensor<f32>) -> tensor<2xf32>
+         %a = stablehlo.slice %y [0:2, 1:1] : (tensor<3x4xf32>) -> tensor<2x0xf32>
+         %b = stablehlo.slice %y [2:3, 4:4] : (tensor<3x4xf32>) -> tensor<1x0xf32>
+         %3 = stablehlo.concatenate %a, %b, dim = 0 : (tensor<2x0xf32>, tensor<1x0xf32>) -> tensor<3x0xf32>
+         return %0, %1, %2, %3 : tensor<5xf32>, tensor<10xf32>, tensor<2xf32>, tensor<3x0xf32>",
+    );
+    let x = tensor(DType::F32, &[4], &[1.0f32, 2.0, 3.0, 4.0]);
+    let outputs = program.run(vec![x, tensor(DType::F32, &[3, 4], &[0f32; 12])]).unwrap();
+    assert_eq!(outputs[0].as_slice::<f32>().unwrap(), [7.0, 1.0, 2.0, 3.0, 4.0]);
+    assert_eq!(outputs[1].as_slice::<f32>().unwrap(), [7.0, 1.0, 2.0, 3.0, 4.0, 7.0, 7.0, 7.0, 7.0, 7.0]);
+    assert_eq!(outputs[2].as_slice::<f32>().unwrap(), [7.0, 7.0]);
+    assert_eq!(outputs[3].dims(), [3, 0]);
+}
+
+/// A concatenation of more operands than a step reads in place.
+#[test]
+fn concatenation_of_many_arrays() {
+    const COUNT: usize = 300;
+    let parameters: Vec<String> = (0..COUNT).map(|i| format!("%a{i}: tensor<1xf32>")).collect();
+    let names: Vec<String> = (0..COUNT).map(|i| format!("%a{i}")).collect();
+    let program = program(
+        &parameters.join(", "),
+        "tensor<300xf32>",
+        &format!(
+            "%0 = stablehlo.concatenate {}, dim = 0 : ({}) -> tensor<300xf32>\n return %0 : tensor<300xf32>",
+            names.join(", "),
+            ["tensor<1xf32>"; COUNT].join(", ")
+        ),
+    );
+    let numbers: Vec<f32> = (0..300u16).map(f32::from).collect();
+    let inputs = numbers.iter().map(|&x| tensor(DType::F32, &[1], &[x])).collect();
+    assert_eq!(run::<f32>(&program, inputs), numbers);
+}
+
+/// What leaves a loop reads a padded array and a comparison that the loop reads, too.
+#[test]
+fn values_are_read_before_and_inside_loops() {
+    let program = program(
+        "%w: tensor<4xf32>, %n: tensor<i32>",
+        "tensor<6xf32>",
+        "%zero = stablehlo.constant dense<0> : tensor<i32>
+         %one = stablehlo.constant dense<1> : tensor<i32>
+         %z = stablehlo.constant dense<0.0> : tensor<f32>
+         %start = stablehlo.constant dense<0.0> : tensor<6xf32>
+         %0:2 = stablehlo.while(%i = %zero, %x = %start) : tensor<i32>, tensor<6xf32>
+           cond {
+             %1 = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+             stablehlo.return %1 : tensor<i1>
+           } do {
+             %2 = stablehlo.add %i, %one : tensor<i32>
+             %w2 = stablehlo.add %w, %w : tensor<4xf32>
+             %k = stablehlo.pad %w2, %z, low = [1], high = [1], interior = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<6xf32>
+             %s = \"stablehlo.sort\"(%w2) <{dimension = 0 : i64, is_stable = true}> ({
+               ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+                 %c = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+                 stablehlo.return %c : tensor<i1>
+             }) : (tensor<4xf32>) -> tensor<4xf32>
+             %sum = stablehlo.reduce(%k init: %z) applies stablehlo.add across dimensions = [0]
+                 : (tensor<6xf32>, tensor<f32>) -> tensor<f32>
+             %all = stablehlo.broadcast_in_dim %sum, dims = [] : (tensor<f32>) -> tensor<6xf32>
+             %3 = stablehlo.add %x, %k : tensor<6xf32>
+             %4 = stablehlo.add %3, %all : tensor<6xf32>
+             %t = stablehlo.pad %s, %z, low = [2], high = [0], interior = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<6xf32>
+             %5 = stablehlo.add %4, %t : tensor<6xf32>
+             stablehlo.return %2, %5 : tensor<i32>, tensor<6xf32>
+           }
+         return %0#1 : tensor<6xf32>",
+    );
+    let w = tensor(DType::F32, &[4], &[4.0f32, 1.0, 3.0, 2.0]);
+    let got = run::<f32>(&program, vec![w, tensor(DType::I32, &[], &[2])]);
+    // In each iteration: the doubled and padded array, its sum 20, and the sorted array behind two zeros.
+    assert_eq!(got, [0.0, 8.0, 2.0 + 2.0, 6.0 + 4.0, 4.0 + 6.0, 8.0].map(|x: f32| 2.0 * (x + 20.0)));
+}
