@@ -134,23 +134,23 @@ impl Padded {
         let Some(mut within) = at.checked_sub(self.to.offset()) else {
             return (None, self.to.offset() - at);
         };
-        // The number of positions that an index of the dimension outside takes.
-        let mut around = usize::MAX;
+        // The number of positions up to the next index of a dimension outside.
+        let mut left = usize::MAX;
         let mut element = 0;
         for (&extent, &step) in self.to.dims().iter().zip(self.to.strides()) {
             let step = step.unsigned_abs();
             let index = within / step;
             if index >= extent {
-                return (None, around - within);
+                return (None, left);
             }
             element = element * extent + index;
             if step == 1 {
                 return (Some(element), extent - index);
             }
             within -= index * step;
-            around = step;
+            left = left.min(step - within);
         }
-        if within == 0 { (Some(element), 1) } else { (None, around - within) }
+        if within == 0 { (Some(element), 1) } else { (None, left) }
     }
 }
 
@@ -215,6 +215,20 @@ mod tests {
         let to = View::new(&[2, 3], &[8, 2], 1);
         let expected = [0, 1, 0, 2, 0, 3, 0, 0, 0, 4, 0, 5, 0, 6, 0];
         check(&Assembly::padded(&from, &to).unwrap(), &[&a, &[0]], &expected);
+        // Padding between rows and elements, after which a plane ends early.
+        let a: Vec<u32> = (1..25).collect();
+        for (dims, strides, offset, len) in [
+            ([2, 3, 4], [55, 22, 2], 12, 120),
+            ([2, 3, 4], [54, 20, 3], 1, 110),
+            ([4, 3, 2], [13, 5, 1], 3, 60),
+            ([1, 4, 6], [90, 14, 2], 0, 53),
+        ] {
+            let (from, to) = (View::new(&[24], &[1], 0), View::new(&dims, &strides, offset));
+            let mut expected = vec![0; len];
+            to.positions().zip(&a).for_each(|(at, &element)| expected[at] = element);
+            check(&Assembly::padded(&from, &to).unwrap(), &[&a, &[0]], &expected);
+        }
+        let a: Vec<u32> = (1..7).collect();
         // One element, and none.
         let one = View::new(&[1, 1], &[3, 1], 4);
         check(&Assembly::padded(&one, &View::new(&[1, 1], &[9, 3], 2)).unwrap(), &[&a, &[0]], &[0, 0, 5, 0]);
