@@ -45,7 +45,7 @@ fn assemble(block: &mut BlockGraph, values: &[Value]) {
             views.insert(node.outs[0], (at, node.ins[0], view.clone()));
             continue;
         }
-        let Op::Kernel { kernel, .. } = &node.op else { continue };
+        let (Op::Kernel { kernel, .. }, false) = (&node.op, node.outs.is_empty()) else { continue };
         let kernel: &dyn Any = &**kernel;
         let size = usize::from(values[node.outs[0] as usize].size);
         let mut ins = node.ins.clone();

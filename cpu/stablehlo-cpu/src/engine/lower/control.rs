@@ -79,12 +79,14 @@ impl<'m> LoweringContext<'_, 'm> {
         let mut carried: Vec<ValueIndex> = Vec::new();
         let mut args: Vec<Binding> = Vec::new();
         let end = body.ops.last().map_or(&[][..], |end| &end.operands[..]);
+        // A loop that changes nothing has no end. Carry its values, so that it is not removed as unused.
+        let has_end = end != &body.args[..];
         // For each tensor, whether an iteration can change it.
         let mut changes: Vec<bool> = Vec::new();
         for (i, init) in inits.iter().enumerate() {
             args.push(match init {
                 // No iteration changes this value, so both regions read the initial value itself.
-                Binding::Tensor(_) if end.get(i) == body.args.get(i) => {
+                Binding::Tensor(_) if has_end && end.get(i) == body.args.get(i) => {
                     changes.push(false);
                     init.clone()
                 }
