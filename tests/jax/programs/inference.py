@@ -60,7 +60,7 @@ def repetition_penalty(logits, history):
     chosen = logits[rows, history]
     logits = logits.at[rows, history].set(jnp.where(chosen > 0, chosen / 1.2, chosen * 1.2))
     ordered = jnp.sort(jax.nn.softmax(logits), axis=-1)[:, ::-1]
-    return jnp.sum(jnp.cumsum(ordered, axis=-1) < 0.9, axis=-1)
+    return jnp.mean(jnp.cumsum(ordered, axis=-1) < 0.9, axis=-1)
 
 
 @held_out(normal(2, 256, 8, 64))

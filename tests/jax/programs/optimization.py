@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.optimize
 import numpy as np
 
 from . import held_out, normal, program, uniform
