@@ -63,7 +63,7 @@ pub(crate) fn arguments(arguments: &[&str]) -> Result<(), Error> {
         let output = benchmark.output()?;
         // Some benchmarks print several tables, with empty lines between them.
         let table: Vec<&str> = output.lines().filter(|line| line.is_empty() || line.starts_with('|')).collect();
-        if table.len() < 3 {
+        if table.iter().filter(|line| !line.is_empty()).count() < 3 {
             return Err(format!("the benchmark of the table {name} printed no table:\n{output}").into());
         }
         if prints {

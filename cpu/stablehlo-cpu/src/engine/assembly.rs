@@ -40,16 +40,16 @@ pub(crate) struct Padded {
 }
 
 impl Assembly {
-    /// Joins the pieces. Piece `i` reads input `i`. Returns `None` if the rows are empty.
-    pub(crate) fn joined(pieces: Vec<Piece>) -> Option<Self> {
+    /// Joins the pieces. Piece `i` reads input `i`. The rows must not be empty.
+    pub(crate) fn joined(pieces: Vec<Piece>) -> Self {
         let row = pieces.iter().map(|piece| piece.chunk).sum();
-        (row > 0).then_some(Self::Joined(Joined { pieces, row }))
+        Self::Joined(Joined { pieces, row })
     }
 
-    /// Puts the elements of `from` at the positions `to`, which must ascend, and padding at all other positions.
-    /// Returns `None` if `from` is empty.
-    pub(crate) fn padded(from: &View, to: &View) -> Option<Self> {
-        (from.len() > 0).then(|| Self::Padded(Padded { from: from.clone(), to: to.clone() }))
+    /// Puts the elements of `from`, which must not be empty, at the positions `to`, which must ascend, and padding at
+    /// all other positions.
+    pub(crate) fn padded(from: View, to: View) -> Self {
+        Self::Padded(Padded { from, to })
     }
 
     /// Copies the elements from element `start` on to `out`, until `out` is full. `inputs` returns the elements of an
@@ -177,16 +177,15 @@ mod tests {
         let all = |n: usize, chunk| piece(&[n], &[1], 0, chunk);
         // The columns 1 to 3 of an array of 3 x 4, and column 0: the array is rolled by one column.
         let rolled = [piece(&[3, 3], &[4, 1], 1, 3), piece(&[3, 1], &[4, 1], 0, 1)];
-        let rolled = Assembly::joined(rolled.to_vec()).unwrap();
+        let rolled = Assembly::joined(rolled.to_vec());
         check(&rolled, &[&a, &a], &[1, 2, 3, 0, 5, 6, 7, 4, 9, 10, 11, 8]);
         // A piece without elements, rows that are whole arrays, and a reversed piece.
         let pieces = vec![all(4, 4), all(0, 0), piece(&[4], &[-1], 3, 4)];
-        check(&Assembly::joined(pieces).unwrap(), &[&b, &[], &b], &[100, 101, 102, 103, 103, 102, 101, 100]);
-        assert_eq!(Assembly::joined(vec![all(0, 0)]), None);
+        check(&Assembly::joined(pieces), &[&b, &[], &b], &[100, 101, 102, 103, 103, 102, 101, 100]);
         // Rows of three and one elements, more than are copied at once.
         let (a, b): (Vec<u32>, Vec<u32>) = ((0..900).collect(), (1000..1300).collect());
         let expected: Vec<u32> = a.chunks(3).zip(&b).flat_map(|(row, b)| [row[0], row[1], row[2], *b]).collect();
-        let joined = Assembly::joined(vec![all(900, 3), all(300, 1)]).unwrap();
+        let joined = Assembly::joined(vec![all(900, 3), all(300, 1)]);
         for (start, end) in [(0, 1200), (3, 1190), (402, 405), (5, 5), (1, 3)] {
             let mut out = vec![0; end - start];
             joined.read(|input| if input == 0 { &a[..] } else { &b[..] }, start, &mut out);
@@ -203,18 +202,18 @@ mod tests {
         let mut expected = vec![0; 30];
         expected[8..11].copy_from_slice(&[1, 2, 3]);
         expected[14..17].copy_from_slice(&[4, 5, 6]);
-        check(&Assembly::padded(&from, &to).unwrap(), &[&a, &[0]], &expected);
+        check(&Assembly::padded(from.clone(), to), &[&a, &[0]], &expected);
         // Rows between the rows, and no columns beside them.
         let to = View::new(&[2, 3], &[6, 1], 3);
         let expected = [0, 0, 0, 1, 2, 3, 0, 0, 0, 4, 5, 6, 0, 0, 0];
-        check(&Assembly::padded(&from, &to).unwrap(), &[&a, &[0]], &expected);
+        check(&Assembly::padded(from.clone(), to), &[&a, &[0]], &expected);
         // One range.
         let to = View::new(&[2, 3], &[3, 1], 2);
-        check(&Assembly::padded(&from, &to).unwrap(), &[&a, &[9]], &[9, 9, 1, 2, 3, 4, 5, 6, 9]);
+        check(&Assembly::padded(from.clone(), to), &[&a, &[9]], &[9, 9, 1, 2, 3, 4, 5, 6, 9]);
         // Padding between the elements of a row.
         let to = View::new(&[2, 3], &[8, 2], 1);
         let expected = [0, 1, 0, 2, 0, 3, 0, 0, 0, 4, 0, 5, 0, 6, 0];
-        check(&Assembly::padded(&from, &to).unwrap(), &[&a, &[0]], &expected);
+        check(&Assembly::padded(from.clone(), to), &[&a, &[0]], &expected);
         // Padding between rows and elements, after which a plane ends early.
         let a: Vec<u32> = (1..25).collect();
         for (dims, strides, offset, len) in [
@@ -226,12 +225,11 @@ mod tests {
             let (from, to) = (View::new(&[24], &[1], 0), View::new(&dims, &strides, offset));
             let mut expected = vec![0; len];
             to.positions().zip(&a).for_each(|(at, &element)| expected[at] = element);
-            check(&Assembly::padded(&from, &to).unwrap(), &[&a, &[0]], &expected);
+            check(&Assembly::padded(from.clone(), to), &[&a, &[0]], &expected);
         }
         let a: Vec<u32> = (1..7).collect();
-        // One element, and none.
+        // One element.
         let one = View::new(&[1, 1], &[3, 1], 4);
-        check(&Assembly::padded(&one, &View::new(&[1, 1], &[9, 3], 2)).unwrap(), &[&a, &[0]], &[0, 0, 5, 0]);
-        assert_eq!(Assembly::padded(&View::new(&[0], &[1], 0), &to), None);
+        check(&Assembly::padded(one, View::new(&[1, 1], &[9, 3], 2)), &[&a, &[0]], &[0, 0, 5, 0]);
     }
 }

@@ -72,14 +72,12 @@ fn assemble(block: &mut BlockGraph, values: &[Value]) {
         } else if let Some(pad) = kernel.downcast_ref::<Pad>().filter(|pad| pad.from.len() > 0) {
             let is_whole = pad.from.is_contiguous() && pad.from.len() == values[ins[0] as usize].n;
             let from = if is_whole { read(&mut ins[0]) } else { pad.from.clone() };
-            Assembly::padded(&from, &pad.to)
+            Assembly::padded(from, pad.to.clone())
         } else {
-            None
+            continue;
         };
-        if let Some(assembly) = assembly {
-            node.op = Op::Assemble(Arc::new(assembly));
-            node.ins = ins;
-        }
+        node.op = Op::Assemble(Arc::new(assembly));
+        node.ins = ins;
     }
     remove(block, &dropped);
 }

@@ -13,7 +13,7 @@ use crate::engine::dtype::DType;
 
 /// Returns the loop of `op`, which is a division or a remainder, with the second operand `divisor`. Returns `None` if
 /// the loop for any divisor must be used.
-pub(crate) fn divide_by(op: Binary, dtype: DType, divisor: i64) -> Option<Loop> {
+pub(crate) fn divide_by(op: Binary, dtype: DType, divisor: i128) -> Option<Loop> {
     let size = u32::try_from(divisor.unsigned_abs()).ok().filter(|&size| (2..=1 << 31).contains(&size))?;
     let divisor = Divisor::new(size, divisor < 0);
     macro_rules! of {
@@ -120,7 +120,7 @@ mod tests {
 
     fn check<T: Pod + PartialEq + std::fmt::Debug>(
         dtype: DType,
-        divisor: i64,
+        divisor: i128,
         x: &[T],
         divide: impl Fn(T) -> T,
         remain: impl Fn(T) -> T,

@@ -60,6 +60,13 @@ macro_rules! ints {
 }
 
 macro_rules! ints2 {
+    // For ops whose function of 32-bit integers can be part of a chain.
+    ($dtype:expr, $f:ident, $chained:ident) => {
+        match $dtype {
+            DType::I32 | DType::U32 => Some(Loop::Chained(Chained::$chained)),
+            _ => over!($dtype, Two, scalar2, [I8 = i8, I16 = i16, I64 = i64, U8 = u8, U16 = u16, U64 = u64], Int::$f),
+        }
+    };
     ($dtype:expr, $f:ident) => {
         match $dtype {
             DType::I32 => Some(Loop::Two(|a, b, o| map2::<i32, i32>(a, b, o, Int::$f))),
@@ -70,30 +77,48 @@ macro_rules! ints2 {
 }
 
 macro_rules! bits2 {
-    ($dtype:expr, $f:ident) => {
-        over!(
-            $dtype,
-            Two,
-            scalar2,
-            [Bool = Pred, I8 = i8, I16 = i16, I32 = i32, I64 = i64, U8 = u8, U16 = u16, U32 = u32, U64 = u64],
-            Bits::$f
-        )
+    ($dtype:expr, $f:ident, $chained:ident) => {
+        match $dtype {
+            DType::I32 | DType::U32 => Some(Loop::Chained(Chained::$chained)),
+            _ => over!(
+                $dtype,
+                Two,
+                scalar2,
+                [Bool = Pred, I8 = i8, I16 = i16, I64 = i64, U8 = u8, U16 = u16, U64 = u64],
+                Bits::$f
+            ),
+        }
     };
 }
 
 /// Returns the loop of a binary op: `$loop` for types that benefit from vector code, and a scalar loop for all other
 /// types.
 macro_rules! nums2 {
+    // For ops whose functions of `f32` and of 32-bit integers can be part of a chain.
+    ($dtype:expr, $loop:ident, $f:ident, $chained:ident, $integers:ident) => {
+        match $dtype {
+            DType::F32 => Some(Loop::Chained(Chained::$chained)),
+            DType::I32 | DType::U32 => Some(Loop::Chained(Chained::$integers)),
+            _ => nums2!(@rest $dtype, $loop, $f),
+        }
+    };
     // For ops whose `f32` function can be part of a chain.
     ($dtype:expr, $loop:ident, $f:ident, $chained:ident) => {
         match $dtype {
             DType::F32 => Some(Loop::Chained(Chained::$chained)),
-            _ => nums2!(@rest $dtype, $loop, $f),
+            _ => nums2!(@integers $dtype, $loop, $f),
         }
     };
     ($dtype:expr, $loop:ident, $f:ident) => {
         match $dtype {
             DType::F32 => Some(Loop::Two(|a, b, o| $loop::<f32, f32>(a, b, o, Num::$f))),
+            _ => nums2!(@integers $dtype, $loop, $f),
+        }
+    };
+    (@integers $dtype:expr, $loop:ident, $f:ident) => {
+        match $dtype {
+            DType::I32 => Some(Loop::Two(|a, b, o| $loop::<i32, i32>(a, b, o, Num::$f))),
+            DType::U32 => Some(Loop::Two(|a, b, o| $loop::<u32, u32>(a, b, o, Num::$f))),
             _ => nums2!(@rest $dtype, $loop, $f),
         }
     };
@@ -101,8 +126,6 @@ macro_rules! nums2 {
         match $dtype {
             DType::F64 => Some(Loop::Two(|a, b, o| $loop::<f64, f64>(a, b, o, Num::$f))),
             DType::Bf16 => Some(Loop::Two(|a, b, o| $loop::<bf16, bf16>(a, b, o, Num::$f))),
-            DType::I32 => Some(Loop::Two(|a, b, o| $loop::<i32, i32>(a, b, o, Num::$f))),
-            DType::U32 => Some(Loop::Two(|a, b, o| $loop::<u32, u32>(a, b, o, Num::$f))),
             _ => over!(
                 $dtype,
                 Two,
@@ -162,21 +185,16 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
     }
 }
 
-/// Returns the function if integers of this type can be part of a chain.
-fn chained_integers(function: Chained, dtype: DType) -> Option<Loop> {
-    matches!(dtype, DType::I32 | DType::U32).then_some(Loop::Chained(function))
-}
-
 /// Returns the loop of a binary op whose operands have the same type.
 pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
     if dtype.part().is_some() {
         return complex::binary(op, dtype);
     }
     match op {
-        Binary::Add => chained_integers(Chained::AddIntegers, dtype).or_else(|| nums2!(dtype, map2, add, Add)),
+        Binary::Add => nums2!(dtype, map2, add, Add, AddIntegers),
         Binary::Subtract if dtype == DType::Bool => None,
-        Binary::Subtract => chained_integers(Chained::SubIntegers, dtype).or_else(|| nums2!(dtype, map2, sub, Sub)),
-        Binary::Multiply => chained_integers(Chained::MulIntegers, dtype).or_else(|| nums2!(dtype, map2, mul, Mul)),
+        Binary::Subtract => nums2!(dtype, map2, sub, Sub, SubIntegers),
+        Binary::Multiply => nums2!(dtype, map2, mul, Mul, MulIntegers),
         Binary::Divide | Binary::Remainder | Binary::Power if dtype == DType::Bool => None,
         Binary::Divide if dtype.is_float() => nums2!(dtype, map2, div, Div),
         Binary::Divide => nums2!(dtype, scalar2, div),
@@ -184,14 +202,12 @@ pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
         Binary::Power => nums2!(dtype, scalar2, pow),
         Binary::Maximum => nums2!(dtype, map2, max, Max),
         Binary::Minimum => nums2!(dtype, map2, min, Min),
-        Binary::And => chained_integers(Chained::And, dtype).or_else(|| bits2!(dtype, and)),
-        Binary::Or => chained_integers(Chained::Or, dtype).or_else(|| bits2!(dtype, or)),
-        Binary::Xor => chained_integers(Chained::Xor, dtype).or_else(|| bits2!(dtype, xor)),
-        Binary::ShiftLeft => chained_integers(Chained::ShiftLeft, dtype).or_else(|| ints2!(dtype, shl)),
+        Binary::And => bits2!(dtype, and, And),
+        Binary::Or => bits2!(dtype, or, Or),
+        Binary::Xor => bits2!(dtype, xor, Xor),
+        Binary::ShiftLeft => ints2!(dtype, shl, ShiftLeft),
         Binary::ShiftRightArithmetic => ints2!(dtype, shr_arithmetic),
-        Binary::ShiftRightLogical => {
-            chained_integers(Chained::ShiftRightLogical, dtype).or_else(|| ints2!(dtype, shr_logical))
-        }
+        Binary::ShiftRightLogical => ints2!(dtype, shr_logical, ShiftRightLogical),
         Binary::Atan2 => match dtype {
             DType::F32 => Some(Loop::Two(|a, b, o| scalar2::<f32, f32>(a, b, o, Real::atan2))),
             DType::F64 => Some(Loop::Two(|a, b, o| scalar2::<f64, f64>(a, b, o, Real::atan2))),

@@ -9,7 +9,7 @@ use super::reduce::Extents;
 use super::{Context, Kernel};
 use crate::engine::dtype::DType;
 use crate::engine::elementwise::map::vectorized;
-use crate::engine::elementwise::num::Num;
+use crate::engine::elementwise::num::{Cast, Num};
 use crate::engine::parallel;
 use crate::error::RunError;
 
@@ -26,11 +26,12 @@ pub(crate) struct ArgReduce {
     pub(crate) run: ArgReduceFn,
 }
 
-pub(crate) type ArgReduceFn = fn(&Extents, &[u8], &[u8], &mut [&mut [u8]]);
+pub(crate) type ArgReduceFn = fn(&Extents, &[u8], &[u8], &mut [u8], &mut [u8]);
 
 impl Kernel for ArgReduce {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
-        (self.run)(&self.extents, ins[0], ins[1], outs);
+        let (found, positions) = outs.split_at_mut(1);
+        (self.run)(&self.extents, ins[0], ins[1], found[0], positions[0]);
         Ok(())
     }
 }
@@ -93,34 +94,20 @@ fn replaces<T: Num, O: Order>(x: T, best: T) -> bool {
     O::is_before(x, best) | (is_nan(x) & !is_nan(best))
 }
 
-/// An integer type of positions.
-trait Position: Pod + Send + Sync {
-    fn from_index(index: usize) -> Self;
-}
-
-impl Position for i32 {
-    #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "as the indices of `iota` wrap")]
-    fn from_index(index: usize) -> Self {
-        index as Self
-    }
-}
-
-impl Position for i64 {
-    #[inline(always)]
-    #[expect(clippy::cast_possible_wrap, reason = "an index of an array in memory is smaller")]
-    fn from_index(index: usize) -> Self {
-        index as Self
-    }
-}
-
-fn run<T: Num, P: Position, O: Order>(extents: &Extents, x: &[u8], init: &[u8], outs: &mut [&mut [u8]]) {
+fn run<T: Num, P: Pod + Send + Sync, O: Order>(
+    extents: &Extents,
+    x: &[u8],
+    init: &[u8],
+    found: &mut [u8],
+    positions: &mut [u8],
+) where
+    u64: Cast<P>,
+{
     let &Extents { reduced, inner, .. } = extents;
     let (elements, init) = (cast_slice::<u8, T>(x), cast_slice::<u8, T>(init)[0]);
-    let [found, positions] = outs else { unreachable!("the kernel has two outputs") };
     let (found, positions) = (cast_slice_mut::<u8, T>(found), cast_slice_mut::<u8, P>(positions));
     found.fill(init);
-    positions.fill(P::from_index(0));
+    positions.fill(0.cast());
     if reduced * inner == 0 {
         return;
     }
@@ -130,7 +117,7 @@ fn run<T: Num, P: Position, O: Order>(extents: &Extents, x: &[u8], init: &[u8], 
         if inner == 1 {
             let order = PhantomData::<O>;
             if let Some((x, at)) = vectorized(Row { elements, best: found[0], order }) {
-                (found[0], positions[0]) = (x, P::from_index(at));
+                (found[0], positions[0]) = (x, (at as u64).cast());
             }
         } else {
             vectorized(Columns::<T, P, O> { elements, found, positions, order: PhantomData });
@@ -186,13 +173,16 @@ struct Columns<'a, T, P, O> {
     order: PhantomData<O>,
 }
 
-impl<T: Num, P: Position, O: Order> NullaryFnOnce for Columns<'_, T, P, O> {
+impl<T: Num, P: Pod, O: Order> NullaryFnOnce for Columns<'_, T, P, O>
+where
+    u64: Cast<P>,
+{
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
         for (at, row) in self.elements.chunks_exact(self.found.len()).enumerate() {
-            let at = P::from_index(at);
+            let at = (at as u64).cast();
             for ((&x, best), position) in row.iter().zip(&mut *self.found).zip(&mut *self.positions) {
                 let is_replaced = replaces::<T, O>(x, *best);
                 *best = if is_replaced { x } else { *best };

@@ -168,31 +168,22 @@ impl LoweringContext<'_, '_> {
         self.converted(y, dtype)
     }
 
-    /// Returns the element of a constant of equal integers of at most 32 bits.
-    fn equal_integers(&self, x: &TypedValue) -> Option<i64> {
-        let bytes = self.graph.splat(x.value)?;
-        Some(match x.ty.dtype {
-            DType::I8 => i8::from_ne_bytes(*bytes.first_chunk()?).into(),
-            DType::I16 => i16::from_ne_bytes(*bytes.first_chunk()?).into(),
-            DType::I32 => i32::from_ne_bytes(*bytes.first_chunk()?).into(),
-            DType::U8 => bytes[0].into(),
-            DType::U16 => u16::from_ne_bytes(*bytes.first_chunk()?).into(),
-            _ => return None,
-        })
-    }
-
-    /// Returns `k` if all elements of `x` are the same power of two `2^k`, of an integer type with whole bytes.
-    fn power_of_two(&self, x: &TypedValue) -> Option<u8> {
+    /// Returns the element of a constant of equal integers of a type with whole bytes.
+    fn equal_integers(&self, x: &TypedValue) -> Option<i128> {
         let dtype = x.ty.dtype;
         if !dtype.is_integer() || dtype.computed() != dtype {
             return None;
         }
-        let bytes = self.graph.splat(x.value)?;
-        let mut number = [0; 8];
-        number[..dtype.size()].copy_from_slice(&bytes[..dtype.size()]);
-        let number = u64::from_le_bytes(number);
-        let is_positive = !dtype.is_signed() || number >> (8 * dtype.size() - 1) == 0;
-        u8::try_from(number.trailing_zeros()).ok().filter(|_| number.is_power_of_two() && is_positive)
+        let unused = 8 * (16 - dtype.size());
+        let high = i128::from_le_bytes(self.graph.splat(x.value)?) << unused;
+        // Shift back with copies of the sign bit, or with zeros.
+        Some(if dtype.is_signed() { high >> unused } else { (high.cast_unsigned() >> unused).cast_signed() })
+    }
+
+    /// Returns `k` if all elements of `x` are the same power of two `2^k`, of an integer type with whole bytes.
+    fn power_of_two(&self, x: &TypedValue) -> Option<u8> {
+        let number = u64::try_from(self.equal_integers(x)?).ok()?;
+        u8::try_from(number.trailing_zeros()).ok().filter(|_| number.is_power_of_two())
     }
 
     /// Computes the quotient or the remainder of integers and `2^power` with shifts, which have vector code.
