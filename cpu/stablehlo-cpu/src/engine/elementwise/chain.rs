@@ -329,15 +329,22 @@ fn store<S: Simd>(block: [S::f32s; BLOCK], to: &mut [f32]) {
 /// Shifts to the left. All bits leave if the distance is 32 or more.
 #[inline(always)]
 fn shift_left<S: Simd>(s: S, a: S::u32s, by: S::u32s) -> S::u32s {
-    let is_less = s.less_than_u32s(by, s.splat_u32s(32));
-    s.select_u32s(is_less, s.wrapping_dyn_shl_u32s(a, by), s.splat_u32s(0))
+    let (distance, is_less) = distance(s, by);
+    s.select_u32s(is_less, s.wrapping_dyn_shl_u32s(a, distance), s.splat_u32s(0))
 }
 
 /// Shifts to the right. All bits leave if the distance is 32 or more.
 #[inline(always)]
 fn shift_right<S: Simd>(s: S, a: S::u32s, by: S::u32s) -> S::u32s {
-    let is_less = s.less_than_u32s(by, s.splat_u32s(32));
-    s.select_u32s(is_less, s.wrapping_dyn_shr_u32s(a, by), s.splat_u32s(0))
+    let (distance, is_less) = distance(s, by);
+    s.select_u32s(is_less, s.wrapping_dyn_shr_u32s(a, distance), s.splat_u32s(0))
+}
+
+/// Returns the distances modulo 32, and which of them are less than 32. `pulp` wraps larger ones on some processors, and
+/// panics on others.
+#[inline(always)]
+fn distance<S: Simd>(s: S, by: S::u32s) -> (S::u32s, S::m32s) {
+    (s.and_u32s(by, s.splat_u32s(31)), s.less_than_u32s(by, s.splat_u32s(32)))
 }
 
 /// Returns the larger of two numbers. NaN takes precedence, and +0 is larger than -0. Equal numbers differ at most in
