@@ -111,6 +111,15 @@ impl DType {
         }
     }
 
+    /// Returns the type in which elementwise functions compute. Unlike [`Self::computed`], it is `f32` for `bf16` and
+    /// `f16`, with which kernels compute directly.
+    pub(crate) fn elementwise(self) -> DType {
+        match self {
+            DType::Bf16 | DType::F16 => DType::F32,
+            _ => self.computed(),
+        }
+    }
+
     /// Returns the type of the real and the imaginary part, or `None` for a type that is not complex.
     pub(crate) fn part(self) -> Option<DType> {
         match self {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::graph::{BlockGraph, Node, Op, Value, ValueIndex};
+use super::half_precision::round_in_registers;
 use super::row_fusion::join;
 use super::schedule::{Group, Item};
 
@@ -62,7 +63,9 @@ pub(crate) fn schedule(block: BlockGraph, values: &[Value]) -> (Vec<Item>, Vec<V
     for group in 0..fuser.groups.len() {
         fuser.close(group);
     }
-    (join(fuser.items, values), block.results)
+    let mut items = join(fuser.items, values);
+    round_in_registers(&mut items, &block.results, values);
+    (items, block.results)
 }
 
 impl Fuser<'_> {

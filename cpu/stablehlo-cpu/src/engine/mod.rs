@@ -21,6 +21,7 @@ mod emit;
 mod fuse;
 mod graph;
 mod group_compiler;
+mod half_precision;
 mod huge_pages;
 mod kernels;
 #[cfg(feature = "jit")]

@@ -15,10 +15,12 @@
 //! functions must not access the stack either.
 
 use bytemuck::{cast_slice, cast_slice_mut};
+use half::{bf16, f16};
 use pulp::{Simd, WithSimd};
 
 use super::map::{arch, narrow_arch};
 use super::math;
+use super::num::rounded;
 
 /// A function of one or two `f32`s, or of two integers of 32 bits, with the semantics of the op with the same name.
 /// Chains pass integers as the `f32`s with the same bits.
@@ -45,6 +47,10 @@ pub(crate) enum Chained {
     Ln,
     Ln1p,
     Logistic,
+    /// Rounds to a `bf16`.
+    RoundToBf16,
+    /// Rounds to an `f16`.
+    RoundToF16,
     AddIntegers,
     SubIntegers,
     SubIntegersFrom,
@@ -70,8 +76,8 @@ impl Chained {
     /// Returns whether the function takes many instructions, and therefore needs the registers for its own intermediate
     /// values.
     pub(crate) fn is_long(self) -> bool {
-        use Chained::{Erf, Exp, ExpM1, Ln, Ln1p, Logistic, Tanh};
-        matches!(self, Exp | ExpM1 | Tanh | Erf | Ln | Ln1p | Logistic)
+        use Chained::{Erf, Exp, ExpM1, Ln, Ln1p, Logistic, RoundToBf16, RoundToF16, Tanh};
+        matches!(self, Exp | ExpM1 | Tanh | Erf | Ln | Ln1p | Logistic | RoundToBf16 | RoundToF16)
     }
 
     /// Returns the function that computes the same result with its operands exchanged.
@@ -281,6 +287,8 @@ impl WithSimd for Run<'_> {
                     Chained::Ln => long!(acc, math::ln),
                     Chained::Ln1p => long!(acc, math::ln_1p),
                     Chained::Logistic => long!(acc, math::logistic),
+                    Chained::RoundToBf16 => long!(acc, rounded::<bf16>),
+                    Chained::RoundToF16 => long!(acc, rounded::<f16>),
                     Chained::AddIntegers => integers!(s, acc, link, operands, at, width, |a, b| s.add_u32s(a, b)),
                     Chained::SubIntegers => integers!(s, acc, link, operands, at, width, |a, b| s.sub_u32s(a, b)),
                     Chained::SubIntegersFrom => integers!(s, acc, link, operands, at, width, |a, b| s.sub_u32s(b, a)),
@@ -340,8 +348,8 @@ fn shift_right<S: Simd>(s: S, a: S::u32s, by: S::u32s) -> S::u32s {
     s.select_u32s(is_less, s.wrapping_dyn_shr_u32s(a, distance), s.splat_u32s(0))
 }
 
-/// Returns the distances modulo 32, and which of them are less than 32. `pulp` wraps larger ones on some processors, and
-/// panics on others.
+/// Returns the distances modulo 32, and which of them are less than 32. `pulp` wraps larger ones on some processors,
+/// and panics on others.
 #[inline(always)]
 fn distance<S: Simd>(s: S, by: S::u32s) -> (S::u32s, S::m32s) {
     (s.and_u32s(by, s.splat_u32s(31)), s.less_than_u32s(by, s.splat_u32s(32)))

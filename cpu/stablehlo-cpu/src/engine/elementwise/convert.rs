@@ -6,7 +6,7 @@ use half::{bf16, f16};
 use stablehlo::ir::Unary;
 
 use super::map::{map1, scalar1};
-use super::num::{Cast, narrowed};
+use super::num::Cast;
 use super::{Loop, One, complex, narrow};
 use crate::engine::dtype::{DType, Pred};
 
@@ -22,7 +22,7 @@ macro_rules! from {
             DType::U16 => |a, o| scalar1::<$t, u16>(a, o, Cast::cast),
             DType::U32 => |a, o| scalar1::<$t, u32>(a, o, Cast::cast),
             DType::U64 => |a, o| scalar1::<$t, u64>(a, o, Cast::cast),
-            DType::F16 => |a, o| scalar1::<$t, f16>(a, o, Cast::cast),
+            DType::F16 => |a, o| map1::<$t, f16>(a, o, Cast::cast),
             DType::Bf16 => |a, o| map1::<$t, bf16>(a, o, Cast::cast),
             DType::F32 => |a, o| map1::<$t, f32>(a, o, Cast::cast),
             DType::F64 => |a, o| scalar1::<$t, f64>(a, o, Cast::cast),
@@ -121,8 +121,6 @@ pub(crate) fn reduce_precision(dtype: DType, exponent_bits: u32, mantissa_bits: 
             Arc::new(move |a, o| scalar1::<f64, f64>(a, o, |x| f64::from_bits(reduce(x.to_bits(), 11, 52, e, m))))
         }
         DType::F32 => Arc::new(move |a, o| scalar1::<f32, f32>(a, o, |x| reduce_f32(x, e, m))),
-        DType::Bf16 => Arc::new(move |a, o| scalar1::<bf16, bf16>(a, o, |x| narrowed(reduce_f32(x.to_f32(), e, m)))),
-        DType::F16 => Arc::new(move |a, o| scalar1::<f16, f16>(a, o, |x| narrowed(reduce_f32(x.to_f32(), e, m)))),
         _ => return None,
     }))
 }

@@ -316,10 +316,11 @@ float! {
     };
 }
 
+/// Kernels compute with numbers narrower than `f32` directly. Elementwise functions convert them first.
 macro_rules! narrow {
     ($($t:ident;)*) => {$(
         impl Num for $t {
-            narrow!(@two $t: Num add sub mul div rem max min pow);
+            narrow!(@two $t: add sub mul div rem max min pow);
             #[inline(always)]
             fn order(self) -> u64 {
                 let bits = self.to_bits();
@@ -327,24 +328,10 @@ macro_rules! narrow {
                 u64::from(bits ^ mask)
             }
         }
-        impl Real for $t {
-            narrow!(@two $t: Real atan2);
-            narrow!(@one $t: sign cbrt ceil floor round_afz round_even cos sin tan tanh exp exp_m1 ln ln_1p logistic rsqrt sqrt);
-            #[inline(always)]
-            fn abs(self) -> Self { $t::from_bits(self.to_bits() & 0x7FFF) }
-            #[inline(always)]
-            fn neg(self) -> Self { $t::from_bits(self.to_bits() ^ 0x8000) }
-            #[inline(always)]
-            fn is_finite(self) -> bool { self.to_f32().is_finite() }
-        }
     )*};
-    (@two $t:ident: $tr:ident $($f:ident)*) => {$(
+    (@two $t:ident: $($f:ident)*) => {$(
         #[inline(always)]
-        fn $f(self, o: Self) -> Self { narrowed::<$t>(<f32 as $tr>::$f(self.to_f32(), o.to_f32())) }
-    )*};
-    (@one $t:ident: $($f:ident)*) => {$(
-        #[inline(always)]
-        fn $f(self) -> Self { narrowed::<$t>(<f32 as Real>::$f(self.to_f32())) }
+        fn $f(self, o: Self) -> Self { narrowed::<$t>(<f32 as Num>::$f(self.widen(), o.widen())) }
     )*};
 }
 
@@ -359,26 +346,67 @@ pub(crate) fn narrowed<T: Narrow>(x: f32) -> T {
     T::narrow(x)
 }
 
-/// Types narrower than `f32` whose arithmetic is done in `f32`, with rounding of each result.
+/// Rounds an `f32` to the nearest number of the narrower type `T`.
+#[inline(always)]
+pub(crate) fn rounded<T: Narrow>(x: f32) -> f32 {
+    T::narrow(x).widen()
+}
+
+/// Types narrower than `f32` whose arithmetic is done in `f32`, with rounding of each result. The functions have no
+/// branches, so that loops over them are vectorized.
 pub(crate) trait Narrow: Sized {
+    /// Rounds to nearest, with ties to even.
     fn narrow(x: f32) -> Self;
+    fn widen(self) -> f32;
 }
 
 impl Narrow for bf16 {
     #[inline(always)]
     fn narrow(x: f32) -> Self {
-        // Avoid branches, so that loops over this function are vectorized.
         let bits = x.to_bits();
         let rounded = bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16;
         let quiet = (bits >> 16) | 0x40;
         bf16::from_bits((if x.is_nan() { quiet } else { rounded }) as u16)
     }
+
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
 }
+
+/// Number of bits of an `f32`'s mantissa that an `f16` lacks.
+const DROPPED: u32 = 13;
+/// Difference between the biases of the exponents of `f32` and `f16`, at the position of an `f32`'s exponent.
+const BIAS: u32 = 112 << 23;
+/// The smallest positive `f16`, 2^-24.
+const SMALLEST: f32 = 1.0 / 16_777_216.0;
 
 impl Narrow for f16 {
     #[inline(always)]
     fn narrow(x: f32) -> Self {
-        f16::from_f32(x)
+        let magnitude = x.to_bits() & 0x7FFF_FFFF;
+        let sign = (x.to_bits() ^ magnitude) >> 16;
+        let ties_to_even = 0xFFF + ((magnitude >> DROPPED) & 1);
+        // A carry out of the largest number makes infinity.
+        let normal = magnitude.wrapping_sub(BIAS).wrapping_add(ties_to_even) >> DROPPED;
+        // The sum of 0.5 and a number below 2^-14 is rounded to a multiple of 2^-24.
+        let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5f32.to_bits());
+        let special = if x.is_nan() { 0x7E00 | ((magnitude >> DROPPED) & 0x3FF) } else { 0x7C00 };
+        let finite = if magnitude < (-14i32 + 127).cast_unsigned() << 23 { subnormal } else { normal };
+        let rounded = if magnitude < (16 + 127) << 23 { finite } else { special };
+        f16::from_bits((sign | rounded) as u16)
+    }
+
+    #[inline(always)]
+    fn widen(self) -> f32 {
+        let bits = u32::from(self.to_bits());
+        let (sign, magnitude) = ((bits & 0x8000) << 16, bits & 0x7FFF);
+        let normal = (magnitude << DROPPED) + BIAS;
+        let subnormal = (magnitude.cast_signed() as f32 * SMALLEST).to_bits();
+        let special = (magnitude << DROPPED) | 0x7F80_0000;
+        let finite = if magnitude < 0x400 { subnormal } else { normal };
+        f32::from_bits(sign | if magnitude < 0x7C00 { finite } else { special })
     }
 }
 
@@ -479,12 +507,12 @@ macro_rules! half_casts {
         $(
             impl Cast<$t> for $h {
                 #[inline(always)]
-                fn cast(self) -> $t { self.to_f32() as $t }
+                fn cast(self) -> $t { self.widen() as $t }
             }
         )*
         impl Cast<Pred> for $h {
             #[inline(always)]
-            fn cast(self) -> Pred { Pred::from(self.to_f32() != 0.0) }
+            fn cast(self) -> Pred { Pred::from(self.widen() != 0.0) }
         }
         impl Cast<$h> for Pred {
             #[inline(always)]
@@ -512,14 +540,14 @@ to_bf16!(i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);
 impl Cast<bf16> for f16 {
     #[inline(always)]
     fn cast(self) -> bf16 {
-        narrowed(self.to_f32())
+        narrowed(self.widen())
     }
 }
 
 impl Cast<f16> for bf16 {
     #[inline(always)]
     fn cast(self) -> f16 {
-        narrowed(self.to_f32())
+        narrowed(self.widen())
     }
 }
 

@@ -1,7 +1,6 @@
 //! The loop of each op and element type. The functions return `None` if the specification or this engine does not
 //! define the op for the type.
 
-use half::{bf16, f16};
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
 use super::map::{map1, map2, map3, scalar1, scalar2};
@@ -31,8 +30,6 @@ macro_rules! reals {
         match $dtype {
             DType::F32 => Some(Loop::Chained(Chained::$chained)),
             DType::F64 => Some(Loop::One(|a, o| scalar1::<f64, f64>(a, o, Real::$f))),
-            DType::Bf16 => Some(Loop::One(|a, o| $loop::<bf16, bf16>(a, o, Real::$f))),
-            DType::F16 => Some(Loop::One(|a, o| scalar1::<f16, f16>(a, o, Real::$f))),
             _ => None,
         }
     };
@@ -40,8 +37,6 @@ macro_rules! reals {
         match $dtype {
             DType::F32 => Some(Loop::One(|a, o| $loop::<f32, f32>(a, o, Real::$f))),
             DType::F64 => Some(Loop::One(|a, o| scalar1::<f64, f64>(a, o, Real::$f))),
-            DType::Bf16 => Some(Loop::One(|a, o| $loop::<bf16, bf16>(a, o, Real::$f))),
-            DType::F16 => Some(Loop::One(|a, o| scalar1::<f16, f16>(a, o, Real::$f))),
             _ => None,
         }
     };
@@ -125,12 +120,11 @@ macro_rules! nums2 {
     (@rest $dtype:expr, $loop:ident, $f:ident) => {
         match $dtype {
             DType::F64 => Some(Loop::Two(|a, b, o| $loop::<f64, f64>(a, b, o, Num::$f))),
-            DType::Bf16 => Some(Loop::Two(|a, b, o| $loop::<bf16, bf16>(a, b, o, Num::$f))),
             _ => over!(
                 $dtype,
                 Two,
                 scalar2,
-                [F16 = f16, Bool = Pred, I8 = i8, I16 = i16, I64 = i64, U8 = u8, U16 = u16, U64 = u64],
+                [Bool = Pred, I8 = i8, I16 = i16, I64 = i64, U8 = u8, U16 = u16, U64 = u64],
                 Num::$f
             ),
         }
@@ -175,8 +169,6 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
             let f: One = match dtype {
                 DType::F32 => |a, o| map1::<f32, Pred>(a, o, |x| Real::is_finite(x).into()),
                 DType::F64 => |a, o| scalar1::<f64, Pred>(a, o, |x| Real::is_finite(x).into()),
-                DType::Bf16 => |a, o| scalar1::<bf16, Pred>(a, o, |x| Real::is_finite(x).into()),
-                DType::F16 => |a, o| scalar1::<f16, Pred>(a, o, |x| Real::is_finite(x).into()),
                 _ => return None,
             };
             Some(Loop::One(f))
@@ -211,8 +203,6 @@ pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
         Binary::Atan2 => match dtype {
             DType::F32 => Some(Loop::Two(|a, b, o| scalar2::<f32, f32>(a, b, o, Real::atan2))),
             DType::F64 => Some(Loop::Two(|a, b, o| scalar2::<f64, f64>(a, b, o, Real::atan2))),
-            DType::Bf16 => Some(Loop::Two(|a, b, o| scalar2::<bf16, bf16>(a, b, o, Real::atan2))),
-            DType::F16 => Some(Loop::Two(|a, b, o| scalar2::<f16, f16>(a, b, o, Real::atan2))),
             _ => None,
         },
         Binary::Complex => None,
@@ -277,16 +267,10 @@ pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtyp
     let f = match dtype {
         DType::F32 if total => ordered_comparisons!(f32, map2, order, direction),
         DType::F64 if total => ordered_comparisons!(f64, scalar2, Num::order, direction),
-        DType::Bf16 if total => ordered_comparisons!(bf16, scalar2, Num::order, direction),
-        DType::F16 if total => ordered_comparisons!(f16, scalar2, Num::order, direction),
         DType::F32 if weak => ordered_comparisons!(f32, scalar2, weak_order, direction),
         DType::F64 if weak => ordered_comparisons!(f64, scalar2, weak_order, direction),
-        DType::Bf16 if weak => ordered_comparisons!(bf16, scalar2, weak_order, direction),
-        DType::F16 if weak => ordered_comparisons!(f16, scalar2, weak_order, direction),
         DType::F32 => comparisons!(f32, map2, direction),
         DType::F64 => comparisons!(f64, scalar2, direction),
-        DType::Bf16 => comparisons!(bf16, scalar2, direction),
-        DType::F16 => comparisons!(f16, scalar2, direction),
         DType::Bool => comparisons!(Pred, scalar2, direction),
         DType::I8 => comparisons!(i8, scalar2, direction),
         DType::I16 => comparisons!(i16, scalar2, direction),
@@ -323,8 +307,6 @@ pub(crate) fn clamp(dtype: DType) -> Option<Loop> {
         Bool = Pred,
         F32 = f32,
         F64 = f64,
-        Bf16 = bf16,
-        F16 = f16,
         I8 = i8,
         I16 = i16,
         I32 = i32,

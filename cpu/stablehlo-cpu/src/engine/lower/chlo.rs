@@ -40,14 +40,16 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// Applies the unary function called `name`. Computes in `f64` and rounds once, unless the type has a separate
-    /// loop.
+    /// Applies the unary function called `name`. Computes in `f64` and rounds once, unless there is a separate loop for
+    /// the type in which elementwise functions of this type compute.
     pub(super) fn special_of(&mut self, name: &str, x: TypedValue) -> Result<TypedValue> {
         let dtype = x.ty.dtype;
-        let own = if dtype == DType::F32 { loops::special_f32(name) } else { loops::complex_special(name, dtype) };
+        let computed = dtype.elementwise();
+        let own = if computed == DType::F32 { loops::special_f32(name) } else { loops::complex_special(name, dtype) };
         if let Some(map) = own {
+            let x = self.converted(x, computed)?;
             let v = self.map(map, &[x.value], &x.ty);
-            return Ok(TypedValue { value: v, ty: x.ty });
+            return self.converted(TypedValue { value: v, ty: x.ty }, dtype);
         }
         if !dtype.is_float() && !dtype.is_narrow_float() {
             return Err(self.unsupported());
@@ -90,7 +92,8 @@ impl<'m> LoweringContext<'_, 'm> {
         if !x.ty.dtype.is_float() && !x.ty.dtype.is_narrow_float() {
             return Err(self.unsupported());
         }
-        let x = self.widened(x)?;
+        let wide = x.ty.dtype.elementwise();
+        let x = self.converted(x, wide)?;
         let x = if name == "is_inf" { self.un(Unary::Abs, &x)? } else { x };
         let limit = if name == "is_neg_inf" { f64::NEG_INFINITY } else { f64::INFINITY };
         let limit = self.filled(limit, x.ty.dtype, &x.ty.dims.clone())?;
@@ -159,7 +162,8 @@ impl<'m> LoweringContext<'_, 'm> {
         b: &TypedValue,
     ) -> Result<TypedValue> {
         self.same(a, b)?;
-        let (a, b) = (self.widened(a.clone())?, self.widened(b.clone())?);
+        let wide = a.ty.dtype.elementwise();
+        let (a, b) = (self.converted(a.clone(), wide)?, self.converted(b.clone(), wide)?);
         let map = loops::compare(direction, kind, a.ty.dtype).ok_or_else(|| self.unsupported())?;
         let ty = TensorType { dtype: DType::Bool, dims: a.ty.dims.clone() };
         let v = self.map(map, &[a.value, b.value], &ty);

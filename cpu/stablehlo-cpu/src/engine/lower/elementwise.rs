@@ -95,10 +95,10 @@ impl LoweringContext<'_, '_> {
             }
             _ => {}
         }
-        if dtype.computed() == dtype {
+        if dtype.elementwise() == dtype {
             return Err(self.unsupported());
         }
-        let wide = self.converted(x.clone(), dtype.computed())?;
+        let wide = self.converted(x.clone(), dtype.elementwise())?;
         let y = self.un(op, &wide)?;
         if made == DType::Bool { Ok(y) } else { self.converted(y, dtype) }
     }
@@ -140,7 +140,7 @@ impl LoweringContext<'_, '_> {
             let v = self.map(map, &[a.value, b.value], &a.ty);
             return Ok(TypedValue { value: v, ty: a.ty.clone() });
         }
-        if dtype.computed() == dtype {
+        if dtype.elementwise() == dtype {
             return Err(self.unsupported());
         }
         // A right shift of a narrow integer runs in a wider type. A logical shift needs an operand that is extended
@@ -162,8 +162,8 @@ impl LoweringContext<'_, '_> {
                 b = self.converted(b, shifted)?;
             }
         }
-        let wide_a = self.converted(a, shifted.computed())?;
-        let wide_b = self.converted(b, shifted.computed())?;
+        let wide_a = self.converted(a, shifted.elementwise())?;
+        let wide_b = self.converted(b, shifted.elementwise())?;
         let y = self.bin(op, &wide_a, &wide_b)?;
         self.converted(y, dtype)
     }
@@ -248,7 +248,7 @@ impl LoweringContext<'_, '_> {
             let fits = bound.ty.dtype == x.ty.dtype && (bound.ty.rank() == 0 || bound.ty.dims == x.ty.dims);
             self.ensure(fits, || format!("bound of type {} for {}", bound.ty, x.ty))?;
         }
-        let (dtype, wide) = (x.ty.dtype, x.ty.dtype.computed());
+        let (dtype, wide) = (x.ty.dtype, x.ty.dtype.elementwise());
         let map = loops::clamp(wide).ok_or_else(|| self.unsupported())?;
         let low = self.converted(low, wide)?;
         let x = self.converted(x, wide)?;
@@ -330,7 +330,7 @@ impl LoweringContext<'_, '_> {
         let [x] = self.take()?;
         self.ensure((1..=32).contains(&exponent_bits), || format!("{exponent_bits} exponent bits"))?;
         let dtype = x.ty.dtype;
-        let x = self.converted(x, dtype.computed())?;
+        let x = self.converted(x, dtype.elementwise())?;
         let map =
             loops::reduce_precision(x.ty.dtype, exponent_bits, mantissa_bits).ok_or_else(|| self.unsupported())?;
         let v = self.map(map, &[x.value], &x.ty);

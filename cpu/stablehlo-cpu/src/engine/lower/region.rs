@@ -10,6 +10,7 @@ use crate::error::CompileError;
 
 use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
 use crate::engine::group_compiler::{Compiled, compile_group};
+use crate::engine::half_precision::round_in_f32;
 use crate::engine::program::Select;
 use crate::engine::scalar_fn::{Combine, ScalarFn};
 use crate::engine::schedule::Group;
@@ -210,7 +211,8 @@ impl<'m> LoweringContext<'_, 'm> {
         let nodes = self.without_branches(block.nodes)?;
         let mut block = BlockGraph { nodes, results: wanted.clone() };
         block.remove_dead(&mut vec![false; self.graph.values.len()]);
-        let group = Group { n: 1, nodes: block.nodes };
+        let mut group = Group { n: 1, nodes: block.nodes };
+        round_in_f32(&mut group, &self.graph.values, |v| wanted.contains(&v));
         let Compiled { program, ins, .. } = compile_group(&group, &fixed, &wanted, &self.graph.values);
         Ok(ScalarFn::vectors(program, ins[fixed.len()..].to_vec(), kinds))
     }

@@ -16,6 +16,7 @@ mod errors;
 mod fft;
 mod fusion;
 mod groups;
+mod half_precision;
 #[cfg(feature = "jit")]
 mod loops;
 mod memory;
