@@ -5,7 +5,7 @@
 //! the `f32`, which can be part of a chain. Numbers that need no rounding, such as the larger of two `bf16`s, are read
 //! as they are.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use half::{bf16, f16};
 use stablehlo::ir::Unary;
@@ -13,18 +13,31 @@ use stablehlo::ir::Unary;
 use super::dtype::DType;
 use super::elementwise::num::rounded;
 use super::elementwise::{Chained, Loop, Map, Meaning};
-use super::graph::{Constant, Node, Op, Value, ValueIndex};
+use super::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
 use super::schedule::{Group, Item};
 
-/// Applies [`round_in_f32`] to every group of a block with the results `results`.
+/// Applies [`round_in_f32`] to every group of a block with the results `results`, and removes the conversions that are
+/// no longer read.
 pub(crate) fn round_in_registers(items: &mut [Item], results: &[ValueIndex], values: &[Value]) {
+    let mut has_narrow = false;
+    groups(items, &mut |group| has_narrow |= group.nodes.iter().any(|node| narrows(node).is_some()));
+    if !has_narrow {
+        return;
+    }
     let mut uses = Uses::new();
     items.iter().for_each(|item| count_item(item, &mut uses));
     results.iter().for_each(|&v| *uses.entry(v).or_default() += 1);
     groups(items, &mut |group| {
         let mut own = Uses::new();
         count(&group.nodes, &mut own);
-        round_in_f32(group, values, |v| uses.get(&v) > own.get(&v));
+        let is_read_later = |v: ValueIndex| uses.get(&v) > own.get(&v);
+        if round_in_f32(&mut group.nodes, values, is_read_later) {
+            let made = group.nodes.iter().flat_map(|node| &node.outs).copied();
+            let results = made.filter(|&v| is_read_later(v)).collect();
+            let mut block = BlockGraph { nodes: std::mem::take(&mut group.nodes), results };
+            block.remove_dead(&mut vec![false; values.len()]);
+            group.nodes = block.nodes;
+        }
     });
 }
 
@@ -53,26 +66,22 @@ fn groups(items: &mut [Item], f: &mut impl FnMut(&mut Group)) {
     }
 }
 
-/// Replaces conversions from `f32` and back by roundings, and removes the conversions that are no longer read.
-/// `is_read_later` returns whether a value is read outside of the group.
-pub(crate) fn round_in_f32(group: &mut Group, values: &[Value], is_read_later: impl Fn(ValueIndex) -> bool) {
+/// Replaces conversions from `f32` and back by roundings, and returns whether there were any. The conversions to the
+/// narrow type stay, also if no node reads them any longer. `is_read_later` returns whether a value is read by others
+/// than `nodes`.
+pub(crate) fn round_in_f32(nodes: &mut [Node], values: &[Value], is_read_later: impl Fn(ValueIndex) -> bool) -> bool {
     let mut known = Known { values, narrowed: HashMap::new(), exact: HashMap::new() };
     // The values that take the place of others.
     let mut same: HashMap<ValueIndex, ValueIndex> = HashMap::new();
     let mut is_changed = false;
-    for node in &mut group.nodes {
+    for node in nodes {
         for v in &mut node.ins {
             *v = same.get(v).copied().unwrap_or(*v);
         }
         let (Op::Map(map), Some(&a), &[out]) = (&node.op, node.ins.first(), &node.outs[..]) else { continue };
-        let (narrows, widens) = match map.meaning {
-            Some(Meaning::Convert(DType::F32, to)) => (rounding(to).map(|_| to), None),
-            Some(Meaning::Convert(from, DType::F32)) => (None, rounding(from).map(|function| (from, function))),
-            _ => (None, None),
-        };
-        if let Some(to) = narrows {
+        if let Some(to) = narrows(node) {
             known.narrowed.insert(out, (to, a));
-        } else if let Some((from, function)) = widens {
+        } else if let Some((from, function)) = widens(map) {
             known.exact.insert(out, from);
             let Some(&(_, wide)) = known.narrowed.get(&a).filter(|&&(to, _)| to == from) else { continue };
             is_changed = true;
@@ -86,8 +95,23 @@ pub(crate) fn round_in_f32(group: &mut Group, values: &[Value], is_read_later: i
             known.exact.extend(known.result(map, &node.ins).map(|narrow| (out, narrow)));
         }
     }
-    if is_changed {
-        remove_unread(&mut group.nodes, is_read_later);
+    is_changed
+}
+
+/// Returns the type of the result if the node converts `f32` to `bf16` or `f16`.
+fn narrows(node: &Node) -> Option<DType> {
+    match node.op {
+        Op::Map(Map { meaning: Some(Meaning::Convert(DType::F32, to)), .. }) => rounding(to).map(|_| to),
+        _ => None,
+    }
+}
+
+/// Returns the type of the operand, and the function that rounds to it, if a function converts `bf16` or `f16` to
+/// `f32`.
+fn widens(map: &Map) -> Option<(DType, Chained)> {
+    match map.meaning {
+        Some(Meaning::Convert(from, DType::F32)) => rounding(from).map(|function| (from, function)),
+        _ => None,
     }
 }
 
@@ -134,18 +158,4 @@ impl Known<'_> {
         let narrow = ins.iter().find_map(|v| self.exact.get(v).copied()).filter(|_| keeps)?;
         ins.iter().all(|&v| self.is_exact(v, narrow)).then_some(narrow)
     }
-}
-
-/// Removes the nodes whose results are not read.
-fn remove_unread(nodes: &mut Vec<Node>, is_read_later: impl Fn(ValueIndex) -> bool) {
-    let mut read: HashSet<ValueIndex> = HashSet::new();
-    let mut kept = Vec::with_capacity(nodes.len());
-    for node in std::mem::take(nodes).into_iter().rev() {
-        if node.outs.iter().any(|v| read.contains(v) || is_read_later(*v)) {
-            read.extend(&node.ins);
-            kept.push(node);
-        }
-    }
-    kept.reverse();
-    *nodes = kept;
 }

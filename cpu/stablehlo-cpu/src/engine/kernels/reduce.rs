@@ -13,7 +13,7 @@ use super::{Context, Kernel};
 use crate::engine::dtype::{DType, Pred, with_size};
 use crate::engine::elementwise::Chained;
 use crate::engine::elementwise::map::vectorized;
-use crate::engine::elementwise::num::{Bits, Num, narrowed};
+use crate::engine::elementwise::num::{Bits, Narrow, Num, narrowed};
 use crate::engine::parallel;
 use crate::engine::pool::Buffer;
 use crate::engine::scalar_fn::ScalarFn;
@@ -73,7 +73,7 @@ macro_rules! accumulate_narrow {
         impl Accumulate for $t {
             type Acc = f32;
             #[inline(always)]
-            fn widen(self) -> f32 { self.to_f32() }
+            fn widen(self) -> f32 { Narrow::widen(self) }
             #[inline(always)]
             fn narrow(acc: f32) -> $t { narrowed(acc) }
         }

@@ -92,8 +92,7 @@ impl<'m> LoweringContext<'_, 'm> {
         if !x.ty.dtype.is_float() && !x.ty.dtype.is_narrow_float() {
             return Err(self.unsupported());
         }
-        let wide = x.ty.dtype.elementwise();
-        let x = self.converted(x, wide)?;
+        let x = self.widened(x)?;
         let x = if name == "is_inf" { self.un(Unary::Abs, &x)? } else { x };
         let limit = if name == "is_neg_inf" { f64::NEG_INFINITY } else { f64::INFINITY };
         let limit = self.filled(limit, x.ty.dtype, &x.ty.dims.clone())?;

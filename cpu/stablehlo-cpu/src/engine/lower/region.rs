@@ -208,11 +208,11 @@ impl<'m> LoweringContext<'_, 'm> {
             let (steps, captured) = compile_steps(block, &fixed, values, pool, settings)?;
             return Ok(ScalarFn::steps(steps, captured, kinds));
         }
-        let nodes = self.without_branches(block.nodes)?;
+        let mut nodes = self.without_branches(block.nodes)?;
+        round_in_f32(&mut nodes, &self.graph.values, |v| wanted.contains(&v));
         let mut block = BlockGraph { nodes, results: wanted.clone() };
         block.remove_dead(&mut vec![false; self.graph.values.len()]);
-        let mut group = Group { n: 1, nodes: block.nodes };
-        round_in_f32(&mut group, &self.graph.values, |v| wanted.contains(&v));
+        let group = Group { n: 1, nodes: block.nodes };
         let Compiled { program, ins, .. } = compile_group(&group, &fixed, &wanted, &self.graph.values);
         Ok(ScalarFn::vectors(program, ins[fixed.len()..].to_vec(), kinds))
     }

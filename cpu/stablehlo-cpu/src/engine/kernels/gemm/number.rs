@@ -4,6 +4,8 @@
 use faer::traits::ComplexField as Dense;
 use pulp::Simd;
 
+use crate::engine::elementwise::num::Narrow;
+
 /// A type of which [`dense`](super::dense) computes products.
 #[cfg(not(feature = "math"))]
 pub(crate) trait Dense {}
@@ -45,7 +47,7 @@ impl Operand for half::bf16 {
     type Wide = f32;
     #[inline(always)]
     fn widen(self) -> f32 {
-        self.to_f32()
+        Narrow::widen(self)
     }
     fn as_wide(_: &[Self]) -> Option<&[f32]> {
         None
@@ -56,7 +58,7 @@ impl Operand for half::f16 {
     type Wide = f32;
     #[inline(always)]
     fn widen(self) -> f32 {
-        self.to_f32()
+        Narrow::widen(self)
     }
     fn as_wide(_: &[Self]) -> Option<&[f32]> {
         None
