@@ -1,20 +1,23 @@
 //! `convolution`, computed as a matrix product of the kernel and the patches of the input. A patch consists of the
 //! input elements under the window at one output position. Only one panel of patches is materialized at a time. Packing
-//! a panel applies the padding, the dilation and the order of dimensions. Integer and depthwise convolutions use
-//! simpler loops without packing.
+//! a panel applies the padding, the dilation and the order of dimensions. Depthwise convolutions, and those of 64-bit
+//! integers, use simpler loops without packing.
 
-use std::ops::Range;
+use std::ops::{Mul, Range};
 
-use bytemuck::{Pod, cast_slice, cast_slice_mut};
+use bytemuck::{Pod, cast_slice, cast_slice_mut, try_cast_slice};
 use pulp::NullaryFnOnce;
 
 use super::gemm::direct::{self, Runs};
-use super::gemm::{Float, Lines, MAX_WIDTH, Matrix, Operand, Out, Part, gemm, interleaved, product, work};
+use super::gemm::{
+    Float, Lines, MAX_WIDTH, Matrix, Operand, Out, Pair, Part, Wide, Word, gemm, interleaved, product, work,
+};
 use super::shape::read_all;
 use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
 use crate::engine::elementwise::map::vectorized;
 use crate::engine::parallel;
+use crate::engine::pool::Buffer;
 use crate::engine::stop::Stop;
 use crate::engine::view::View;
 use crate::error::RunError;
@@ -27,7 +30,27 @@ const RUN: usize = 8;
 pub(crate) enum Element {
     F32,
     F64,
+    /// Two integers of 16 bits, which are consecutive features. Their products are sums of 32 bits. The features and
+    /// the strides of [`Patches`] count pairs.
+    I16x2,
+    I32,
     I64,
+}
+
+impl Element {
+    /// Returns the number of consecutive features in an element.
+    pub(crate) fn together(self) -> usize {
+        if self == Element::I16x2 { 2 } else { 1 }
+    }
+
+    /// Returns the size of a feature in bytes.
+    fn size(self) -> usize {
+        match self {
+            Element::I16x2 => 2,
+            Element::F32 | Element::I32 => 4,
+            Element::F64 | Element::I64 => 8,
+        }
+    }
 }
 
 /// A spatial dimension of the input, along which the window slides.
@@ -91,6 +114,19 @@ type Tap = [isize; MAX_AXES];
 pub(crate) const MAX_AXES: usize = 14;
 
 impl Patches {
+    /// Returns the patches of the array whose elements are `together` consecutive features. Unless `together` is 1, the
+    /// features must be contiguous. Their number must be a multiple of `together`.
+    pub(crate) fn of_groups(mut self, together: usize) -> Patches {
+        self.features /= together;
+        self.axes.iter_mut().for_each(|axis| axis.stride /= together);
+        for (_, along) in self.outer.iter_mut().chain(&mut self.lines) {
+            if let PatchStep::Batch(stride) = along {
+                *stride /= together;
+            }
+        }
+        self
+    }
+
     fn line_count(&self) -> usize {
         self.lines.iter().map(|d| d.0).product()
     }
@@ -424,7 +460,8 @@ pub(crate) struct Convolution {
     /// Distance in elements between the first input features of consecutive feature groups.
     pub(crate) next: usize,
     pub(crate) groups: usize,
-    /// The kernel as `[window, input feature, output feature]`, with the output features of all groups.
+    /// The kernel as `[window, input feature, output feature, features together]`, with the output features of all
+    /// groups, where the input features and the features together are those of an [`Element`].
     pub(crate) kernel: View,
     /// Number of output features of a group.
     pub(crate) share: usize,
@@ -436,90 +473,128 @@ pub(crate) struct Convolution {
 
 impl Kernel for Convolution {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
+        let out = &mut *outs[0];
         match self.element {
-            Element::F32 => self.compute::<f32>(ins, outs[0], cx),
-            Element::F64 => self.compute::<f64>(ins, outs[0], cx),
-            Element::I64 => self.kernel_first(ins[1], cx, |kernel| {
-                self.wrapping(cast_slice(ins[0]), kernel, cast_slice_mut(outs[0]), cx.stop);
+            Element::F32 => self.floats::<f32>(ins, out, cx),
+            Element::F64 => self.floats::<f64>(ins, out, cx),
+            Element::I16x2 => {
+                self.with(ins, out, cx, |x, kernel, out: &mut [Pair]| self.packed(x, kernel, out, cx.stop))
+            }
+            Element::I32 => self.with(ins, out, cx, |x, kernel, out: &mut [Word]| {
+                if self.is_depthwise() {
+                    self.depthwise(x, kernel, out, cx.stop);
+                } else {
+                    self.packed(x, kernel, out, cx.stop);
+                }
             }),
+            Element::I64 => self.with(ins, out, cx, |x, kernel, out| self.wrapping(x, kernel, out, cx.stop)),
         }
     }
 }
 
 impl Convolution {
-    /// Calls `f` with the convolution's kernel as a contiguous array.
-    fn kernel_first<T: Pod>(&self, kernel: &[u8], cx: &Context<'_>, f: impl FnOnce(&[T])) -> Result<(), RunError> {
-        if self.kernel.is_contiguous() && self.kernel.offset() == 0 {
-            f(&cast_slice(kernel)[..self.kernel.len()]);
+    /// Calls `f` with the input, the kernel as a contiguous array, and the output, which is not empty. If there is
+    /// nothing to sum up, fills the output with zeros instead.
+    fn with<T: Pod + Default>(
+        &self,
+        ins: &[&[u8]],
+        out: &mut [u8],
+        cx: &Context<'_>,
+        f: impl FnOnce(&[T], &[T], &mut [T]),
+    ) -> Result<(), RunError> {
+        let out: &mut [T] = cast_slice_mut(out);
+        if self.patches.depth() == 0 || out.is_empty() {
+            out.fill(T::default());
             return Ok(());
         }
-        let size = size_of::<T>();
-        let mut ordered = cx.pool.alloc(self.kernel.len() * size)?;
-        with_size!(size, U => read_all::<U>(&self.kernel, cast_slice(kernel), cast_slice_mut(ordered.write()?)));
-        f(cast_slice(ordered.bytes()));
+        // The input may be aligned for the elements of a pair only.
+        let copy;
+        let input = match try_cast_slice(ins[0]) {
+            Ok(input) => input,
+            Err(_) => {
+                copy = Buffer::copy_of(cx.pool, ins[0])?;
+                cast_slice(copy.bytes())
+            }
+        };
+        let mut ordered;
+        let (view, size) = (&self.kernel, self.element.size());
+        let kernel = if view.is_contiguous() && view.offset() == 0 && size == size_of::<T>() {
+            &cast_slice(ins[1])[..view.len()]
+        } else {
+            ordered = cx.pool.alloc(view.len() * size)?;
+            with_size!(size, U => read_all::<U>(view, cast_slice(ins[1]), cast_slice_mut(ordered.write()?)));
+            cast_slice(ordered.bytes())
+        };
+        f(input, kernel, out);
         Ok(())
     }
 
-    fn compute<T: Operand<Wide = T> + Float>(
+    fn floats<T: Operand<Wide = T> + Float>(
         &self,
         ins: &[&[u8]],
         out: &mut [u8],
         cx: &Context<'_>,
     ) -> Result<(), RunError> {
-        let (p, out): (_, &mut [T]) = (&self.patches, cast_slice_mut(out));
-        if p.depth() == 0 || out.is_empty() {
-            out.fill(T::default());
-            return Ok(());
-        }
-        let input: &[T] = cast_slice(ins[0]);
-        self.kernel_first(ins[1], cx, |kernel: &[T]| {
-            if self.features_last && self.share == 1 && p.features == 1 && self.next == 1 {
+        let p = &self.patches;
+        self.with(ins, out, cx, |input: &[T], kernel: &[T], out: &mut [T]| {
+            if self.is_depthwise() {
                 return self.depthwise(input, kernel, out, cx.stop);
             }
-            let zeros = vec![T::default(); p.features];
-            let all = self.groups * self.share;
-            let lines = p.line_count();
-            let outer: usize = p.outer.iter().map(|d| d.0).product();
-            let source = |image: usize, group: usize| {
-                let mut origin = p.origin(p.start(), &p.outer, image);
-                origin.image += group * self.next;
-                Source { patches: p, data: input, origin, zeros: &zeros }
-            };
-            let kernel =
-                |group: usize| Matrix { data: kernel, offset: group * self.share, row: all, column: 1 }.transposed();
-            if self.features_last {
-                if self.groups == 1 && p.is_matrix() {
-                    let input = Matrix { data: input, offset: 0, row: p.features, column: 1 };
-                    return gemm(lines, p.features, all, input, kernel(0).transposed(), out, cx.stop);
-                }
-                let in_place = p.feature == 1 && direct::suits::<T>(p.features, p.depth(), self.share);
-                for group in 0..self.groups {
-                    let to = Out { row: all, column: group * self.share };
-                    if in_place {
-                        direct::product(lines, self.share, &source(0, group), &kernel(group), out, to, cx.stop);
-                        continue;
-                    }
-                    product((lines, p.depth(), self.share), &source(0, group), &kernel(group), out, to, cx.stop);
-                }
-                return;
+            if self.features_last && self.groups == 1 && p.is_matrix() {
+                let input = Matrix { data: input, offset: 0, row: p.features, column: 1 };
+                let kernel = Matrix { data: kernel, offset: 0, row: self.share, column: 1 };
+                return gemm(p.line_count(), p.features, self.share, input, kernel, out, cx.stop);
             }
-            let one = |(index, out): (usize, &mut [T])| {
-                let (image, group) = (index / self.groups, index % self.groups);
-                let to = Out { row: lines, column: 0 };
-                product((self.share, p.depth(), lines), &kernel(group), &source(image, group), out, to, cx.stop);
-            };
-            let work = work(lines, p.depth(), self.share).saturating_mul(outer * self.groups);
-            let tasks: Vec<_> = out.chunks_exact_mut(self.share * lines).enumerate().collect();
-            if tasks.len() >= 4 * parallel::threads(work) {
-                parallel::each_until(cx.stop, tasks, work, |task| parallel::alone(|| one(task)));
-            } else {
-                tasks.into_iter().for_each(one);
-            }
+            self.packed(input, kernel, out, cx.stop);
         })
     }
 
+    fn is_depthwise(&self) -> bool {
+        self.features_last && self.share == 1 && self.patches.features == 1 && self.next == 1
+    }
+
+    /// Computes the products of packed patches and the kernel.
+    fn packed<T: Operand<Wide = T> + Wide>(&self, input: &[T], kernel: &[T], out: &mut [T], stop: Option<&Stop>) {
+        let p = &self.patches;
+        let zeros = vec![T::default(); p.features];
+        let all = self.groups * self.share;
+        let lines = p.line_count();
+        let outer: usize = p.outer.iter().map(|d| d.0).product();
+        let source = |image: usize, group: usize| {
+            let mut origin = p.origin(p.start(), &p.outer, image);
+            origin.image += group * self.next;
+            Source { patches: p, data: input, origin, zeros: &zeros }
+        };
+        let kernel =
+            |group: usize| Matrix { data: kernel, offset: group * self.share, row: all, column: 1 }.transposed();
+        if self.features_last {
+            let in_place = p.feature == 1 && direct::suits::<T>(p.features, p.depth(), self.share);
+            for group in 0..self.groups {
+                let to = Out { row: all, column: group * self.share };
+                if in_place {
+                    direct::product(lines, self.share, &source(0, group), &kernel(group), out, to, stop);
+                    continue;
+                }
+                product((lines, p.depth(), self.share), &source(0, group), &kernel(group), out, to, stop);
+            }
+            return;
+        }
+        let one = |(index, out): (usize, &mut [T])| {
+            let (image, group) = (index / self.groups, index % self.groups);
+            let to = Out { row: lines, column: 0 };
+            product((self.share, p.depth(), lines), &kernel(group), &source(image, group), out, to, stop);
+        };
+        let work = work(lines, p.depth(), self.share).saturating_mul(outer * self.groups);
+        let tasks: Vec<_> = out.chunks_exact_mut(self.share * lines).enumerate().collect();
+        if tasks.len() >= 4 * parallel::threads(work) {
+            parallel::each_until(stop, tasks, work, |task| parallel::alone(|| one(task)));
+        } else {
+            tasks.into_iter().for_each(one);
+        }
+    }
+
     /// Convolves each feature separately: multiplies rows of features by rows of the kernel and adds up the products.
-    fn depthwise<T: Float>(&self, input: &[T], kernel: &[T], out: &mut [T], stop: Option<&Stop>) {
+    fn depthwise<T: Wide + Mul<Output = T>>(&self, input: &[T], kernel: &[T], out: &mut [T], stop: Option<&Stop>) {
         let (p, features) = (&self.patches, self.groups);
         let taps = p.tap_count();
         parallel::chunks_until(stop, out, features, size_of_val(input) * taps / 4, |start, part| {
@@ -527,13 +602,10 @@ impl Convolution {
         });
     }
 
-    /// Convolves integers, which wrap on overflow.
+    /// Convolves 64-bit integers, which wrap on overflow.
     fn wrapping(&self, input: &[i64], kernel: &[i64], out: &mut [i64], stop: Option<&Stop>) {
         let (p, all, lines) = (&self.patches, self.groups * self.share, self.patches.line_count());
         out.fill(0);
-        if out.is_empty() {
-            return;
-        }
         let sum = |group: usize, origin: &Origin, to: &mut [i64], stride: usize| {
             let mut next = Tap::default();
             for tap in 0..p.tap_count() {
@@ -582,7 +654,7 @@ struct Depthwise<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Float> NullaryFnOnce for Depthwise<'_, T> {
+impl<T: Wide + Mul<Output = T>> NullaryFnOnce for Depthwise<'_, T> {
     type Output = ();
 
     #[inline(always)]

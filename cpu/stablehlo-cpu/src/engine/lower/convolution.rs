@@ -84,11 +84,13 @@ impl LoweringContext<'_, '_> {
         let reversal = self.kernel_reversal(of.window, d.kernel_spatial.len())?;
         let window = self.kernel_window(of, &k.ty)?;
         let groups = self.convolution_groups(&x.ty, &k.ty, of)?;
-        let (wide, element) = computed_in(dtype);
+        let own = strides_of(&x.ty.dims);
+        let (image, feature) = (own[d.input_batch] as usize, own[d.input_feature] as usize);
+        let (wide, element) = computed_in(dtype, [x.ty.dtype, k.ty.dtype], feature == 1 && groups.features % 2 == 0);
         let x = self.converted(x, wide)?;
         let k = self.converted(k, wide)?;
         let output = self.convolution_output(&x.ty, d, &window, &groups)?;
-        let ty = self.typed(wide, &output.dims)?;
+        let ty = self.typed(if wide == DType::I16 { DType::I32 } else { wide }, &output.dims)?;
         let PatchDimensions { outer, lines, features_last } = patch_dimensions(&output, d.output_feature);
         if window.dimensions.len() > MAX_AXES {
             let axes = window.dimensions.len();
@@ -98,13 +100,14 @@ impl LoweringContext<'_, '_> {
         }
         let steps = window.dilations.iter().map(|&dilation| isize::try_from(dilation).unwrap_or(isize::MAX));
         let taps = window.dimensions.iter().copied().zip(steps).collect();
-        let own = strides_of(&x.ty.dims);
-        let (image, feature) = (own[d.input_batch] as usize, own[d.input_feature] as usize);
+        let together = element.together();
+        let patches = Patches { axes: output.axes, outer, lines, taps, features: groups.features, feature };
+        let next = if groups.of_features { groups.features * feature } else { groups.batch * image };
         let kernel = Convolution {
-            patches: Patches { axes: output.axes, outer, lines, taps, features: groups.features, feature },
-            next: if groups.of_features { groups.features * feature } else { groups.batch * image },
+            patches: patches.of_groups(together),
+            next: next / together,
             groups: groups.count,
-            kernel: kernel_view(&k.ty.dims, d, &reversal),
+            kernel: kernel_view(&k.ty.dims, d, &reversal, together),
             share: groups.outputs,
             features_last,
             element,
@@ -185,14 +188,23 @@ impl LoweringContext<'_, '_> {
     }
 }
 
-/// Returns the element type in which a convolution is computed. Integers wrap, so computing with 64 bits yields the
-/// right bits for every width.
-fn computed_in(dtype: DType) -> (DType, Element) {
-    match dtype {
+/// Returns the element type to which the operands are converted, and the one in which the convolution is computed.
+/// Integers wrap, so sums of 32 bits yield the right bits for every narrower result. `pairs` is whether the features of
+/// the input are contiguous, and their number is even.
+fn computed_in(result: DType, operands: [DType; 2], pairs: bool) -> (DType, Element) {
+    let fits = |dtype: DType| match dtype.computed() {
+        DType::Bool | DType::I8 | DType::U8 | DType::I16 => true,
+        // Products of these numbers as signed ones have the right low 16 bits only.
+        DType::U16 => result.size() <= 2,
+        _ => false,
+    };
+    match result {
         DType::F64 => (DType::F64, Element::F64),
         DType::F32 | DType::Bf16 | DType::F16 => (DType::F32, Element::F32),
-        _ if dtype.is_narrow_float() => (DType::F32, Element::F32),
-        _ => (DType::I64, Element::I64),
+        _ if result.is_narrow_float() => (DType::F32, Element::F32),
+        _ if result.size() > 4 => (DType::I64, Element::I64),
+        _ if pairs && operands.into_iter().all(fits) => (DType::I16, Element::I16x2),
+        _ => (DType::I32, Element::I32),
     }
 }
 
@@ -227,8 +239,9 @@ fn patch_dimensions(output: &Output, feature: usize) -> PatchDimensions {
     PatchDimensions { outer: outer.to_vec(), lines, features_last }
 }
 
-/// Returns the view of the kernel as `[taps, input features, output features]`. Reversed taps have negative strides.
-fn kernel_view(dims: &[usize], d: &ConvDimensions, reversal: &[bool]) -> View {
+/// Returns the view of the kernel as `[taps, input features / together, output features, together]`. Reversed taps have
+/// negative strides.
+fn kernel_view(dims: &[usize], d: &ConvDimensions, reversal: &[bool], together: usize) -> View {
     let own = strides_of(dims);
     let (mut extents, mut strides, mut offset) = (Vec::new(), Vec::new(), 0);
     for (&s, &reversed) in d.kernel_spatial.iter().zip(reversal) {
@@ -236,7 +249,8 @@ fn kernel_view(dims: &[usize], d: &ConvDimensions, reversal: &[bool]) -> View {
         strides.push(if reversed { -own[s] } else { own[s] });
         offset += if reversed { own[s] as usize * dims[s].saturating_sub(1) } else { 0 };
     }
-    extents.extend([dims[d.kernel_input_feature], dims[d.kernel_output_feature]]);
-    strides.extend([own[d.kernel_input_feature], own[d.kernel_output_feature]]);
+    let next = own[d.kernel_input_feature];
+    extents.extend([dims[d.kernel_input_feature] / together, dims[d.kernel_output_feature], together]);
+    strides.extend([next * together as isize, own[d.kernel_output_feature], next]);
     View::new(&extents, &strides, offset)
 }

@@ -51,7 +51,8 @@ fn flat(dims: &[usize], index: &[usize]) -> usize {
     dims.iter().zip(index).fold(0, |flat, (&d, &i)| flat * d + i)
 }
 
-/// Runs a program with two operands and one result for each element type, and compares the result with `out`.
+/// Runs a program with two operands and one result for each element type, and compares the result with `out`. The
+/// operands and the results of integer types are reduced to the width of the type.
 fn check(
     names: &[&str],
     a: (&[usize], &[i32]),
@@ -75,7 +76,12 @@ fn check(
         match name {
             "f32" => compare!(f32, DType::F32),
             "f64" => compare!(f64, DType::F64),
+            "i8" => compare!(i8, DType::I8),
+            "ui8" => compare!(u8, DType::U8),
+            "i16" => compare!(i16, DType::I16),
+            "ui16" => compare!(u16, DType::U16),
             "i32" => compare!(i32, DType::I32),
+            "i64" => compare!(i64, DType::I64),
             other => unreachable!("{other}"),
         }
     }
@@ -299,15 +305,60 @@ fn compare_convolutions(r: &mut Random, wanted: usize, extents: &Extents) {
             });
             want[flat(&dy, index)] = sum;
         });
-        let types: &[&str] = if cases % 3 == 0 { &["f32", "i32"] } else { &["f32"] };
-        let types = if cases % 7 == 0 { &["f64"] } else { types };
-        check(types, (&dx, &x), (&dk, &k), (&dy, &want), |signature| {
+        let integers = ["i32", "i8", "ui16", "i16", "ui8", "i64"];
+        let types = if cases % 7 == 0 { ["f64"; 2] } else { ["f32", integers[cases % 6]] };
+        check(&types[cases.is_multiple_of(7).into()..], (&dx, &x), (&dk, &k), (&dy, &want), |signature| {
             format!(
                 "stablehlo.convolution(%a, %b) dim_numbers = {tx}x{tk}->{ty}, window = {{stride = {stride:?}, \
                  pad = {padding:?}, lhs_dilate = {base:?}, rhs_dilate = {dilation:?}, reverse = {reverse:?}}} \
                  {{batch_group_count = {batch_groups} : i64, feature_group_count = {groups} : i64}} : {signature}"
             )
         });
+    }
+}
+
+/// Operands are the extremes of their types, and results are wider. The features are odd, even, and long runs of pairs.
+#[test]
+fn convolutions_with_wider_results() {
+    macro_rules! compare {
+        ($t:ident, $name:literal, $dtype:ident, $features:expr, $groups:expr) => {{
+            let (features, groups, outputs) = ($features, $groups, 3);
+            let values = [<$t>::MIN, <$t>::MAX, <$t>::MIN, 1, 3];
+            let x: Vec<$t> = (0..2 * 7 * features * groups).map(|i| values[i % 5]).collect();
+            let k: Vec<$t> = (0..3 * features * outputs * groups).map(|i| values[(i + i / 7) % 5]).collect();
+            let mut want = Vec::new();
+            for (image, at, output) in (0..2 * 7 * outputs * groups)
+                .map(|i| (i / (7 * outputs * groups), i / (outputs * groups) % 7, i % (outputs * groups)))
+            {
+                let mut sum = 0_i64;
+                for (tap, feature) in (0..3 * features).map(|i| (i / features, i % features)) {
+                    let Some(from) = (at + tap).checked_sub(1).filter(|&from| from < 7) else { continue };
+                    let x = x[(image * 7 + from) * features * groups + output / outputs * features + feature];
+                    sum += i64::from(x) * i64::from(k[(tap * features + feature) * outputs * groups + output]);
+                }
+                want.push(sum as i32);
+            }
+            let (n, m) = (features * groups, outputs * groups);
+            let (x_type, k_type) =
+                (format!("tensor<2x7x{n}x{}>", $name), format!("tensor<3x{features}x{m}x{}>", $name));
+            let out = format!("tensor<2x7x{m}xi32>");
+            let text = format!(
+                "%0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {{pad = \
+                 [[1, 1]]}} {{batch_group_count = 1 : i64, feature_group_count = {groups} : i64}} : ({x_type}, \
+                 {k_type}) -> {out}\n return %0 : {out}"
+            );
+            let program = program(&format!("%a: {x_type}, %b: {k_type}"), &out, &text);
+            let inputs = vec![tensor(DType::$dtype, &[2, 7, n], &x), tensor(DType::$dtype, &[3, features, m], &k)];
+            assert_eq!(run::<i32>(&program, inputs), want, "{text}");
+        }};
+    }
+    for features in [1, 2, 5, 6, 32, 33, 64] {
+        for groups in [1, 2] {
+            compare!(i8, "i8", I8, features, groups);
+            compare!(u8, "ui8", U8, features, groups);
+            compare!(i16, "i16", I16, features, groups);
+            compare!(u16, "ui16", U16, features, groups);
+        }
     }
 }
 

@@ -79,6 +79,14 @@ macro_rules! wide {
     };
 }
 
+impl std::ops::Mul for Word {
+    type Output = Word;
+    #[inline(always)]
+    fn mul(self, other: Word) -> Word {
+        Word(self.0.wrapping_mul(other.0))
+    }
+}
+
 wide!(Word, Simd::mul_u32s);
 wide!(Pair, multiply_pairs);
 

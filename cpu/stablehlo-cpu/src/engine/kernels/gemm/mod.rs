@@ -16,8 +16,8 @@ mod tile;
 mod vector;
 
 pub(crate) use blocking::{Out, work};
-pub(crate) use integers::Integer;
-pub(crate) use number::{Float, Operand};
+pub(crate) use integers::{Integer, Pair, Word};
+pub(crate) use number::{Float, Operand, Wide};
 pub(crate) use pack::{Lines, MAX_WIDTH, Matrix, Part, interleaved};
 pub(crate) use product::{gemm, product};
 pub(crate) use rows::LANES;
