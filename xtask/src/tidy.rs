@@ -38,6 +38,7 @@ const WALLS: &[(&str, &str)] = &[
     ("stablehlo-rs", "pjrt-types"),
     ("stablehlo-cpu", "pjrt-rs-sys"),
     ("stablehlo-cpu", "pjrt-types"),
+    ("stablehlo-cpu-math", "stablehlo-rs"),
     ("stablehlo-jit", "pjrt-rs-sys"),
     ("stablehlo-jit", "pjrt-types"),
     ("stablehlo-jit", "stablehlo-cpu"),

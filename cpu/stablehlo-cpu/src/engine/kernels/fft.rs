@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use num_complex::Complex;
-use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
-use rustfft::{FftNum, FftPlanner};
 use stablehlo::ir::FftType;
+use stablehlo_cpu_math::{ComplexToReal, RealToComplex, Signal};
 
 use super::{Context, Kernel};
 use crate::engine::parallel;
@@ -24,11 +23,11 @@ const PAIRED: usize = 64;
 
 /// A Fourier transform of each signal of a batch. The outputs are complex, except those of an inverse real transform
 /// (`IRFFT`).
-pub(crate) struct Fft<T: FftNum> {
+pub(crate) struct Fft<T: Signal> {
     /// Extents of the transformed dimensions of the real or complex signal.
     lengths: Vec<usize>,
     /// One plan for each dimension except the last.
-    outer: Vec<Arc<dyn rustfft::Fft<T>>>,
+    outer: Vec<Arc<dyn stablehlo_cpu_math::Fft<T>>>,
     last: Last<T>,
     /// Scale factor of the result, for inverse transforms.
     factor: Option<T>,
@@ -36,32 +35,31 @@ pub(crate) struct Fft<T: FftNum> {
 
 /// The plan of the last dimension.
 enum Last<T> {
-    Complex(Arc<dyn rustfft::Fft<T>>),
+    Complex(Arc<dyn stablehlo_cpu_math::Fft<T>>),
     Forward(Arc<dyn RealToComplex<T>>),
     Inverse(Arc<dyn ComplexToReal<T>>),
 }
 
-impl<T: FftNum> Fft<T> {
+impl<T: Signal> Fft<T> {
     pub(crate) fn new(kind: FftType, lengths: &[usize]) -> Self {
         let (&last, outer) = lengths.split_last().unwrap_or((&1, &[]));
         let forward = matches!(kind, FftType::Fft | FftType::Rfft);
-        let mut planner = FftPlanner::new();
-        let mut plan = |&n: &usize| if forward { planner.plan_fft_forward(n) } else { planner.plan_fft_inverse(n) };
+        let mut plan = T::complex_planner(forward);
         let size = T::from_usize(lengths.iter().product());
         Fft {
             lengths: lengths.to_vec(),
-            outer: outer.iter().map(&mut plan).collect(),
+            outer: outer.iter().map(|&n| plan(n)).collect(),
             last: match kind {
-                FftType::Fft | FftType::Ifft => Last::Complex(plan(&last)),
-                FftType::Rfft => Last::Forward(RealFftPlanner::new().plan_fft_forward(last)),
-                FftType::Irfft => Last::Inverse(RealFftPlanner::new().plan_fft_inverse(last)),
+                FftType::Fft | FftType::Ifft => Last::Complex(plan(last)),
+                FftType::Rfft => Last::Forward(T::forward_plan(last)),
+                FftType::Irfft => Last::Inverse(T::inverse_plan(last)),
             },
             factor: if forward { None } else { size.map(|size| T::one() / size) },
         }
     }
 }
 
-impl<T: FftNum + Pod> Kernel for Fft<T>
+impl<T: Signal + Pod> Kernel for Fft<T>
 where
     Complex<T>: Pod,
 {
@@ -98,7 +96,7 @@ where
 }
 
 /// Transforms each row of real numbers.
-fn forward_rows<T: FftNum + Pod>(plan: &dyn RealToComplex<T>, x: &[T], out: &mut [Complex<T>], stop: Option<&Stop>) {
+fn forward_rows<T: Signal + Pod>(plan: &dyn RealToComplex<T>, x: &[T], out: &mut [Complex<T>], stop: Option<&Stop>) {
     let (n, half) = (plan.len(), plan.complex_len());
     parallel::chunks_until(stop, out, half, work(x), |start, part| {
         let (mut row, mut scratch) = (plan.make_input_vec(), plan.make_scratch_vec());
@@ -112,12 +110,18 @@ fn forward_rows<T: FftNum + Pod>(plan: &dyn RealToComplex<T>, x: &[T], out: &mut
     });
 }
 
-impl<T: FftNum + Pod> Fft<T>
+impl<T: Signal + Pod> Fft<T>
 where
     Complex<T>: Pod,
 {
     /// Transforms each row of complex numbers.
-    fn complex_rows(&self, plan: &dyn rustfft::Fft<T>, x: &[Complex<T>], out: &mut [Complex<T>], stop: Option<&Stop>) {
+    fn complex_rows(
+        &self,
+        plan: &dyn stablehlo_cpu_math::Fft<T>,
+        x: &[Complex<T>],
+        out: &mut [Complex<T>],
+        stop: Option<&Stop>,
+    ) {
         let n = plan.len();
         parallel::chunks_until(stop, out, n, work(x), |start, part| {
             let mut scratch = zeros(plan.get_inplace_scratch_len());
@@ -167,7 +171,7 @@ where
     /// Transforms each column of each matrix in `data`. The matrices have `inner` columns each.
     fn columns(
         &self,
-        plan: &dyn rustfft::Fft<T>,
+        plan: &dyn stablehlo_cpu_math::Fft<T>,
         data: &mut [Complex<T>],
         inner: usize,
         cx: &Context<'_>,
@@ -231,7 +235,7 @@ where
 /// Without AVX, `rustfft` computes short transforms of `f32` in pairs with vector instructions. It computes the last
 /// transform of an odd count with different operations. To get the same bits for each distribution of the lines to
 /// threads, this function adds a line of zeros to an odd count of short lines.
-fn transform<T: FftNum>(plan: &dyn rustfft::Fft<T>, lines: &mut [Complex<T>], scratch: &mut [Complex<T>]) {
+fn transform<T: Signal>(plan: &dyn stablehlo_cpu_math::Fft<T>, lines: &mut [Complex<T>], scratch: &mut [Complex<T>]) {
     let n = plan.len();
     if n >= PAIRED || (lines.len() / n).is_multiple_of(2) {
         plan.process_with_scratch(lines, scratch);
@@ -256,7 +260,7 @@ fn gather<T: Copy>(matrix: &[T], inner: usize, at: usize, lines: &mut [T], n: us
     }
 }
 
-fn zeros<T: FftNum>(count: usize) -> Vec<Complex<T>> {
+fn zeros<T: Signal>(count: usize) -> Vec<Complex<T>> {
     vec![Complex { re: T::zero(), im: T::zero() }; count]
 }
 

@@ -1,9 +1,8 @@
 //! Matrix products that the crate `faer` computes from the operands in their memory layout. The kernels of `faer` are
 //! faster than safe code for the same loops. They run on this engine's own threads.
 
-use faer::linalg::matmul::matmul;
-use faer::traits::math_utils::one;
-use faer::{Accum, MatMut, MatRef, Par};
+use stablehlo_cpu_math::faer::traits::math_utils::one;
+use stablehlo_cpu_math::faer::{Accum, Conj, MatMut, MatRef};
 
 use super::blocking::{cuts, work};
 use super::number::Float;
@@ -97,7 +96,7 @@ pub(super) fn product<W: Float>(
     parallel::each_until(stop, tasks, spread, |(row, column, piece)| {
         let a = a.subrows(row, piece.nrows());
         let b = b.subcols(column, piece.ncols());
-        matmul(piece, Accum::Replace, a, b, one::<W>(), Par::Seq);
+        W::multiply(piece, Accum::Replace, (a, Conj::No), (b, Conj::No), one::<W>());
     });
     true
 }

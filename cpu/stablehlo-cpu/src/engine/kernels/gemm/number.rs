@@ -1,8 +1,8 @@
 //! The element types of matrix products, and their vector arithmetic.
 
-#[cfg(feature = "math")]
-use faer::traits::ComplexField as Dense;
 use pulp::Simd;
+#[cfg(feature = "math")]
+use stablehlo_cpu_math::Dense;
 
 use crate::engine::elementwise::num::Narrow;
 

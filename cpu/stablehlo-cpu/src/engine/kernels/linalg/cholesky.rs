@@ -2,11 +2,8 @@
 //! of the work.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::cholesky::llt::factor::{cholesky_in_place, cholesky_in_place_scratch};
-use faer::linalg::matmul::matmul;
-use faer::linalg::triangular_solve::solve_lower_triangular_in_place_with_conj;
-use faer::{Accum, Conj, Mat, MatMut, Par};
+use stablehlo_cpu_math::faer::dyn_stack::{MemBuffer, MemStack};
+use stablehlo_cpu_math::faer::{Accum, Conj, Mat, MatMut};
 
 use super::scalar::{Field, Scalar, in_field};
 use crate::engine::kernels::{Context, Kernel};
@@ -95,33 +92,29 @@ impl Cholesky {
             // The transpose of the upper factor is the lower factor of the transposed matrix.
             l = l.transpose_mut();
         }
-        let scratch = cholesky_in_place_scratch::<T>(BLOCK, Par::Seq, faer::prelude::default());
-        let mut memory = MemBuffer::new(scratch);
+        let mut memory = MemBuffer::new(T::cholesky_scratch(BLOCK));
         for first in (0..n).step_by(BLOCK) {
             cx.check()?;
             let count = BLOCK.min(n - first);
             let (done, rest) = l.as_mut().subrows_mut(first, n - first).split_at_col_mut(first);
             let done = done.as_ref();
             let mut block = rest.subcols_mut(0, count);
-            let across = done.subrows(0, count).adjoint();
-            matmul(block.as_mut(), Accum::Add, done, across, T::real(-1.0), Par::Seq);
+            let across = (done.subrows(0, count).transpose(), Conj::Yes);
+            T::multiply(block.as_mut(), Accum::Add, (done, Conj::No), across, T::real(-1.0));
             let (mut diagonal, below) = block.split_at_row_mut(count);
             // Copy the diagonal block, because `faer` factorizes column-major matrices faster.
             let mut square = Mat::from_fn(count, count, |i, j| match i == j {
                 true => T::real(diagonal[(i, i)].real_part()),
                 false => diagonal[(i, j)],
             });
-            let (stack, options) = (MemStack::new(&mut memory), faer::prelude::default());
-            let factored = cholesky_in_place(square.as_mut(), Default::default(), Par::Seq, stack, options);
-            if factored.is_err() {
+            if !T::cholesky(square.as_mut(), MemStack::new(&mut memory)) {
                 return Ok(false);
             }
             for j in 0..count {
                 (0..j).for_each(|i| diagonal[(i, j)] = T::zeroed());
                 (j..count).for_each(|i| diagonal[(i, j)] = square[(i, j)]);
             }
-            let below = below.transpose_mut();
-            solve_lower_triangular_in_place_with_conj(square.as_ref(), Conj::Yes, below, Par::Seq);
+            T::solve_lower_triangular((square.as_ref(), Conj::Yes), false, below.transpose_mut());
         }
         Ok(true)
     }

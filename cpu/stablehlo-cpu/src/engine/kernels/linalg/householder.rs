@@ -2,7 +2,7 @@
 //! the reflections below it, and their scalar factors `tau` in a separate array.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use faer::MatMut;
+use stablehlo_cpu_math::faer::MatMut;
 
 use super::reflections::Panel;
 use super::scalar::{Field, Scalar, in_field};

@@ -1,8 +1,7 @@
 //! Householder reflections `H = I - tau v v*`. The first element of `v` is 1 and is not stored.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use pulp::NullaryFnOnce;
+use stablehlo_cpu_math::faer::{Accum, Conj, MatMut, MatRef};
 
 use super::scalar::Scalar;
 use crate::engine::elementwise::map::vectorized;
@@ -102,13 +101,11 @@ impl<T: Scalar> Panel<T> {
         let (w, tw) = products.split_at_mut(count * a.ncols());
         let mut w = MatMut::from_row_major_slice_mut(w, count, a.ncols());
         let mut tw = MatMut::from_row_major_slice_mut(tw, count, a.ncols());
-        let one = || T::real(1.0);
-        matmul(w.as_mut(), Accum::Replace, v.adjoint(), a.as_ref(), one(), Par::Seq);
-        match adjoint {
-            true => matmul(tw.as_mut(), Accum::Replace, t.adjoint(), w.as_ref(), one(), Par::Seq),
-            false => matmul(tw.as_mut(), Accum::Replace, t, w.as_ref(), one(), Par::Seq),
-        }
-        matmul(a, Accum::Add, v, tw.as_ref(), T::real(-1.0), Par::Seq);
+        let one = T::real(1.0);
+        T::multiply(w.as_mut(), Accum::Replace, (v.transpose(), Conj::Yes), (a.as_ref(), Conj::No), one);
+        let t = if adjoint { (t.transpose(), Conj::Yes) } else { (t, Conj::No) };
+        T::multiply(tw.as_mut(), Accum::Replace, t, (w.as_ref(), Conj::No), one);
+        T::multiply(a, Accum::Add, (v, Conj::No), (tw.as_ref(), Conj::No), T::real(-1.0));
     }
 
     /// Returns the matrix `T` of [`multiply`](Self::multiply), in row-major order.
@@ -116,7 +113,7 @@ impl<T: Scalar> Panel<T> {
         let count = self.tau.len();
         let mut products = vec![T::zeroed(); count * count];
         let view = MatMut::from_row_major_slice_mut(&mut products, count, count);
-        matmul(view, Accum::Replace, v.adjoint(), v, T::real(1.0), Par::Seq);
+        T::multiply(view, Accum::Replace, (v.transpose(), Conj::Yes), (v, Conj::No), T::real(1.0));
         let mut t = vec![T::zeroed(); count * count];
         for (k, &tau) in self.tau.iter().enumerate() {
             for i in 0..k {

@@ -1,14 +1,14 @@
 //! Element types of the dense solvers.
 
 use bytemuck::Pod;
-use faer::traits::ComplexField;
 use num_complex::Complex;
+use stablehlo_cpu_math::Dense;
 
 /// A complex number of two `f64`.
 pub(crate) type C64 = Complex<f64>;
 
 /// Real and complex element types of the dense solvers.
-pub(crate) trait Scalar: Pod + ComplexField {
+pub(crate) trait Scalar: Pod + Dense {
     /// The smallest normal number, divided by the distance from 1 to the next number.
     const TINY: f64;
     fn real(x: f64) -> Self;

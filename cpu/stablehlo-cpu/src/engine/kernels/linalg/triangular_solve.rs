@@ -1,11 +1,7 @@
 //! Solutions of triangular systems of equations. Large systems are solved by blocks of rows, with matrix products.
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use faer::linalg::matmul::matmul_with_conj;
-use faer::linalg::triangular_solve::{
-    solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
-};
-use faer::{Accum, Conj, MatMut, MatRef, Par};
+use stablehlo_cpu_math::faer::{Accum, Conj, MatMut, MatRef};
 
 use super::scalar::{Field, Scalar, in_field};
 use crate::engine::kernels::{Context, Kernel};
@@ -113,14 +109,10 @@ impl TriangularSolve {
             let count = BLOCK.min(n - first);
             let (done, rest) = x.as_mut().split_at_row_mut(first);
             let mut block = rest.subrows_mut(0, count);
-            let (before, minus) = (a.submatrix(first, 0, count, first), T::real(-1.0));
-            matmul_with_conj(block.as_mut(), Accum::Add, before, conjugate, done.as_ref(), Conj::No, minus, Par::Seq);
-            let triangle = a.submatrix(first, first, count, count);
-            if self.unit {
-                solve_unit_lower_triangular_in_place_with_conj(triangle, conjugate, block, Par::Seq);
-            } else {
-                solve_lower_triangular_in_place_with_conj(triangle, conjugate, block, Par::Seq);
-            }
+            let before = (a.submatrix(first, 0, count, first), conjugate);
+            T::multiply(block.as_mut(), Accum::Add, before, (done.as_ref(), Conj::No), T::real(-1.0));
+            let triangle = (a.submatrix(first, first, count, count), conjugate);
+            T::solve_lower_triangular(triangle, self.unit, block);
         }
         Ok(())
     }

@@ -4,9 +4,8 @@
 //! matrix to a diagonal matrix plus a matrix of rank one. (J. J. M. Cuppen: A divide and conquer method for the
 //! symmetric tridiagonal eigenproblem, Numerische Mathematik, 1981.) All numbers except the eigenvectors are `f64`.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use pulp::NullaryFnOnce;
+use stablehlo_cpu_math::faer::{Accum, Conj, MatMut, MatRef};
 
 use super::precision::Precision;
 use super::secular::{self, Root, Secular};
@@ -202,7 +201,7 @@ impl<R: Scalar> Solver<'_, R> {
             let packed = MatRef::from_column_major_slice(&self.packed[..rows * width], rows, width);
             let vectors = vectors.subrows(from.min(count - width), width);
             let to = products.as_mut().subrows_mut(start, rows);
-            matmul(to, Accum::Replace, packed, vectors, R::real(1.0), Par::Seq);
+            R::multiply(to, Accum::Replace, (packed, Conj::No), (vectors, Conj::No), R::real(1.0));
         }
     }
 }

@@ -202,7 +202,7 @@ impl Segment {
 
 #[cfg(test)]
 mod tests {
-    use faer::Mat;
+    use stablehlo_cpu_math::faer::Mat;
 
     use super::singular_values;
 

@@ -1,10 +1,8 @@
 //! Eigenvalues and eigenvectors of symmetric and Hermitian matrices. `faer` reduces a matrix to tridiagonal form, which
 //! [`divide`] diagonalizes.
 
-use faer::dyn_stack::{MemBuffer, MemStack, StackReq};
-use faer::linalg::evd::tridiag;
-use faer::linalg::householder;
-use faer::{Conj, Mat, MatMut, Par};
+use stablehlo_cpu_math::faer::dyn_stack::{MemBuffer, MemStack};
+use stablehlo_cpu_math::faer::{Mat, MatMut};
 
 use super::divide;
 use super::scaling::Scaling;
@@ -43,14 +41,10 @@ pub(super) fn decompose<T: Scalar<Real: Scalar>>(
         _ => 32,
     };
     let mut reflections = Mat::<T>::zeros(block, n - 1);
-    let scratch = StackReq::any_of(&[
-        tridiag::tridiag_in_place_scratch::<T>(n, Par::Seq, Default::default()),
-        householder::apply_block_householder_sequence_on_the_left_in_place_scratch::<T>(n - 1, block, n),
-    ]);
-    let mut memory = MemBuffer::new(scratch);
+    let mut memory = MemBuffer::new(T::tridiagonal_scratch(n, block));
     let stack = MemStack::new(&mut memory);
     let mut matrix = MatMut::from_column_major_slice_mut(&mut read, n, n);
-    tridiag::tridiag_in_place(matrix.as_mut(), reflections.as_mut(), Par::Seq, stack, Default::default());
+    T::tridiagonalize(matrix.as_mut(), reflections.as_mut(), stack);
     let mut values: Vec<f64> = (0..n).map(|i| matrix[(i, i)].real_part()).collect();
     // A diagonal unitary matrix transforms the tridiagonal matrix into a real one, whose subdiagonal has the absolute
     // values of the elements. `phases` is the diagonal of the unitary matrix.
@@ -74,12 +68,10 @@ pub(super) fn decompose<T: Scalar<Real: Scalar>>(
             column.iter_mut().zip(&phases).for_each(|(x, phase)| *x = x.mul(*phase));
         }
     }
-    householder::apply_block_householder_sequence_on_the_left_in_place_with_conj(
+    T::apply_reflections(
         matrix.as_ref().submatrix(1, 0, n - 1, n - 1),
         reflections.as_ref(),
-        Conj::No,
         MatMut::from_column_major_slice_mut(&mut vectors, n, n).subrows_mut(1, n - 1),
-        Par::Seq,
         stack,
     );
     transpose(&vectors, n, n, v, |x| x);

@@ -1,9 +1,8 @@
 //! LU factorization with row exchanges. The columns are divided into panels. After each panel is factorized, a matrix
 //! product updates the columns to the right of it.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use pulp::NullaryFnOnce;
+use stablehlo_cpu_math::faer::{Accum, Conj, MatMut, MatRef};
 
 use crate::engine::elementwise::map::vectorized;
 use crate::engine::kernels::linalg::scalar::Scalar;
@@ -50,7 +49,7 @@ pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -
                 let factors = MatRef::from_column_major_slice(&panel, height, count).subrows(count, m - next);
                 let upper = MatRef::from_row_major_slice(upper, count, n).subcols(next, n - next);
                 let later = MatMut::from_row_major_slice_mut(lower, m - next, n).subcols_mut(next, n - next);
-                matmul(later, Accum::Add, factors, upper, T::real(-1.0), Par::Seq);
+                T::multiply(later, Accum::Add, (factors, Conj::No), (upper, Conj::No), T::real(-1.0));
             }
         }
     }

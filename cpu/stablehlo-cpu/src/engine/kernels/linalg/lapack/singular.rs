@@ -1,11 +1,10 @@
 //! Singular value decompositions. `faer` computes them, except for the singular values of most matrices without
 //! vectors, which [`dqds`] computes.
 
-use faer::diag::{Diag, DiagRef};
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::matmul::matmul;
-use faer::linalg::svd::{self, ComputeSvdVectors, SvdParams, bidiag};
-use faer::{Accum, Auto, Mat, MatMut, MatRef, Par, Spec};
+use stablehlo_cpu_math::faer::diag::{Diag, DiagRef};
+use stablehlo_cpu_math::faer::dyn_stack::{MemBuffer, MemStack};
+use stablehlo_cpu_math::faer::linalg::svd::ComputeSvdVectors;
+use stablehlo_cpu_math::faer::{Accum, Conj, Mat, MatMut, MatRef};
 
 use super::dqds;
 use super::precision::{Precision, minimum_recursive_rows};
@@ -71,9 +70,8 @@ pub(super) fn decompose<T: Scalar<Real: Scalar>>(
     let b = MatRef::from_column_major_slice(&scaled, n, m);
     let mut recursive_rows = minimum_recursive_rows::<T>();
     loop {
-        let parameters = Spec::new(SvdParams { recursion_threshold: recursive_rows, ..<SvdParams as Auto<T>>::auto() });
-        let mut memory = MemBuffer::new(svd::svd_scratch::<T>(n, m, kind, kind, Par::Seq, parameters));
-        let done = svd::svd(
+        let mut memory = MemBuffer::new(T::singular_scratch(n, m, kind, recursive_rows));
+        let done = T::singular_values(
             b,
             values.as_mut(),
             x.as_deref_mut().map(|x| {
@@ -84,11 +82,10 @@ pub(super) fn decompose<T: Scalar<Real: Scalar>>(
                 let columns = y.len() / m;
                 MatMut::from_column_major_slice_mut(&mut y, m, columns)
             }),
-            Par::Seq,
+            recursive_rows,
             MemStack::new(&mut memory),
-            parameters,
         );
-        if done.is_err() {
+        if !done {
             return false;
         }
         // If the result is inaccurate, double the size up to which `faer` uses QR iterations, and repeat. The rounding
@@ -134,13 +131,14 @@ fn is_accurate<T: Scalar<Real: Scalar>>(
         T::real(if state >> 63 == 0 { 1.0 } else { -1.0 })
     });
     let mut coefficients = Mat::<T>::zeros(s.dim(), PROBES);
-    matmul(coefficients.as_mut(), Accum::Replace, y.adjoint(), probes.as_ref(), T::real(1.0), Par::Seq);
+    let (probes, one) = ((probes.as_ref(), Conj::No), T::real(1.0));
+    T::multiply(coefficients.as_mut(), Accum::Replace, (y.transpose(), Conj::Yes), probes, one);
     for column in coefficients.as_mut().col_iter_mut() {
         column.iter_mut().zip(s.column_vector().iter()).for_each(|(x, s)| *x *= *s);
     }
     let mut errors = Mat::<T>::zeros(b.nrows(), PROBES);
-    matmul(errors.as_mut(), Accum::Replace, x, coefficients.as_ref(), T::real(1.0), Par::Seq);
-    matmul(errors.as_mut(), Accum::Add, b, probes.as_ref(), T::real(-1.0), Par::Seq);
+    T::multiply(errors.as_mut(), Accum::Replace, (x, Conj::No), (coefficients.as_ref(), Conj::No), one);
+    T::multiply(errors.as_mut(), Accum::Add, (b, Conj::No), probes, T::real(-1.0));
     let largest = errors.col_iter().map(|column| column.norm_l2().real_part()).fold(0.0, f64::max);
     #[expect(clippy::cast_precision_loss, reason = "the number of singular values is far below 2^52")]
     let growth = (s.dim() as f64 / ROWS).sqrt().max(1.0);
@@ -159,15 +157,8 @@ fn values<T: Scalar<Real: Scalar>>(a: &[T], m: usize, n: usize, s: &mut [T::Real
     }
     let mut matrix = MatMut::from_column_major_slice_mut(&mut matrix, rows, columns);
     let (mut left, mut right) = (Mat::<T>::zeros(1, columns), Mat::<T>::zeros(1, columns - 1));
-    let scratch = bidiag::bidiag_in_place_scratch::<T>(rows, columns, Par::Seq, Default::default());
-    bidiag::bidiag_in_place(
-        matrix.as_mut(),
-        left.as_mut(),
-        right.as_mut(),
-        Par::Seq,
-        MemStack::new(&mut MemBuffer::new(scratch)),
-        Default::default(),
-    );
+    let mut memory = MemBuffer::new(T::bidiagonal_scratch(rows, columns));
+    T::bidiagonalize(matrix.as_mut(), left.as_mut(), right.as_mut(), MemStack::new(&mut memory));
     let mut d: Vec<f64> = (0..columns).map(|i| matrix[(i, i)].abs()).collect();
     let e: Vec<f64> = (1..columns).map(|i| matrix[(i - 1, i)].abs()).collect();
     if !dqds::singular_values(&mut d, &e) {

@@ -1,9 +1,11 @@
 //! Eigenvalues and eigenvectors of general matrices, computed by `faer`.
 
-use faer::diag::Diag;
-use faer::dyn_stack::{MemBuffer, MemStack};
-use faer::linalg::evd::{self, ComputeEigenvectors};
-use faer::{Mat, MatRef, Par};
+use stablehlo_cpu_math::faer::diag::Diag;
+use stablehlo_cpu_math::faer::dyn_stack::{MemBuffer, MemStack};
+use stablehlo_cpu_math::faer::{Mat, MatRef};
+use stablehlo_cpu_math::{
+    complex_eigenvalues, complex_eigenvalues_scratch, real_eigenvalues, real_eigenvalues_scratch,
+};
 
 use super::precision::Precision;
 use super::schur::{self, finite};
@@ -12,10 +14,6 @@ use crate::engine::kernels::linalg::scalar::C64;
 /// The outputs for the left and the right eigenvectors. An output is `None` if these eigenvectors are not requested.
 type Vectors<'a> = [Option<&'a mut [C64]>; 2];
 
-fn wanted(vectors: Option<&&mut [C64]>) -> ComputeEigenvectors {
-    if vectors.is_some() { ComputeEigenvectors::Yes } else { ComputeEigenvectors::No }
-}
-
 pub(super) fn general_complex(a: &[C64], n: usize, w: &mut [C64], vectors: Vectors<'_>, precision: Precision) -> bool {
     if n == 0 {
         return true;
@@ -23,21 +21,19 @@ pub(super) fn general_complex(a: &[C64], n: usize, w: &mut [C64], vectors: Vecto
     if !finite(a) {
         return false;
     }
-    let [left, right] = [wanted(vectors[0].as_ref()), wanted(vectors[1].as_ref())];
-    let mut buffer = MemBuffer::new(evd::evd_scratch::<C64>(n, left, right, Par::Seq, Default::default()));
+    let [left, right] = vectors.each_ref().map(Option::is_some);
+    let mut buffer = MemBuffer::new(complex_eigenvalues_scratch(n, left, right));
     let mut values = Diag::<C64>::zeros(n);
     let mut found = vectors.each_ref().map(|v| v.as_ref().map(|_| Mat::<C64>::zeros(n, n)));
     let [left, right] = &mut found;
-    let done = evd::evd_cplx(
+    let done = complex_eigenvalues(
         MatRef::from_row_major_slice(a, n, n),
         values.as_mut(),
         left.as_mut().map(Mat::as_mut),
         right.as_mut().map(Mat::as_mut),
-        Par::Seq,
         MemStack::new(&mut buffer),
-        Default::default(),
     );
-    if done.is_err() {
+    if !done {
         return false;
     }
     let values: Vec<C64> = values.column_vector().iter().copied().collect();
@@ -89,22 +85,19 @@ pub(super) fn general_real(
     if !finite(a) {
         return false;
     }
-    let [left, right] = [wanted(vectors[0].as_ref()), wanted(vectors[1].as_ref())];
-    let mut buffer = MemBuffer::new(evd::evd_scratch::<f64>(n, left, right, Par::Seq, Default::default()));
+    let [left, right] = vectors.each_ref().map(Option::is_some);
+    let mut buffer = MemBuffer::new(real_eigenvalues_scratch(n, left, right));
     let (mut real, mut imaginary) = (Diag::<f64>::zeros(n), Diag::<f64>::zeros(n));
     let mut found = vectors.each_ref().map(|v| v.as_ref().map(|_| Mat::<f64>::zeros(n, n)));
     let [left, right] = &mut found;
-    let done = evd::evd_real(
+    let done = real_eigenvalues(
         MatRef::from_row_major_slice(a, n, n),
-        real.as_mut(),
-        imaginary.as_mut(),
+        (real.as_mut(), imaginary.as_mut()),
         left.as_mut().map(Mat::as_mut),
         right.as_mut().map(Mat::as_mut),
-        Par::Seq,
         MemStack::new(&mut buffer),
-        Default::default(),
     );
-    if done.is_err() {
+    if !done {
         return false;
     }
     let parts = real.column_vector().iter().zip(imaginary.column_vector().iter());
