@@ -40,8 +40,8 @@ pub use privileges::elevated;
 /// use the returned path, because the links of the original path may change at any time.
 ///
 /// Root must own every folder, every link and the file itself, and other users must not have the right to write to
-/// them. Folders with the sticky bit may be writable, because their other users cannot replace root's entries. On
-/// systems other than Unix, accepts every existing path.
+/// them. Folders above the last one may be writable if they have the sticky bit, because their other users cannot
+/// replace root's entries. On systems other than Unix, accepts every existing path.
 ///
 /// # Errors
 ///
@@ -49,7 +49,9 @@ pub use privileges::elevated;
 /// [`PathError::Io`] with [`NotFound`](std::io::ErrorKind::NotFound) if the path does not exist.
 #[cfg(unix)]
 pub fn trusted(path: &Path) -> Result<PathBuf, PathError> {
-    walk::walk(path, walk::Owners::Root, walk::Missing::Error).map(|place| place.path)
+    let place = walk::walk(path, walk::Owners::Root, walk::Missing::Error)?;
+    place.check_closed()?;
+    Ok(place.path)
 }
 
 /// Returns the path without links. Does not check who controls it, because this system is not Unix.

@@ -63,6 +63,17 @@ pub(crate) struct Place {
     pub(crate) is_file: bool,
 }
 
+impl Place {
+    /// Returns an error if the path leads to a folder in which other users may create files.
+    pub(crate) fn check_closed(&self) -> Result<(), PathError> {
+        let found = fstat(&self.folder).map_err(|error| io_error(&self.path, error.into()))?;
+        if !self.is_file && mode(&found) & 0o022 != 0 {
+            return Err(PathError::Writable { path: self.path.clone(), mode: mode(&found) });
+        }
+        Ok(())
+    }
+}
+
 /// Follows a path, and checks every folder, link and file on it. With [`Missing::Create`], the caller checks the mode
 /// of the last folder.
 pub(crate) fn walk(path: &Path, owners: Owners, missing: Missing) -> Result<Place, PathError> {

@@ -13,9 +13,9 @@ use crate::variables::{LAYERS, NAMES, OUTPUT, OVERRIDE_PROGRAMS, PLUGIN};
 /// Name of the settings file, which is in the same folder as the library with the layers.
 ///
 /// The file contains a JSON object with the names and values of [environment variables](crate::variables). The library
-/// resolves a relative path of the plugin against the folder of the settings file. If the file exists, the environment
-/// variables of the process have no effect on the library. Therefore, an installed plugin works in every program, and
-/// two installed plugins do not share their settings.
+/// resolves relative paths against the folder of the settings file. If the file exists, the environment variables of
+/// the process have no effect on the library. Therefore, an installed plugin works in every program, and two installed
+/// plugins do not share their settings.
 ///
 /// In a process with elevated privileges, only root may be able to change the file, the plugin's library, the folders
 /// that the file names, and the folders above them.
@@ -59,9 +59,14 @@ impl Beside {
         if let Some(unknown) = settings.keys().find(|name| !NAMES.contains(&name.as_str())) {
             return Err(fault(format!("`{unknown}` is not a setting; the settings are {}", NAMES.join(", "))));
         }
-        let plugin = settings.get_mut(PLUGIN).ok_or_else(|| fault(format!("it lacks {PLUGIN}")))?;
-        let absolute = folder.join(PathBuf::from(&*plugin));
-        *plugin = absolute.to_str().ok_or_else(|| fault("the folder's path is not valid UTF-8".to_owned()))?.to_owned();
+        if !settings.contains_key(PLUGIN) {
+            return Err(fault(format!("it lacks {PLUGIN}")));
+        }
+        for value in settings.iter_mut().filter_map(|(name, value)| PATHS.contains(&name.as_str()).then_some(value)) {
+            let absolute = folder.join(PathBuf::from(&*value));
+            let text = absolute.to_str().ok_or_else(|| fault("the folder's path is not valid UTF-8".to_owned()))?;
+            *value = text.to_owned();
+        }
         if elevated {
             let records =
                 settings.get(LAYERS).is_some_and(|names| names.split(',').any(|name| name.trim() == "record"));
@@ -105,11 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn plugin_is_in_the_same_folder() {
-        let settings = read("good", r#"{"PJRT_LAYERS_PLUGIN": "libacme.so", "PJRT_LAYERS": "compat"}"#);
+    fn relative_paths_are_in_the_same_folder() {
+        let text = r#"{"PJRT_LAYERS_PLUGIN": "libacme.so", "PJRT_LAYERS": "compat", "PJRT_LAYERS_OUTPUT": "traces"}"#;
+        let settings = read("good", text);
         let settings = settings.expect("a valid file").expect("a file");
         let plugin = settings.get(PLUGIN).map(PathBuf::from).expect("a plugin");
         assert!(plugin.is_absolute() && plugin.ends_with("libacme.so"), "{}", plugin.display());
+        assert_eq!(settings.get(OUTPUT).map(PathBuf::from).as_deref(), Some(&*plugin.with_file_name("traces")));
         assert_eq!(settings.get(LAYERS), Some("compat".into()));
         assert_eq!(settings.get("PATH"), None);
     }

@@ -37,7 +37,7 @@ impl RowScatter {
 
     /// Returns the scatter of a node, if it can be fused. Its input must be a constant of equal elements, and its body
     /// must be [fast](Body::Fast). Its array must be large, both in bytes and in comparison with the number of windows.
-    /// Each of its windows must be contiguous and start at a multiple of its length.
+    /// Each of its windows must be contiguous and start at a multiple of its length, which divides the array.
     pub(crate) fn of_node(node: &Node, values: &[Value]) -> Option<Self> {
         let Op::Kernel { kernel, .. } = &node.op else { return None };
         let kernel: Arc<dyn Any + Send + Sync> = kernel.clone();
@@ -48,7 +48,8 @@ impl RowScatter {
         let windows = &scatter.windows;
         let large = value.bytes() >= parallel::WORTH && windows.count <= value.n / MIN_ELEMENTS;
         let fill = Fill { element, size: value.size };
-        (large && windows.are_aligned()).then_some(RowScatter { scatter, run, fill, elements: value.n })
+        let whole = windows.are_aligned() && value.n.is_multiple_of(windows.run);
+        (large && whole).then_some(RowScatter { scatter, run, fill, elements: value.n })
     }
 
     /// Returns the number of rows of the array and their length, such that each window is a row.

@@ -34,6 +34,17 @@ fn missing_path() {
     assert!(matches!(error, PathError::Io { error, .. } if error.kind() == ErrorKind::NotADirectory));
 }
 
+/// Other users may create files in a folder with the sticky bit, but cannot replace those of root.
+#[test]
+fn folder_with_sticky_bit() {
+    let Some(folder) = folder_of_root("sticky") else { return };
+    let shared = folder.folder("shared", 0o1777);
+    fs::write(shared.join("file"), "").unwrap();
+    assert_eq!(trusted(&shared.join("file")).unwrap(), shared.join("file"));
+    assert!(matches!(trusted(&shared), Err(PathError::Writable { path, .. }) if path == shared));
+    assert!(matches!(trusted(&folder.0.join("shared/../shared/.")), Err(PathError::Writable { .. })));
+}
+
 #[test]
 fn returns_path_without_links() {
     let Some(folder) = folder_of_root("resolved") else { return };

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use pjrt::CompileOptions;
 use pjrt_record::{
-    Arguments, ArrayType, Body, BufferList, ClientCreate, Compile, Content, Contents, Copy, CreateBuffer,
-    CreateManager, End, ExecutableDescription, Execute, Fulfill, Layout, MemoryLayout, NamedOption, Object, Outcome,
-    Retrieve, Snapshot, Tiled, Transfer, Upload, Value as OptionValue,
+    Arguments, ArrayType, Body, BufferList, ClientCreate, ClientDescription, Compile, Content, Contents, Copy,
+    CreateBuffer, CreateManager, End, ExecutableDescription, Execute, Fulfill, Layout, MemoryLayout, NamedOption,
+    Object, Outcome, Retrieve, Snapshot, Tiled, Transfer, Upload, Value as OptionValue,
 };
 use serde_json::Value;
 
@@ -215,6 +215,21 @@ mod memory {
         recording.call("PJRT_Client_CreateAliasBuffer", Some(Arguments::CreateAlias(create)), made(&[18, 19]));
         let report = replay(&recording, "created", &[]);
         assert_eq!(what(&report).len(), 9, "{report:#}");
+        assert!(what(&report).iter().all(|what| what.contains("exceed the limit")), "{report:#}");
+    }
+
+    #[test]
+    fn clients_are_limited() {
+        let mut recording = Recording::new();
+        let devices = NamedOption { name: "cpu_device_count".to_owned(), value: Some(OptionValue::Int64(1024)) };
+        for object in 1..10 {
+            let create = ClientCreate { options: vec![devices.clone()], ..ClientCreate::default() };
+            let client = Some(ClientDescription { platform_name: "test".to_owned(), ..ClientDescription::default() });
+            let outcome = Outcome { client, objects: vec![object], ..Outcome::default() };
+            recording.call("PJRT_Client_Create", Some(Arguments::ClientCreate(create)), Some(outcome));
+        }
+        let report = replay(&recording, "clients", &["--limit", "10000000"]);
+        assert_eq!(what(&report).len(), 7, "{report:#}");
         assert!(what(&report).iter().all(|what| what.contains("exceed the limit")), "{report:#}");
     }
 

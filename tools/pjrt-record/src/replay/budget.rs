@@ -7,9 +7,11 @@ use pjrt_types::Shape;
 
 /// Number of bytes by which each object counts in addition to its data.
 const OBJECT: u64 = 1 << 10;
+/// Number of bytes by which each device of a client counts.
+pub(super) const DEVICE: u64 = 4 << 10;
 
-/// The sizes of all arrays and programs that exist because a call of the recording created them. Outputs of runs do not
-/// count, because a program may compute outputs of any size.
+/// The sizes of all clients, arrays and programs that exist because a call of the recording created them. Outputs of
+/// runs do not count, because a program may compute outputs of any size.
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: u64,
@@ -34,7 +36,7 @@ impl Budget {
         let used = self.used.get().saturating_add(bytes);
         if used > self.limit {
             return Err(format!(
-                "the arrays and programs that the recording creates exceed the limit of {} bytes: `pjrt replay --limit` \
+                "the clients, arrays and programs that the recording creates exceed the limit of {} bytes: `pjrt replay --limit` \
                  sets another limit",
                 self.limit
             ));

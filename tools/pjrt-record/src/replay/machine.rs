@@ -8,7 +8,7 @@ use std::rc::Rc;
 use pjrt::{AsyncHostToDeviceTransferManager, Buffer, Client, ExecuteOptions, Input, NamedValue, Program};
 use pjrt_types::ErrorCode;
 
-use super::budget::Budget;
+use super::budget::{Budget, DEVICE};
 use super::compare::compare;
 use super::objects::{Known, Made, Manager, Objects, Pending, Produced, Waiting};
 use super::options::Options;
@@ -159,7 +159,14 @@ impl Machine<'_> {
                 if !self.options.trusts_options {
                     options = trust::client_options(options, &mut self.report.dropped_options);
                 }
-                produced.objects.push(Made::Client((self.make_client)(&options)?));
+                // Only the plugin knows the number of devices before the client exists.
+                drop(self.budget.add(self.state.client_bytes)?);
+                let client = (self.make_client)(&options)?;
+                let devices = client.devices().map_err(text)?.len();
+                let bytes = DEVICE.saturating_mul(devices.try_into().unwrap_or(u64::MAX));
+                self.state.client_bytes = bytes.max(self.state.client_bytes);
+                let share = self.budget.add(bytes)?;
+                produced.objects.push(Made::Client(client, share));
             }
             Arguments::Destroy(object) => self.destroy(object.object),
             Arguments::Delete(object) => self.delete(reader, function, object.object)?,
@@ -485,9 +492,9 @@ impl Machine<'_> {
     fn keep(&mut self, object: u64, made: Made, client: Option<&ClientDescription>) -> Result<(), String> {
         let state = &mut self.state;
         match made {
-            Made::Client(made) => {
+            Made::Client(made, share) => {
                 let recorded = client.ok_or("the recording does not describe the client")?;
-                state.places.insert(object, Places::new(made, recorded).map_err(text)?);
+                state.places.insert(object, (Places::new(made, recorded).map_err(text)?, share));
             }
             Made::Executable(made, share) => drop(state.executables.insert(object, (made, share))),
             Made::Buffer(made) => drop(state.buffers.insert(object, made)),
@@ -583,7 +590,7 @@ impl Machine<'_> {
     }
 
     fn places(&self, client: u64) -> Result<&Places, String> {
-        self.state.places.get(&client).ok_or_else(|| missing(client))
+        self.state.places.get(&client).map(|(places, _)| places).ok_or_else(|| missing(client))
     }
 
     fn buffer(&self, buffer: u64) -> Result<&Known, String> {

@@ -22,7 +22,7 @@ pub(super) enum Made {
     Fulfillment(AliasFulfillment, Node),
     Buffer(Known),
     Executable(LoadedExecutable, Share),
-    Client(Client),
+    Client(Client, Share),
 }
 
 impl Made {
@@ -132,5 +132,7 @@ pub(super) struct Objects {
     pub(super) clients: HashMap<u64, u64>,
     /// The run that computed each buffer: the number of the call, the name of the program, and the index of the output.
     pub(super) runs: HashMap<u64, (u64, Arc<str>, usize)>,
-    pub(super) places: HashMap<u64, Places>,
+    pub(super) places: HashMap<u64, (Places, Share)>,
+    /// Number of bytes that the largest client so far counts.
+    pub(super) client_bytes: u64,
 }

@@ -20,7 +20,8 @@ const LANES: usize = 32;
 
 /// Finds the first NaN along the reduced dimension, or else the first of the largest (or smallest) elements. The inputs
 /// are the elements and an initial value, which counts as an element in front of the others, at position 0. The outputs
-/// are the elements found and their positions.
+/// are the elements found and their positions. If zeros of both signs are the largest elements, the output is the last
+/// of them, as if the region of the program compared them one after the other.
 pub(crate) struct ArgReduce {
     pub(crate) extents: Extents,
     pub(crate) run: ArgReduceFn,
@@ -120,7 +121,11 @@ fn run<T: Num, P: Pod + Send + Sync, O: Order>(
                 (found[0], positions[0]) = (x, (at as u64).cast());
             }
         } else {
-            vectorized(Columns::<T, P, O> { elements, found, positions, order: PhantomData });
+            vectorized(Columns::<T, P, O> { elements, found: &mut *found, positions, order: PhantomData });
+        }
+        for (column, found) in found.iter_mut().enumerate().filter(|(_, found)| **found == T::zeroed()) {
+            let last = elements[column..].iter().step_by(inner).rfind(|x| **x == T::zeroed());
+            *found = last.copied().unwrap_or(*found);
         }
     });
 }

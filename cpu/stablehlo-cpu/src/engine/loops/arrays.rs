@@ -53,8 +53,8 @@ impl Translator<'_> {
 
     /// Returns whether the result of node `at` may overwrite a place. The loop must own the place, and no node after
     /// `at` may read a value that is stored there.
-    pub(super) fn is_free(&self, place: Place, at: usize, last: &LastUses) -> bool {
-        let dead = |v: &ValueIndex| last.get(v).is_none_or(|&last| last <= at);
+    pub(super) fn is_free(&self, place: Place, at: usize, last: &LastUses<'_>) -> bool {
+        let dead = |v: &ValueIndex| !last.is_read_after(*v, at);
         place.owned && self.sharers.get(&place).is_none_or(|sharers| sharers.iter().all(dead))
     }
 
@@ -182,7 +182,7 @@ impl Translator<'_> {
 
     /// Translates the group of elementwise nodes that starts at node `at`. All nodes of a group compute the same number
     /// of elements. Returns the number of nodes.
-    pub(super) fn group(&mut self, nodes: &[Node], at: usize, last: &LastUses) -> Option<usize> {
+    pub(super) fn group(&mut self, nodes: &[Node], at: usize, last: &LastUses<'_>) -> Option<usize> {
         let n = self.graph_value(nodes[at].outs[0]).n;
         if n == 0 {
             return None;
@@ -210,7 +210,7 @@ impl Translator<'_> {
         let mut stored = Vec::new();
         for node in group {
             let out = node.outs[0];
-            if last.get(&out).is_some_and(|&last| last > end) {
+            if last.is_read_after(out, end) {
                 stored.push((out, self.temporary(out)?));
             }
         }
@@ -284,7 +284,7 @@ impl Translator<'_> {
         starts: &[Option<u16>],
         node: &Node,
         at: usize,
-        last: &LastUses,
+        last: &LastUses<'_>,
     ) -> Option<()> {
         // If the kernel cannot be translated to code, the compiled loop calls the interpreter for this step.
         let (statements, used) = (self.out.len(), self.used);
@@ -306,7 +306,7 @@ impl Translator<'_> {
     }
 
     /// Translates a kernel to code. Returns `None` if this is not possible.
-    fn native(&mut self, kernel: &dyn Kernel, node: &Node, at: usize, last: &LastUses) -> Option<()> {
+    fn native(&mut self, kernel: &dyn Kernel, node: &Node, at: usize, last: &LastUses<'_>) -> Option<()> {
         let any: &dyn Any = kernel;
         if let Some(slice) = any.downcast_ref::<DynamicSlice>() {
             let terms = self.starts(&slice.starts, &node.ins[1..], slice.size)?;
@@ -340,7 +340,14 @@ impl Translator<'_> {
 
     /// Returns the place of output `o`, which starts as a copy of operand `start`. The output reuses the place of the
     /// operand if the loop may overwrite this place and no other operand is stored there. Returns `None` for scalars.
-    pub(super) fn updated(&mut self, node: &Node, o: usize, start: usize, at: usize, last: &LastUses) -> Option<Place> {
+    pub(super) fn updated(
+        &mut self,
+        node: &Node,
+        o: usize,
+        start: usize,
+        at: usize,
+        last: &LastUses<'_>,
+    ) -> Option<Place> {
         let (from, out) = (node.ins[start], node.outs[o]);
         if self.graph_value(out).n == 1 {
             return None;
@@ -543,7 +550,7 @@ impl Translator<'_> {
         Some(())
     }
 
-    fn scatter(&mut self, scatter: &Scatter, node: &Node, at: usize, last: &LastUses) -> Option<()> {
+    fn scatter(&mut self, scatter: &Scatter, node: &Node, at: usize, last: &LastUses<'_>) -> Option<()> {
         let (w, &[size]) = (&scatter.windows, &scatter.sizes[..]) else { return None };
         let Body::Fast { combine, dtype, .. } = &scatter.body else { return None };
         let (indices, updates) = (node.ins[1], node.ins[2]);

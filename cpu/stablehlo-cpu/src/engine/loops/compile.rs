@@ -8,7 +8,7 @@ use stablehlo_jit::{Access, Array, Block, Code, Error, Expression, Program, Stat
 use super::floats::Floats;
 use super::indexed::Indexed;
 use super::kernel::LoopKernel;
-use super::translator::{Place, Representation, Translator};
+use super::translator::{Later, Place, Representation, Translator};
 use super::work;
 use crate::engine::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
 use crate::engine::kernels::Kernel;
@@ -90,7 +90,7 @@ fn translate(node: &Node, values: &[Value], captured: &[ValueIndex], most: usize
             None => places.push(Place { array, start: 0, owned: true }),
         }
     }
-    let inside: HashSet<ValueIndex> = captured.iter().copied().collect();
+    let inside = Later::Values(captured.iter().copied().collect(), None);
     let results = translator.looped(carried, &places, initial, cond, body, &inside)?;
     let mut results = results.into_iter();
     for (&c, &array) in carried.iter().zip(&homes) {

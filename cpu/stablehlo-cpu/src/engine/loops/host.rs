@@ -13,10 +13,10 @@ use crate::engine::schedule::Group;
 
 impl Translator<'_> {
     /// Adds a step in which the interpreter runs a group of elementwise nodes with its vector code.
-    pub(super) fn tile(&mut self, group: &[Node], at: usize, last: &LastUses) -> Option<()> {
+    pub(super) fn tile(&mut self, group: &[Node], at: usize, last: &LastUses<'_>) -> Option<()> {
         let end = at + group.len() - 1;
         let n = self.graph_value(group[0].outs[0]).n;
-        let is_read = |v: &ValueIndex| last.get(v).is_some_and(|&last| last > end);
+        let is_read = |v: &ValueIndex| last.is_read_after(*v, end);
         let wanted: Vec<ValueIndex> = group.iter().map(|node| node.outs[0]).filter(is_read).collect();
         if wanted.is_empty() {
             return Some(());
@@ -40,7 +40,7 @@ impl Translator<'_> {
         starts: &[Option<u16>],
         node: &Node,
         at: usize,
-        last: &LastUses,
+        last: &LastUses<'_>,
     ) -> Option<()> {
         let mut places = Vec::with_capacity(node.outs.len());
         for (o, &out) in node.outs.iter().enumerate() {

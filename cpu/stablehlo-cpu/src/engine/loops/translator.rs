@@ -32,9 +32,37 @@ pub(super) enum Representation {
     Array(Place),
 }
 
-/// For each value, the index of the last node of a block that reads the value. `usize::MAX` for values that are read
-/// after the block.
-pub(super) type LastUses = HashMap<ValueIndex, usize>;
+/// The uses of values by the nodes of a block and after the block.
+pub(super) struct LastUses<'a> {
+    /// The index of the last node that reads each value. `usize::MAX` for the results of the block.
+    nodes: HashMap<ValueIndex, usize>,
+    after: &'a Later<'a>,
+}
+
+impl LastUses<'_> {
+    /// Returns whether a value is read after node `at`.
+    pub(super) fn is_read_after(&self, v: ValueIndex, at: usize) -> bool {
+        self.nodes.get(&v).is_some_and(|&last| last > at) || self.after.contains(v)
+    }
+}
+
+/// Values that are read later. It refers to the uses in the blocks around a block instead of copying them, because a
+/// block may contain thousands of branches.
+pub(super) enum Later<'a> {
+    /// These values, and those of another list.
+    Values(HashSet<ValueIndex>, Option<&'a Later<'a>>),
+    /// The values that are read after the node with this index.
+    Node(&'a LastUses<'a>, usize),
+}
+
+impl Later<'_> {
+    fn contains(&self, v: ValueIndex) -> bool {
+        match self {
+            Later::Values(values, rest) => values.contains(&v) || rest.is_some_and(|rest| rest.contains(v)),
+            Later::Node(uses, at) => uses.is_read_after(v, *at),
+        }
+    }
+}
 
 /// Translates one loop. Its methods return `None` if only the interpreter can run the loop.
 pub(super) struct Translator<'g> {
@@ -159,15 +187,15 @@ impl<'g> Translator<'g> {
     }
 
     /// Translates the nodes of a block. `after` contains the values that are read after the block.
-    pub(super) fn block(&mut self, block: &BlockGraph, after: &HashSet<ValueIndex>) -> Option<()> {
-        let mut last: LastUses = after.iter().map(|&v| (v, usize::MAX)).collect();
-        last.extend(block.results.iter().map(|&v| (v, usize::MAX)));
+    pub(super) fn block(&mut self, block: &BlockGraph, after: &Later<'_>) -> Option<()> {
+        let mut nodes: HashMap<ValueIndex, usize> = block.results.iter().map(|&v| (v, usize::MAX)).collect();
         for (at, node) in block.nodes.iter().enumerate() {
             node.for_each_use(&mut |v| {
-                let last = last.entry(v).or_insert(at);
+                let last = nodes.entry(v).or_insert(at);
                 *last = at.max(*last);
             });
         }
+        let last = LastUses { nodes, after };
         let mut at = 0;
         while at < block.nodes.len() {
             at += self.node(&block.nodes, at, &last)?;
@@ -177,7 +205,7 @@ impl<'g> Translator<'g> {
 
     /// Translates the node at index `at`, or several nodes from `at` on that form a group. Returns the number of
     /// translated nodes.
-    fn node(&mut self, nodes: &[Node], at: usize, last: &LastUses) -> Option<usize> {
+    fn node(&mut self, nodes: &[Node], at: usize, last: &LastUses<'_>) -> Option<usize> {
         let node = &nodes[at];
         match &node.op {
             Op::While { carried, cond, body } => self.repeat(node, carried, cond, body, at, last)?,
@@ -218,11 +246,6 @@ impl<'g> Translator<'g> {
         Some(1)
     }
 
-    /// Returns the values that are read after node `at`.
-    fn after(at: usize, last: &LastUses) -> HashSet<ValueIndex> {
-        last.iter().filter(|&(_, &last)| last > at).map(|(&v, _)| v).collect()
-    }
-
     /// Translates a nested loop.
     fn repeat(
         &mut self,
@@ -231,16 +254,17 @@ impl<'g> Translator<'g> {
         cond: &BlockGraph,
         body: &BlockGraph,
         at: usize,
-        last: &LastUses,
+        last: &LastUses<'_>,
     ) -> Option<()> {
-        let after = Self::after(at, last);
+        let after = Later::Node(last, at);
         // The next iteration reads captured values again, so the body must not overwrite them.
-        let mut inside = after.clone();
+        let mut captured = HashSet::new();
         node.for_each_region_use(&mut |v| {
             if self.representations.contains_key(&v) {
-                inside.insert(v);
+                captured.insert(v);
             }
         });
+        let inside = Later::Values(captured, Some(&after));
         let mut homes = Vec::new();
         for (i, (&c, &init)) in carried.iter().zip(&node.ins).enumerate() {
             if self.registers(c).is_some() {
@@ -252,7 +276,7 @@ impl<'g> Translator<'g> {
                     if !again
                         && !homes.contains(&place)
                         && self.is_free(place, at, last)
-                        && !self.sharers[&place].iter().any(|v| inside.contains(v)) =>
+                        && !self.sharers[&place].iter().any(|v| inside.contains(*v)) =>
                 {
                     place
                 }
@@ -299,7 +323,7 @@ impl<'g> Translator<'g> {
         initial: Vec<Value>,
         cond: &BlockGraph,
         body: &BlockGraph,
-        inside: &HashSet<ValueIndex>,
+        inside: &Later<'_>,
     ) -> Option<Vec<Value>> {
         let mut parameters = Vec::with_capacity(initial.len());
         let mut arrays = homes.iter();
@@ -314,11 +338,11 @@ impl<'g> Translator<'g> {
                 None => self.hold_at(c, *arrays.next()?),
             }
         }
-        let mut in_condition = inside.clone();
-        in_condition.extend(carried);
+        let mut of_body: HashSet<ValueIndex> = carried.iter().copied().collect();
         body.for_each_use(&mut |v| {
-            in_condition.insert(v);
+            of_body.insert(v);
         });
+        let in_condition = Later::Values(of_body, Some(inside));
         let condition = self.within(|this| {
             this.block(cond, &in_condition)?;
             let pred = *cond.results.first()?;
@@ -344,14 +368,14 @@ impl<'g> Translator<'g> {
         select: Select,
         branches: &[BlockGraph],
         at: usize,
-        last: &LastUses,
+        last: &LastUses<'_>,
     ) -> Option<()> {
         let (selector, element) = match select {
             Select::Pred => (Selector::Truth, Element::Bool),
             Select::Index => (Selector::Index, Element::I32),
         };
         let value = self.scalar_as(*node.ins.first()?, element)?;
-        let after = Self::after(at, last);
+        let after = Later::Node(last, at);
         let mut blocks = Vec::with_capacity(branches.len());
         let mut places: Vec<Vec<Option<Place>>> = Vec::with_capacity(branches.len());
         for branch in branches {

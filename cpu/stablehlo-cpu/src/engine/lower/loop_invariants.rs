@@ -12,6 +12,10 @@ use crate::engine::kernels::shape::{Concatenate, Pad};
 /// registers.
 const LARGE: usize = 1024;
 
+/// Number of bytes of moved results that a loop may keep in memory, in addition to as many as the values from outside
+/// have that its body reads.
+const STORED: usize = 64 << 20;
+
 /// Where a value is needed.
 #[derive(Clone, Copy, Default)]
 struct Needed {
@@ -22,7 +26,8 @@ struct Needed {
 impl GraphBuilder<'_> {
     /// Moves nodes of a loop's body that read no `carried` value to `out`, the block around the loop. A cheap node
     /// stays, because reading its stored result would not be faster than computing it again. If a moved node reads the
-    /// result of a cheap node, `out` gets a copy of this node. Returns the rest of the body.
+    /// result of a cheap node, `out` gets a copy of this node. Results that would take too much memory (see [`STORED`])
+    /// stay, too. Returns the rest of the body.
     pub(super) fn hoist(&mut self, mut body: BlockGraph, carried: &[ValueIndex], out: &mut Vec<Node>) -> BlockGraph {
         let mut varying: HashSet<ValueIndex> = carried.iter().copied().collect();
         // For each invariant result, the number of bytes outside of the loop from which it is computed.
@@ -39,6 +44,11 @@ impl GraphBuilder<'_> {
                 varying.extend(&node.outs);
             }
         }
+        let mut outside = HashSet::new();
+        body.for_each_use(&mut |v| _ = outside.insert(v));
+        body.nodes.iter().flat_map(|node| &node.outs).for_each(|v| _ = outside.remove(v));
+        let read = outside.iter().filter(|v| !varying.contains(v)).map(|&v| stored(&self.values[v as usize]));
+        let mut room = read.fold(STORED, usize::saturating_add);
         let mut needed: HashMap<ValueIndex, Needed> = HashMap::new();
         body.results.iter().for_each(|&v| needed.entry(v).or_default().inside = true);
         let mut decisions = Vec::with_capacity(body.nodes.len());
@@ -47,8 +57,10 @@ impl GraphBuilder<'_> {
             let before = node.outs.iter().any(|v| of(v).before);
             let inside = node.outs.iter().any(|v| of(v).inside);
             // Only elementwise nodes can be computed in both places.
-            let is_stored = || self.is_worth_storing(node, &sources) || (before && !node.is_elementwise());
-            let moves = is_invariant && inside && is_stored();
+            let bytes = node.outs.iter().map(|&v| self.values[v as usize].bytes()).fold(0, usize::saturating_add);
+            let is_stored = || self.is_worth_storing(node, &sources) && bytes <= room;
+            let moves = is_invariant && inside && (is_stored() || (before && !node.is_elementwise()));
+            room = room.saturating_sub(if moves { bytes } else { 0 });
             let decision = Needed { before: before || moves, inside: !is_invariant || (inside && !moves) };
             node.for_each_use(&mut |v| {
                 let needed = needed.entry(v).or_default();

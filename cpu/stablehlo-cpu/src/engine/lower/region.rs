@@ -58,7 +58,8 @@ pub(crate) fn arg_reducer(region: &Region) -> Option<bool> {
     let compares = |v: ValueId, direction: ComparisonDirection, a, b| {
         op(v).is_some_and(|op| match op.kind {
             OpKind::Compare { direction: found, compare_type } => {
-                found == direction && op.operands[..] == [a, b] && compare_type != ComparisonType::TotalOrder
+                let partial = !matches!(compare_type, ComparisonType::TotalOrder | ComparisonType::WeakOrder);
+                found == direction && op.operands[..] == [a, b] && partial
             }
             _ => false,
         })

@@ -5,13 +5,18 @@ use crate::Program;
 
 /// Returns a program that finds the extremes of an array along a dimension, as `jnp.argmax` and `jnp.argmin` do.
 fn search(is_max: bool, element: &str, extents: [usize; 3], dimension: usize, init: &str) -> Program {
+    let kind = if element.starts_with('i') { "SIGNED" } else { "FLOAT" };
+    search_by(kind, is_max, element, extents, dimension, init)
+}
+
+/// Like [`search`], with comparisons of this kind.
+fn search_by(kind: &str, is_max: bool, element: &str, extents: [usize; 3], dimension: usize, init: &str) -> Program {
     let [a, b, c] = extents;
     let input = format!("tensor<{a}x{b}x{c}x{element}>");
     let positions = format!("tensor<{a}x{b}x{c}xi32>");
     let kept: String = (0..3).filter(|&d| d != dimension).map(|d| format!("{}x", extents[d])).collect();
     let results = format!("tensor<{kept}{element}>, tensor<{kept}xi32>").replace("xx", "x");
     let direction = if is_max { "GT" } else { "LT" };
-    let kind = if element.starts_with('i') { "SIGNED" } else { "FLOAT" };
     let body = format!(
         "%init = stablehlo.constant dense<{init}> : tensor<{element}>
          %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -82,6 +87,42 @@ fn first_of_equal_elements_and_of_nans() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn zeros_of_both_signs() {
+    for (extents, dimension) in [([1, 6, 1], 1), ([1, 6, 2], 1), ([1, 2100, 1], 1), ([6, 1, 3], 0)] {
+        for (is_max, init, text) in
+            [(true, f32::NEG_INFINITY, "0xFF800000"), (false, -0.0, "-0.0"), (false, 0.0, "0.0")]
+        {
+            for signs in 0..16u32 {
+                let n = extents.iter().product();
+                let other = if is_max { -1.0 } else { 1.0 };
+                let zero = |i: usize| if signs >> (i % 4) & 1 == 0 { 0.0 } else { -0.0 };
+                let numbers: Vec<f32> = (0..n).map(|i| if i % 5 < 2 { zero(i) } else { other }).collect();
+                let inputs = vec![tensor(DType::F32, &extents, &numbers)];
+                let outputs = search(is_max, "f32", extents, dimension, text).run(inputs).unwrap();
+                let columns = n / extents[dimension];
+                for (column, found) in outputs[0].as_slice::<f32>().unwrap().iter().enumerate() {
+                    let row = numbers[column..].iter().step_by(columns).copied();
+                    let (best, at) = expected(is_max, init, row);
+                    assert_eq!(found.to_bits(), best.to_bits(), "{extents:?} {is_max} {init} {signs}");
+                    assert_eq!(outputs[1].as_slice::<i32>().unwrap()[column], at);
+                }
+            }
+        }
+    }
+}
+
+/// In the weak order, NaN equals itself and follows all numbers, and in the total order, it may precede them.
+#[test]
+fn orders_that_include_nan() {
+    for kind in ["WEAKORDER", "TOTALORDER"] {
+        let search = search_by(kind, false, "f32", [1, 3, 1], 1, "0x7F800000");
+        let outputs = search.run(vec![tensor(DType::F32, &[1, 3, 1], &[3.0, f32::NAN, 1.0])]).unwrap();
+        assert_eq!(outputs[0].as_slice::<f32>().unwrap(), [1.0], "{kind}");
+        assert_eq!(outputs[1].as_slice::<i32>().unwrap(), [2], "{kind}");
     }
 }
 

@@ -7,7 +7,7 @@ mod registers;
 use std::thread;
 use std::time::Duration;
 
-use super::tensor;
+use super::{program, run, tensor};
 use crate::engine::program::{Block, Step};
 use crate::{CompileSettings, DType, Pool, Program, RunError, Stop, Tensor, compile_with};
 
@@ -599,4 +599,41 @@ fn random_bodies_compute_the_same() {
         }
         both(&text, &inputs);
     }
+}
+
+/// The time of the translation is proportional to the number of branches.
+#[test]
+fn thousands_of_branches() {
+    const BRANCHES: usize = 3000;
+    let branch = |k: usize| {
+        format!(
+            "%q{k} = stablehlo.compare LT, %v{k}, %h : (tensor<f32>, tensor<f32>) -> tensor<i1>
+             %v{} = \"stablehlo.if\"(%q{k}) ({{
+               %t{k} = stablehlo.add %v{k}, %h : tensor<f32>
+               stablehlo.return %t{k} : tensor<f32>
+             }}, {{
+               %u{k} = stablehlo.subtract %v{k}, %h : tensor<f32>
+               stablehlo.return %u{k} : tensor<f32>
+             }}) : (tensor<i1>) -> tensor<f32>\n",
+            k + 1
+        )
+    };
+    let body = format!(
+        "%h = stablehlo.constant dense<2.0> : tensor<f32>
+         %z = stablehlo.constant dense<0> : tensor<i32>
+         %one = stablehlo.constant dense<1> : tensor<i32>
+         %n = stablehlo.constant dense<3> : tensor<i32>
+         %r:2 = stablehlo.while(%i = %z, %v0 = %x) : tensor<i32>, tensor<f32>
+           cond {{ %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                   stablehlo.return %p : tensor<i1> }}
+           do {{ {}
+                 %j = stablehlo.add %i, %one : tensor<i32>
+                 stablehlo.return %j, %v{BRANCHES} : tensor<i32>, tensor<f32> }}
+         return %r#1 : tensor<f32>",
+        (0..BRANCHES).map(branch).collect::<String>()
+    );
+    let program = program("%x: tensor<f32>", "tensor<f32>", &body);
+    // The values alternate between 1 and 3, and between 2 and 0.
+    assert_eq!(run::<f32>(&program, vec![tensor(DType::F32, &[], &[1f32])]), [1.0]);
+    assert_eq!(run::<f32>(&program, vec![tensor(DType::F32, &[], &[4f32])]), [0.0]);
 }

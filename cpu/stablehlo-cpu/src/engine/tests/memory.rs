@@ -129,3 +129,49 @@ fn constants_that_outputs_start_as_need_no_memory() {
     );
     assert_eq!(run::<f32>(&program, vec![at()]), [1.0; 4]);
 }
+
+/// The results of invariant ops are kept only as long as they take little memory in comparison with what a loop reads.
+#[test]
+fn invariant_results_are_not_all_stored() {
+    const PRODUCTS: usize = 12;
+    let (matrix, a, b) = ("tensor<2000x2000xf32>", "tensor<2000x2xf32>", "tensor<2x2000xf32>");
+    let product = |k: usize| {
+        format!(
+            "%e{k} = stablehlo.constant dense<{k}.5> : {a}
+             %m{k} = stablehlo.multiply %a, %e{k} : {a}
+             %d{k} = stablehlo.dot_general %m{k}, %b, contracting_dims = [1] x [0] : ({a}, {b}) -> {matrix}
+             %x{k} = stablehlo.dynamic_slice %d{k}, %i, %i, sizes = [1, 1]
+                 : ({matrix}, tensor<i32>, tensor<i32>) -> tensor<1x1xf32>
+             %g{k} = stablehlo.reshape %x{k} : (tensor<1x1xf32>) -> tensor<f32>
+             %c{} = stablehlo.add %c{k}, %g{k} : tensor<f32>\n",
+            k + 1
+        )
+    };
+    let text = format!(
+        "func.func @main(%n: tensor<i32>, %a: {a}, %b: {b}) -> tensor<f32> {{
+           %z = stablehlo.constant dense<0> : tensor<i32>
+           %one = stablehlo.constant dense<1> : tensor<i32>
+           %s = stablehlo.constant dense<0.0> : tensor<f32>
+           %r:2 = stablehlo.while(%i = %z, %c0 = %s) : tensor<i32>, tensor<f32>
+             cond {{ %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                     stablehlo.return %p : tensor<i1> }}
+             do {{ {}
+                   %j = stablehlo.add %i, %one : tensor<i32>
+                   stablehlo.return %j, %c{PRODUCTS} : tensor<i32>, tensor<f32> }}
+           return %r#1 : tensor<f32>
+         }}",
+        (0..PRODUCTS).map(product).collect::<String>()
+    );
+    let pool = Pool::new(0);
+    let program = compile_in(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap(), &pool).unwrap();
+    let inputs = vec![
+        tensor(DType::I32, &[], &[2]),
+        tensor(DType::F32, &[2000, 2], &[1f32; 4000]),
+        tensor(DType::F32, &[2, 2000], &[1f32; 4000]),
+    ];
+    let out = program.run_in(inputs, &pool, None, None).unwrap();
+    // Each product has elements `2 * (k + 0.5)`.
+    assert_eq!(out[0].as_slice::<f32>().unwrap(), [2.0 * (PRODUCTS * PRODUCTS) as f32]);
+    let size = 16_000_000;
+    assert!((size..6 * size).contains(&pool.usage().peak), "{}", pool.usage().peak);
+}

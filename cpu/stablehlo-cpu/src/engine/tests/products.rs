@@ -53,6 +53,7 @@ fn flat(dims: &[usize], index: &[usize]) -> usize {
 
 /// Runs a program with two operands and one result for each element type, and compares the result with `out`. The
 /// operands and the results of integer types are reduced to the width of the type.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integers wrap")]
 fn check(
     names: &[&str],
     a: (&[usize], &[i32]),
@@ -323,6 +324,7 @@ fn compare_convolutions(r: &mut Random, wanted: usize, extents: &Extents) {
 
 /// Operands are the extremes of their types, and results are wider. The features are odd, even, and long runs of pairs.
 #[test]
+#[expect(clippy::cast_possible_truncation, reason = "integers wrap")]
 fn convolutions_with_wider_results() {
     macro_rules! compare {
         ($t:ident, $name:literal, $dtype:ident, $features:expr, $groups:expr) => {{

@@ -200,3 +200,34 @@ fn scalars_between() {
         }
     }
 }
+
+/// A scatter whose windows do not divide its array is not fused, so the elements behind the last whole window are those
+/// of the input.
+#[test]
+fn windows_that_do_not_divide_the_array() {
+    let full = "tensor<1x100001xf32>";
+    let program = program(
+        "%i: tensor<1x1xi32>, %u: tensor<1x1x20000xf32>, %y: tensor<5xf32>",
+        &format!("{full}, tensor<5xf32>"),
+        &format!(
+            "%c = stablehlo.constant dense<0.5> : {full}
+             %s = \"stablehlo.scatter\"(%c, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<
+                 update_window_dims = [1, 2], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+               ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+                 {}
+             }}) : ({full}, tensor<1x1xi32>, tensor<1x1x20000xf32>) -> {full}
+             %t = stablehlo.add %y, %y : tensor<5xf32>
+             return %s, %t : {full}, tensor<5xf32>",
+            BODIES[0]
+        ),
+    );
+    let out = program.run(vec![
+        tensor(DType::I32, &[1, 1], &[0]),
+        tensor(DType::F32, &[1, 1, 20000], &[2.0f32; 20000]),
+        tensor(DType::F32, &[5], &[3.0f32; 5]),
+    ]);
+    let out = out.unwrap();
+    let (changed, kept) = out[0].as_slice::<f32>().unwrap().split_at(20000);
+    assert!(changed.iter().all(|&x| x == 2.5) && kept.iter().all(|&x| x == 0.5));
+    assert_eq!(out[1].as_slice::<f32>().unwrap(), [6.0; 5]);
+}
