@@ -13,11 +13,11 @@ use crate::error::CompileError;
 
 /// The attributes of a convolution.
 #[derive(Clone, Copy)]
-struct Attributes<'a> {
-    dimensions: &'a ConvDimensions,
-    window: &'a Window,
-    feature_groups: i64,
-    batch_groups: i64,
+pub(super) struct Attributes<'a> {
+    pub(super) dimensions: &'a ConvDimensions,
+    pub(super) window: &'a Window,
+    pub(super) feature_groups: i64,
+    pub(super) batch_groups: i64,
 }
 
 /// The groups of a convolution. Each group is a product of two matrices.
@@ -31,9 +31,19 @@ struct Groups {
     outputs: usize,
 }
 
+/// The division of a convolution along an axis of its window.
+pub(super) struct Phases<'a> {
+    pub(super) axis: usize,
+    /// Number of output positions along the axis.
+    pub(super) count: usize,
+    pub(super) window: &'a Spec,
+    /// Whether the kernel is reversed along each axis.
+    pub(super) reversal: &'a [bool],
+}
+
 /// The dimensions of the output, and the effect of each dimension's index on the position in the input.
-struct Output {
-    dims: Vec<usize>,
+pub(super) struct Output {
+    pub(super) dims: Vec<usize>,
     /// Effect of the index in each dimension. The element for the feature dimension is not used.
     along: Vec<PatchStep>,
     axes: Vec<Axis>,
@@ -75,7 +85,13 @@ impl LoweringContext<'_, '_> {
     }
 
     /// Lowers a convolution whose result has elements of `dtype`.
-    fn convolved(&mut self, x: TypedValue, k: TypedValue, of: Attributes<'_>, dtype: DType) -> Result<TypedValue> {
+    pub(super) fn convolved(
+        &mut self,
+        x: TypedValue,
+        k: TypedValue,
+        of: Attributes<'_>,
+        dtype: DType,
+    ) -> Result<TypedValue> {
         if let Some(part) = dtype.part() {
             return self.by_parts(x, k, dtype, |cx, x, k| cx.convolved(x, k, of, part));
         }
@@ -90,6 +106,13 @@ impl LoweringContext<'_, '_> {
         let x = self.converted(x, wide)?;
         let k = self.converted(k, wide)?;
         let output = self.convolution_output(&x.ty, d, &window, &groups)?;
+        if let Some(axis) = Self::dilated_axis(&window, &output, d) {
+            let phases =
+                Phases { axis, count: output.dims[d.output_spatial[axis]], window: &window, reversal: &reversal };
+            let sums = if wide == DType::I16 { DType::I32 } else { wide };
+            let y = self.by_phases(x, k, of, sums, phases)?;
+            return self.converted(y, dtype);
+        }
         let ty = self.typed(if wide == DType::I16 { DType::I32 } else { wide }, &output.dims)?;
         let PatchDimensions { outer, lines, features_last } = patch_dimensions(&output, d.output_feature);
         if window.dimensions.len() > MAX_AXES {

@@ -7,6 +7,7 @@ mod context;
 mod control;
 mod convolution;
 mod custom;
+mod dilated_convolution;
 mod dynamic;
 mod elementwise;
 #[cfg(feature = "math")]

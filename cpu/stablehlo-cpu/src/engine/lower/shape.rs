@@ -204,6 +204,11 @@ impl LoweringContext<'_, '_> {
 
     pub(super) fn concatenate(&mut self, dimension: usize) -> Result<()> {
         let operands = self.operands()?;
+        let y = self.concatenated(&operands, dimension)?;
+        self.finish(vec![y])
+    }
+
+    pub(super) fn concatenated(&mut self, operands: &[TypedValue], dimension: usize) -> Result<TypedValue> {
         let Some(first) = operands.first() else {
             return Err(self.invalid("must have an operand"));
         };
@@ -213,7 +218,7 @@ impl LoweringContext<'_, '_> {
         let mut inner: usize = first.ty.dims[dimension + 1..].iter().product();
         inner *= first.ty.dtype.size();
         let mut chunks = Vec::with_capacity(operands.len());
-        for x in &operands {
+        for x in operands {
             let mut expected = dims.clone();
             let extent = x.ty.dims.get(dimension).copied().unwrap_or(0);
             expected[dimension] = extent;
@@ -224,20 +229,20 @@ impl LoweringContext<'_, '_> {
         let extents = operands.iter().try_fold(0usize, |sum, x| sum.checked_add(x.ty.dims[dimension]));
         dims[dimension] = extents.ok_or_else(|| self.invalid("the result is larger than the address space"))?;
         let ty = self.typed(first.ty.dtype, &dims)?;
-        if let [only] = &operands[..] {
-            return self.finish_one(only.value, ty);
+        if let [only] = operands {
+            return Ok(TypedValue { value: only.value, ty });
         }
         if ty.elements() <= FOLDED
             && let Some(parts) = operands.iter().map(|x| self.known(x.value)).collect::<Option<Vec<_>>>()
             && dims[..dimension].iter().all(|&d| d == 1)
         {
-            let v = self.dense(&ty, &parts.concat())?;
-            return self.finish_one(v, ty);
+            let value = self.dense(&ty, &parts.concat())?;
+            return Ok(TypedValue { value, ty });
         }
         let row = dims[dimension] * inner;
         let ins: Vec<u32> = operands.iter().map(|o| o.value).collect();
-        let v = self.kernel(Concatenate { chunks, row }, &ins, &[], std::slice::from_ref(&ty))[0];
-        self.finish_one(v, ty)
+        let value = self.kernel(Concatenate { chunks, row }, &ins, &[], std::slice::from_ref(&ty))[0];
+        Ok(TypedValue { value, ty })
     }
 
     pub(super) fn pad(&mut self, low: &[i64], high: &[i64], interior: &[i64]) -> Result<()> {

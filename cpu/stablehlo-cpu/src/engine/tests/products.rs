@@ -147,7 +147,12 @@ struct Extents {
     outputs: &'static [usize],
     sizes: &'static [usize],
     taps: &'static [usize],
+    strides: &'static [usize],
+    dilations_of_input: &'static [usize],
 }
+
+const STRIDES: &[usize] = &[1, 1, 2, 3];
+const DILATIONS: &[usize] = &[1, 1, 1, 2, 3];
 
 #[test]
 fn convolutions_match_definition() {
@@ -158,6 +163,8 @@ fn convolutions_match_definition() {
         outputs: &[1, 1, 2, 5, 13, 35],
         sizes: &[1, 2, 5, 7, 9, 14],
         taps: &[1, 2, 3, 3, 4],
+        strides: STRIDES,
+        dilations_of_input: DILATIONS,
     };
     compare_convolutions(&mut Random(2), 300, &extents);
 }
@@ -172,8 +179,27 @@ fn wide_convolutions_match_definition() {
         outputs: &[1, 4, 16, 17],
         sizes: &[3, 18, 31, 40],
         taps: &[1, 2, 3],
+        strides: STRIDES,
+        dilations_of_input: DILATIONS,
     };
     compare_convolutions(&mut Random(4), 60, &extents);
+}
+
+/// The gradients of convolutions with strides are convolutions of dilated inputs. They are large enough to be divided
+/// into convolutions without dilation.
+#[test]
+fn dilated_convolutions_match_definition() {
+    let extents = Extents {
+        rank: &[1, 2, 2],
+        batch: &[2, 5],
+        features: &[1, 2, 3],
+        outputs: &[8, 13],
+        sizes: &[7, 9, 14, 15],
+        taps: &[1, 2, 3, 4, 5],
+        strides: &[1, 1, 1, 2],
+        dilations_of_input: &[1, 2, 3, 4],
+    };
+    compare_convolutions(&mut Random(6), 60, &extents);
 }
 
 /// These convolutions compute the gradient of a convolution kernel. The window is about as large as the input, and the
@@ -239,7 +265,8 @@ fn compare_convolutions(r: &mut Random, wanted: usize, extents: &Extents) {
         let sizes: Vec<usize> = (0..spatial).map(|_| r.pick(extents.sizes)).collect();
         let taps: Vec<usize> = (0..spatial).map(|_| r.pick(extents.taps)).collect();
         let list = |r: &mut Random, from: &[usize]| (0..spatial).map(|_| r.pick(from)).collect::<Vec<_>>();
-        let (stride, base, dilation) = (list(r, &[1, 1, 2, 3]), list(r, &[1, 1, 1, 2, 3]), list(r, &[1, 1, 1, 2]));
+        let (stride, base) = (list(r, extents.strides), list(r, extents.dilations_of_input));
+        let dilation = list(r, &[1, 1, 1, 2]);
         let padding: Vec<[i64; 2]> =
             (0..spatial).map(|_| [r.below(5), r.below(5)].map(|p| i64::try_from(p).unwrap() - 1)).collect();
         let reverse: Vec<bool> = (0..spatial).map(|_| r.below(4) == 0).collect();
