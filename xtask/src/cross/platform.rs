@@ -112,6 +112,7 @@ const AARCH64: Platform = Platform {
         ("gemm::tests::same_bits_of_packed_products_on_any_thread_count", LARGE_PRODUCTS),
         ("products::convolutions_match_definition", LARGE_PRODUCTS),
         ("products::wide_convolutions_match_definition", LARGE_PRODUCTS),
+        ("products::dilated_convolutions_match_definition", LARGE_PRODUCTS),
         ("print::float::tests::every_pattern_round_trips", EXHAUSTIVE),
         ("print::float::tests::text_round_trip", EXHAUSTIVE),
     ],
