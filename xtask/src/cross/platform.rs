@@ -60,6 +60,8 @@ const PACKAGES: &[&str] = &[
 
 /// The package with the kernels of the CPU device.
 const KERNELS: &str = "stablehlo-cpu";
+/// The package with the solvers that [`KERNELS`] calls.
+const SOLVERS: &str = "stablehlo-cpu-math";
 /// The integration test of [`KERNELS`] that runs.
 const KERNEL_TEST: &str = "expected";
 
@@ -201,7 +203,9 @@ impl Platform {
         }
         if self.has_kernel_tests {
             // Without optimization, the tests of the kernels take minutes in an emulator.
-            cargo.arg("--config").arg(format!("profile.dev.package.{KERNELS}.opt-level=1"));
+            for package in [KERNELS, SOLVERS] {
+                cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=1"));
+            }
         }
         cargo.env(self.variable("RUNNER"), self.emulator_words().join(" "));
         cargo
