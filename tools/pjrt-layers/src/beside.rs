@@ -62,11 +62,6 @@ impl Beside {
         if !settings.contains_key(PLUGIN) {
             return Err(fault(format!("it lacks {PLUGIN}")));
         }
-        for value in settings.iter_mut().filter_map(|(name, value)| PATHS.contains(&name.as_str()).then_some(value)) {
-            let absolute = folder.join(PathBuf::from(&*value));
-            let text = absolute.to_str().ok_or_else(|| fault("the folder's path is not valid UTF-8".to_owned()))?;
-            *value = text.to_owned();
-        }
         if elevated {
             let records =
                 settings.get(LAYERS).is_some_and(|names| names.split(',').any(|name| name.trim() == "record"));
@@ -76,11 +71,14 @@ impl Beside {
                      {OUTPUT}"
                 )));
             }
-            for value in settings.iter_mut().filter_map(|(name, value)| PATHS.contains(&name.as_str()).then_some(value))
-            {
-                let real = private_files::trusted(Path::new(value)).map_err(|error| refused(&error))?;
-                *value = real.to_str().ok_or_else(|| fault(format!("{value} is not valid UTF-8")))?.to_owned();
+        }
+        for value in settings.iter_mut().filter_map(|(name, value)| PATHS.contains(&name.as_str()).then_some(value)) {
+            let mut path = folder.join(PathBuf::from(&*value));
+            if elevated {
+                path = private_files::trusted(&path).map_err(|error| refused(&error))?;
             }
+            let text = path.to_str().ok_or_else(|| fault("the folder's path is not valid UTF-8".to_owned()))?;
+            *value = text.to_owned();
         }
         Ok(Some(Self(settings)))
     }

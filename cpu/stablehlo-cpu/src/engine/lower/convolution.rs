@@ -105,15 +105,15 @@ impl LoweringContext<'_, '_> {
         let (wide, element) = computed_in(dtype, [x.ty.dtype, k.ty.dtype], feature == 1 && groups.features % 2 == 0);
         let x = self.converted(x, wide)?;
         let k = self.converted(k, wide)?;
+        let sums = if element == Element::I16x2 { DType::I32 } else { wide };
         let output = self.convolution_output(&x.ty, d, &window, &groups)?;
         if let Some(axis) = Self::dilated_axis(&window, &output, d) {
             let phases =
                 Phases { axis, count: output.dims[d.output_spatial[axis]], window: &window, reversal: &reversal };
-            let sums = if wide == DType::I16 { DType::I32 } else { wide };
             let y = self.by_phases(x, k, of, sums, phases)?;
             return self.converted(y, dtype);
         }
-        let ty = self.typed(if wide == DType::I16 { DType::I32 } else { wide }, &output.dims)?;
+        let ty = self.typed(sums, &output.dims)?;
         let PatchDimensions { outer, lines, features_last } = patch_dimensions(&output, d.output_feature);
         if window.dimensions.len() > MAX_AXES {
             let axes = window.dimensions.len();
