@@ -58,16 +58,23 @@ fn run(program: &Path) -> Result<(), String> {
         _ => format!("INVALID {e}"),
     })?;
     let mut next = |bytes: usize| data.split_off(..bytes).ok_or("the data file is too short");
+    let pool = Pool::new(0);
     let mut inputs = Vec::new();
     for parameter in compiled.parameters() {
         let bytes = next(parameter.ty.bytes())?;
-        let tensor = Tensor::from_bytes(Pool::global(), parameter.ty.dtype, &parameter.ty.dims, bytes);
+        let tensor = Tensor::from_bytes(&pool, parameter.ty.dtype, &parameter.ty.dims, bytes);
         inputs.push(tensor.map_err(|e| e.to_string())?);
     }
     // Run the program once with shared inputs and once with donated inputs. In-place updates must not change the
     // results.
-    let kept = compiled.run(inputs.clone()).map_err(|e| e.to_string())?;
-    let given = compiled.run(inputs).map_err(|e| e.to_string())?;
+    let kept = compiled.run_in(inputs.clone(), &pool, None, None).map_err(|e| e.to_string())?;
+    let (usage, estimate) = (pool.usage(), compiled.memory_estimate().total);
+    // Blocks are up to a quarter larger than the requested memory, and at least a cache line.
+    let most = estimate + estimate / 4 + 64 * usize::try_from(usage.allocations).map_err(|e| e.to_string())?;
+    if usage.peak > most {
+        return Err(format!("{} bytes were in use, estimated were {estimate}", usage.peak));
+    }
+    let given = compiled.run_in(inputs, &pool, None, None).map_err(|e| e.to_string())?;
     for (i, (kept, given)) in kept.iter().zip(&given).enumerate() {
         let want = next(kept.bytes().len())?;
         for (how, got) in [("shared", kept), ("donated", given)] {

@@ -8,7 +8,7 @@ use super::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
 use super::group_compiler::compile_group;
 use super::pool::{Buffer, Pool};
 use super::program::{Arg, Block, Fill, Out, Step};
-use super::row_fusion::compile_rows;
+use super::row_program::compile_rows;
 use super::schedule::{Group, Item, Rows};
 use super::settings::CompileSettings;
 use super::simplify::simplify;

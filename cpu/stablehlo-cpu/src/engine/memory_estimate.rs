@@ -7,7 +7,7 @@ use super::peak::Peak;
 use super::program::{Arg, Block, Out, Program, Step};
 
 /// Memory of one run, in bytes. Sums saturate at `usize::MAX`, because a program may declare arrays larger than any
-/// memory. Scratch memory of kernels is not counted.
+/// memory. The scratch memory of a step is that of [`Kernel::scratch`](super::kernels::Kernel::scratch).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryEstimate {
@@ -27,12 +27,11 @@ impl Program {
     pub fn memory_estimate(&self) -> MemoryEstimate {
         let walk = Walk::through(self, None);
         // The buffers that remain allocated at the end are the results.
-        let saturated = |bytes: u128| usize::try_from(bytes).unwrap_or(usize::MAX);
         let parameters: u128 = self.parameters.iter().map(|parameter| wide(parameter.ty.bytes())).sum();
         MemoryEstimate {
-            temporary: saturated(walk.peak - walk.live),
-            total: saturated(parameters + walk.peak),
-            accessed: saturated(walk.accessed),
+            temporary: narrow(walk.peak - walk.live),
+            total: narrow(parameters + walk.peak),
+            accessed: narrow(walk.accessed),
             loops: self.block.has_loop(),
         }
     }
@@ -61,6 +60,10 @@ const LISTED: usize = 3;
 fn wide(bytes: usize) -> u128 {
     // Lossless on every target. `usize` has no `Into<u128>`, because future targets may have wider pointers.
     bytes as u128
+}
+
+fn narrow(bytes: u128) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// The contents of a slot.
@@ -150,7 +153,7 @@ impl Walk {
         self.slots[slot as usize] = value;
     }
 
-    fn step(&mut self, args: &[Arg], outs: &[Out]) {
+    fn step(&mut self, args: &[Arg], outs: &[Out], scratch: usize) {
         let read: u128 = args.iter().map(|&arg| self.bytes(arg)).sum();
         let written: u128 = outs.iter().map(|out| wide(out.bytes)).sum();
         self.accessed += read + written;
@@ -172,6 +175,10 @@ impl Walk {
                 None => self.allocate(wide(out.bytes), out.value),
             });
         }
+        if let (1.., Some(out)) = (scratch, outs.first()) {
+            let scratch = self.allocate(wide(scratch), out.value);
+            self.release(scratch);
+        }
         for (out, slot) in outs.iter().zip(made) {
             self.store(out.slot, slot);
         }
@@ -188,10 +195,14 @@ impl Walk {
     fn block(&mut self, block: &Block) {
         for step in &block.steps {
             match step {
-                Step::Tile { args, outs, free, .. }
-                | Step::Kernel { args, outs, free, .. }
-                | Step::Collective { args, outs, free, .. } => {
-                    self.step(args, outs);
+                Step::Kernel { kernel, args, outs, free } => {
+                    let ins: Vec<usize> = args.iter().map(|&arg| narrow(self.bytes(arg))).collect();
+                    let sizes: Vec<usize> = outs.iter().map(|out| out.bytes).collect();
+                    self.step(args, outs, kernel.scratch(&ins, &sizes));
+                    self.free(free);
+                }
+                Step::Tile { args, outs, free, .. } | Step::Collective { args, outs, free, .. } => {
+                    self.step(args, outs, 0);
                     self.free(free);
                 }
                 Step::While { args, carried, cond, body, outs, free } => {

@@ -1,16 +1,18 @@
 //! The engine. It compiles a module to a flat list of steps, and runs the steps.
 //!
 //! `lower` resolves every shape, inlines calls and translates StableHLO to the `graph`. `fuse` schedules the graph and
-//! groups elementwise nodes. `group_compiler` and `row_fusion` compile the groups. `row_scatter` runs scatters that are
-//! fused with elementwise nodes. `emit` converts the schedule to the steps of a `program`. The steps need no further
-//! checks at run time. Memory comes from a [`Pool`] and is reference-counted. A step may overwrite a buffer that has no
-//! other owner. `elementwise` and `kernels` contain the loops.
+//! groups elementwise nodes. `group_compiler` compiles the groups. `row_fusion` joins groups, reductions and scatters
+//! over the same rows, and `row_program`, `across_rows` and `row_scatter` run them. `emit` converts the schedule to the
+//! steps of a `program`. The steps need no further checks at run time. Memory comes from a [`Pool`] and is
+//! reference-counted. A step may overwrite a buffer that has no other owner. `elementwise` and `kernels` contain the
+//! loops.
 
 #![cfg_attr(
     not(feature = "jit"),
     allow(dead_code, unused_imports, reason = "only compiled loops need some facts about steps")
 )]
 
+mod across_rows;
 mod assembly;
 mod bounded_arrays;
 mod bounded_run;
@@ -38,6 +40,7 @@ mod program_builder;
 mod remote;
 mod rendezvous;
 mod row_fusion;
+mod row_program;
 mod row_scatter;
 mod scalar_fn;
 mod schedule;

@@ -67,6 +67,11 @@ impl RowScatter {
         &self.scatter.windows
     }
 
+    /// Returns the maximum number of bytes that [`Self::sort`] allocates.
+    pub(crate) fn sorting_bytes(&self) -> usize {
+        self.windows().count * size_of::<[usize; 5]>()
+    }
+
     /// Sorts the windows by blocks of `rows` rows.
     pub(crate) fn sort(&self, indices: &[u8], rows: usize, columns: usize) -> SortedWindows {
         let windows = self.windows();

@@ -490,6 +490,11 @@ impl Kernel for Convolution {
             Element::I64 => self.with(ins, out, cx, |x, kernel, out| self.wrapping(x, kernel, out, cx.stop)),
         }
     }
+
+    fn scratch(&self, ins: &[usize], _: &[usize]) -> usize {
+        let copy = if matches!(self.element, Element::I16x2) { ins[0] } else { 0 };
+        copy + self.kernel.len() * self.element.size()
+    }
 }
 
 impl Convolution {

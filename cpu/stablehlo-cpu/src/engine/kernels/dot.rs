@@ -67,6 +67,13 @@ impl Kernel for Dot {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         (self.run)(self, ins[0], ins[1], outs[0], cx)
     }
+
+    fn scratch(&self, _: &[usize], outs: &[usize]) -> usize {
+        // Narrow results are computed in a wide type.
+        let elements = self.lhs.batch.len() * self.m * self.n;
+        let is_narrow = outs[0] < elements * size_of::<u32>() && self.operand != DType::Bool;
+        if is_narrow { elements * size_of::<u32>() } else { 0 }
+    }
 }
 
 impl Dot {

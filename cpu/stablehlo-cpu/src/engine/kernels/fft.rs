@@ -93,6 +93,14 @@ where
             }
         }
     }
+
+    fn scratch(&self, ins: &[usize], outs: &[usize]) -> usize {
+        match self.last {
+            _ if self.outer.is_empty() => 0,
+            Last::Complex(_) | Last::Forward(_) => outs[0],
+            Last::Inverse(_) => 2 * ins[0],
+        }
+    }
 }
 
 /// Transforms each row of real numbers.

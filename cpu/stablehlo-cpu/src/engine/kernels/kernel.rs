@@ -40,6 +40,13 @@ pub(crate) trait Kernel: Any + Send + Sync {
     /// return early, with or without an error. The contents of `outs` are then arbitrary. No later step reads them.
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError>;
 
+    /// Returns the maximum number of bytes that a run allocates beside its outputs, apart from a few tiles for each
+    /// thread. `ins` and `outs` are the sizes of the operands and of the results in bytes.
+    fn scratch(&self, ins: &[usize], outs: &[usize]) -> usize {
+        let _ = (ins, outs);
+        0
+    }
+
     /// Returns whether the step must run even if no later step reads its results.
     fn has_side_effect(&self) -> bool {
         false

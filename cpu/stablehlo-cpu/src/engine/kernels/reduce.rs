@@ -221,6 +221,33 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
     }
 }
 
+/// Returns the element that `op` combines with any other without changing it. Returns `None` for types that
+/// [`reduce_fn`] accumulates in another type, and for ops other than those on numbers.
+pub(crate) fn identity(op: Binary, dtype: DType) -> Option<[u8; 16]> {
+    macro_rules! pick {
+        ($m:ident, $($d:ident = $t:ty),*) => {
+            match dtype {
+                $(DType::$d => {
+                    let mut bytes = [0; 16];
+                    bytes[..size_of::<$t>()].copy_from_slice(bytemuck::bytes_of(&<$m as Monoid<$t>>::identity()));
+                    Some(bytes)
+                })*
+                _ => None,
+            }
+        };
+        ($m:ident) => {
+            pick!($m, F32 = f32, F64 = f64, I8 = i8, I16 = i16, I32 = i32, I64 = i64, U8 = u8, U16 = u16, U32 = u32, U64 = u64)
+        };
+    }
+    match op {
+        Binary::Add => pick!(Add),
+        Binary::Multiply => pick!(Mul),
+        Binary::Maximum => pick!(Max),
+        Binary::Minimum => pick!(Min),
+        _ => None,
+    }
+}
+
 /// Number of rows that are combined with one another before their result is combined with the accumulators of the
 /// columns.
 pub(crate) const TOGETHER: usize = 4;
@@ -410,6 +437,9 @@ fn columns<T: Accumulate, M: Monoid<T::Acc>>(src: &[T], rows: usize, stride: usi
     vectorized(Columns::<T, M> { src, rows, stride, acc, monoid: std::marker::PhantomData });
 }
 
+/// Maximum number of elements that a call of the body combines, if the kept dimensions have fewer elements.
+const LONG: usize = 2048;
+
 /// A reduction with any body over any number of tensors. The inputs are the tensors, their initial values, and the
 /// scalars that the body captures.
 pub(crate) struct ReduceAny {
@@ -448,6 +478,12 @@ impl Kernel for ReduceAny {
         self.apply(self.kept, outs, &finals, captured, cx)
     }
 
+    fn scratch(&self, _: &[usize], _: &[usize]) -> usize {
+        // The tensors, and the running results and the operands of a step, see `shorten`.
+        let steps = 3 * self.kept.max(LONG);
+        self.reduced.saturating_mul(self.kept).saturating_add(steps).saturating_mul(self.sizes.iter().sum())
+    }
+
     fn has_loop(&self) -> bool {
         self.body.has_loop()
     }
@@ -481,7 +517,7 @@ impl ReduceAny {
         cx: &Context<'_>,
     ) -> Result<usize, RunError> {
         let kept = self.kept;
-        let segments = if kept >= 512 || left < 8 { 1 } else { left.isqrt().min(2048 / kept).max(1) };
+        let segments = if kept >= 512 || left < 8 { 1 } else { left.isqrt().min(LONG / kept).max(1) };
         let steps = left / segments;
         let over = left - segments * steps;
         let n = segments * kept;

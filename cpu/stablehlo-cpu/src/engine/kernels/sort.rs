@@ -153,6 +153,21 @@ impl Kernel for Sort {
         failure.result()
     }
 
+    fn scratch(&self, _: &[usize], _: &[usize]) -> usize {
+        let row: usize = self.sizes.iter().sum();
+        // Bytes for each element of a row, see `SortKey::sorted` and `Sort::merge`.
+        let element = match &self.order {
+            Order::Keys(keys) => {
+                let computed = keys.iter().filter(|key| key.program.is_some()).map(|key| key.dtype.size());
+                size_of::<(u64, u32)>() + 2 * size_of::<u32>() + computed.max().unwrap_or(0)
+            }
+            Order::Comparator(_) => size_of::<Search>() + 4 * size_of::<u32>() + 2 * row + 1,
+        };
+        let copied = if self.inner == 1 { 0 } else { row };
+        let rows = self.outer.min(parallel::threads(usize::MAX));
+        rows.saturating_mul(self.n).saturating_mul(element + copied)
+    }
+
     fn has_loop(&self) -> bool {
         match &self.order {
             Order::Keys(_) => false,

@@ -33,6 +33,11 @@ impl Sliding {
         pad.run(&[x, element], &mut [padded.write()?], cx)?;
         Ok(Some(padded))
     }
+
+    /// Returns the number of bytes that [`Self::padded`] allocates for elements of `size` bytes.
+    fn scratch(&self, size: usize) -> usize {
+        self.pad.as_ref().map_or(0, |(pad, elements)| elements * size + pad.scratch(&[], &[]) / pad.size * size)
+    }
 }
 
 /// `reduce_window`. The inputs are the tensors, their initial values, and the scalars that the body captures.
@@ -95,6 +100,10 @@ impl Kernel for ReduceWindow {
         failure.result()
     }
 
+    fn scratch(&self, _: &[usize], _: &[usize]) -> usize {
+        self.slidings.iter().zip(&self.sizes).map(|(sliding, &size)| sliding.scratch(size)).sum()
+    }
+
     fn has_loop(&self) -> bool {
         self.body.has_loop()
     }
@@ -133,6 +142,10 @@ impl Kernel for Running {
             self.rows(x, init, captured, outs[0], [outer, inner], cx)?;
         }
         Ok(())
+    }
+
+    fn scratch(&self, ins: &[usize], _: &[usize]) -> usize {
+        if self.inner == 1 && self.outer > 1 { 2 * ins[0] } else { 0 }
     }
 
     fn has_loop(&self) -> bool {
@@ -235,6 +248,11 @@ impl Kernel for SelectAndScatter {
             }
         }
         Ok(())
+    }
+
+    fn scratch(&self, ins: &[usize], _: &[usize]) -> usize {
+        let positions = ins[0] / self.size * size_of::<u64>();
+        positions + self.sliding.scratch(self.size) + self.positions.scratch(size_of::<u64>())
     }
 
     fn has_loop(&self) -> bool {

@@ -91,6 +91,10 @@ impl Kernel for LoopKernel {
         }
     }
 
+    fn scratch(&self, _: &[usize], _: &[usize]) -> usize {
+        self.frame
+    }
+
     fn has_side_effect(&self) -> bool {
         self.steps.iter().any(|step| step.is_kernel(|kernel| kernel.has_side_effect()))
     }

@@ -175,3 +175,121 @@ fn invariant_results_are_not_all_stored() {
     let size = 16_000_000;
     assert!((size..6 * size).contains(&pool.usage().peak), "{}", pool.usage().peak);
 }
+
+/// Programs whose only large allocation besides the arrays of the program is the scratch memory of an op.
+const WITH_SCRATCH: &[(&str, &str, &str, &str)] = &[
+    (
+        "a reduction with any body",
+        "%a: tensor<300x200xf32>",
+        "tensor<200xf32>",
+        r#"%init = stablehlo.constant dense<0.0> : tensor<f32>
+           %0 = "stablehlo.reduce"(%a, %init) <{dimensions = array<i64: 0>}> ({
+             ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+               %p = stablehlo.multiply %x, %y : tensor<f32>
+               %s = stablehlo.add %p, %y : tensor<f32>
+               stablehlo.return %s : tensor<f32>
+           }) : (tensor<300x200xf32>, tensor<f32>) -> tensor<200xf32>
+           return %0 : tensor<200xf32>"#,
+    ),
+    (
+        "a product with narrow results",
+        "%a: tensor<500x3xbf16>, %b: tensor<3x500xbf16>",
+        "tensor<500x500xbf16>",
+        "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<500x3xbf16>, tensor<3x500xbf16>) -> tensor<500x500xbf16>
+         return %0 : tensor<500x500xbf16>",
+    ),
+    (
+        "a padded window",
+        "%a: tensor<500x300xf32>",
+        "tensor<500x300xf32>",
+        r#"%init = stablehlo.constant dense<0.0> : tensor<f32>
+           %0 = "stablehlo.reduce_window"(%a, %init) <{window_dimensions = array<i64: 3, 1>, padding = dense<[[1, 1], [0, 0]]> : tensor<2x2xi64>}> ({
+             ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+               %s = stablehlo.add %x, %y : tensor<f32>
+               stablehlo.return %s : tensor<f32>
+           }) : (tensor<500x300xf32>, tensor<f32>) -> tensor<500x300xf32>
+           return %0 : tensor<500x300xf32>"#,
+    ),
+    (
+        "a running sum along rows",
+        "%a: tensor<500x300xf32>",
+        "tensor<500x300xf32>",
+        r#"%init = stablehlo.constant dense<0.0> : tensor<f32>
+           %0 = "stablehlo.reduce_window"(%a, %init) <{window_dimensions = array<i64: 1, 300>, padding = dense<[[0, 0], [299, 0]]> : tensor<2x2xi64>}> ({
+             ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+               %s = stablehlo.add %x, %y : tensor<f32>
+               stablehlo.return %s : tensor<f32>
+           }) : (tensor<500x300xf32>, tensor<f32>) -> tensor<500x300xf32>
+           return %0 : tensor<500x300xf32>"#,
+    ),
+    (
+        "a selection with any body",
+        "%a: tensor<400x300xf32>, %s: tensor<200x300xf32>",
+        "tensor<400x300xf32>",
+        r#"%init = stablehlo.constant dense<0.0> : tensor<f32>
+           %0 = "stablehlo.select_and_scatter"(%a, %s, %init) <{window_dimensions = array<i64: 2, 1>, window_strides = array<i64: 2, 1>}> ({
+             ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+               %n = stablehlo.negate %y : tensor<f32>
+               %p = stablehlo.compare GE, %x, %n : (tensor<f32>, tensor<f32>) -> tensor<i1>
+               stablehlo.return %p : tensor<i1>
+           }, {
+             ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+               %t = stablehlo.add %x, %y : tensor<f32>
+               stablehlo.return %t : tensor<f32>
+           }) : (tensor<400x300xf32>, tensor<200x300xf32>, tensor<f32>) -> tensor<400x300xf32>
+           return %0 : tensor<400x300xf32>"#,
+    ),
+    (
+        "a convolution with a transposed kernel",
+        "%a: tensor<1x3x3x100xf32>, %b: tensor<3x3x400x100xf32>",
+        "tensor<1x1x1x400xf32>",
+        "%0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, o, i]->[b, 0, 1, f], window = {} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x3x3x100xf32>, tensor<3x3x400x100xf32>) -> tensor<1x1x1x400xf32>
+         return %0 : tensor<1x1x1x400xf32>",
+    ),
+    (
+        "sums of rows that are not stored",
+        "%a: tensor<1000x300xf32>",
+        "tensor<300xf32>",
+        "%init = stablehlo.constant dense<0.0> : tensor<f32>
+         %0 = stablehlo.multiply %a, %a : tensor<1000x300xf32>
+         %1 = stablehlo.reduce(%0 init: %init) applies stablehlo.add across dimensions = [0] : (tensor<1000x300xf32>, tensor<f32>) -> tensor<300xf32>
+         return %1 : tensor<300xf32>",
+    ),
+    #[cfg(feature = "math")]
+    (
+        "a transform of matrices",
+        "%a: tensor<300x400xcomplex<f32>>",
+        "tensor<300x400xcomplex<f32>>",
+        "%0 = stablehlo.fft %a, type = FFT, length = [300, 400] : (tensor<300x400xcomplex<f32>>) -> tensor<300x400xcomplex<f32>>
+         return %0 : tensor<300x400xcomplex<f32>>",
+    ),
+    #[cfg(feature = "math")]
+    (
+        "an inverse transform of matrices to real numbers",
+        "%a: tensor<300x201xcomplex<f32>>",
+        "tensor<300x400xf32>",
+        "%0 = stablehlo.fft %a, type = IRFFT, length = [300, 400] : (tensor<300x201xcomplex<f32>>) -> tensor<300x400xf32>
+         return %0 : tensor<300x400xf32>",
+    ),
+];
+
+/// A run uses about as much memory as its estimate says.
+#[test]
+fn scratch_memory_is_estimated() {
+    for (name, parameters, results, body) in WITH_SCRATCH {
+        let (program, pool) = (program(parameters, results, body), Pool::new(0));
+        let zeros = |parameter: &Parameter| {
+            let bytes = vec![0; parameter.ty.bytes()];
+            Tensor::from_bytes(&pool, parameter.ty.dtype, &parameter.ty.dims, &bytes).unwrap()
+        };
+        let inputs = program.parameters().iter().map(zeros).collect();
+        let given: usize = program.parameters().iter().map(|parameter| parameter.ty.bytes()).sum();
+        let made: usize = program.outputs().iter().map(|ty| ty.bytes()).sum();
+        program.run_in(inputs, &pool, None, None).unwrap();
+        // Blocks are up to a quarter larger than the requested memory, and at least a cache line.
+        let (peak, estimate) = (pool.usage().peak, program.memory_estimate().total);
+        assert!(estimate > given + made + 4096, "{name}: no scratch memory");
+        assert!(peak <= estimate + estimate / 4 + 4096, "{name}: {peak} bytes in use, estimated {estimate}");
+        assert!(peak + 4096 >= estimate / 10 * 9, "{name}: only {peak} bytes in use, estimated {estimate}");
+    }
+}

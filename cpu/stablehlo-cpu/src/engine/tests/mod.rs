@@ -1,6 +1,7 @@
 //! Tests of the engine. They compare results with numbers that were computed by hand or by the definition of an op, and
 //! check the number and the memory use of steps.
 
+mod across_rows;
 mod arg_reduce;
 mod bounded;
 mod chlo;

@@ -87,6 +87,11 @@ impl Kernel for Lapack {
         }
         Ok(())
     }
+
+    fn scratch(&self, _: &[usize], _: &[usize]) -> usize {
+        // Each routine keeps at most this number of matrices. The complex ones of a real matrix count twice.
+        6 * self.m.max(self.n).saturating_pow(2).saturating_mul(self.dtype.size())
+    }
 }
 
 /// Stores 0 in `info` if the routine succeeded, and 1 if it failed. Always returns `Some`.
