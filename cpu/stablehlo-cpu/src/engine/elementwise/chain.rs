@@ -47,6 +47,8 @@ pub(crate) enum Chained {
     Ln,
     Ln1p,
     Logistic,
+    Sin,
+    Cos,
     /// Rounds to a `bf16`.
     RoundToBf16,
     /// Rounds to an `f16`.
@@ -76,8 +78,8 @@ impl Chained {
     /// Returns whether the function takes many instructions, and therefore needs the registers for its own intermediate
     /// values.
     pub(crate) fn is_long(self) -> bool {
-        use Chained::{Erf, Exp, ExpM1, Ln, Ln1p, Logistic, RoundToBf16, RoundToF16, Tanh};
-        matches!(self, Exp | ExpM1 | Tanh | Erf | Ln | Ln1p | Logistic | RoundToBf16 | RoundToF16)
+        use Chained::{Cos, Erf, Exp, ExpM1, Ln, Ln1p, Logistic, RoundToBf16, RoundToF16, Sin, Tanh};
+        matches!(self, Exp | ExpM1 | Tanh | Erf | Ln | Ln1p | Logistic | Sin | Cos | RoundToBf16 | RoundToF16)
     }
 
     /// Returns the function that computes the same result with its operands exchanged.
@@ -250,6 +252,24 @@ macro_rules! long {
     }};
 }
 
+/// Like `long`, with a function `$any` for angles that are too large for `$f`.
+macro_rules! angles {
+    ($block:ident, $f:path, $any:path) => {{
+        let angles = $block;
+        long!($block, $f);
+        let angles: &[f32] = cast_slice(&angles);
+        if angles.iter().fold(false, |found, &x| found | math::is_large_angle(x)) {
+            let mut held = $block;
+            for (y, &x) in cast_slice_mut::<S::f32s, f32>(&mut held).iter_mut().zip(angles) {
+                if math::is_large_angle(x) {
+                    *y = $any(x);
+                }
+            }
+            $block = held;
+        }
+    }};
+}
+
 impl WithSimd for Run<'_> {
     type Output = ();
 
@@ -287,6 +307,8 @@ impl WithSimd for Run<'_> {
                     Chained::Ln => long!(acc, math::ln),
                     Chained::Ln1p => long!(acc, math::ln_1p),
                     Chained::Logistic => long!(acc, math::logistic),
+                    Chained::Sin => angles!(acc, math::small_sin, f32::sin),
+                    Chained::Cos => angles!(acc, math::small_cos, f32::cos),
                     Chained::RoundToBf16 => long!(acc, rounded::<bf16>),
                     Chained::RoundToF16 => long!(acc, rounded::<f16>),
                     Chained::AddIntegers => integers!(s, acc, link, operands, at, width, |a, b| s.add_u32s(a, b)),
@@ -380,7 +402,7 @@ mod tests {
     type Function = fn(f32, f32) -> f32;
     type Exact = fn(f64) -> f64;
 
-    const ALL: [(Chained, Function); 19] = [
+    const ALL: [(Chained, Function); 21] = [
         (Chained::Add, |a, b| a + b),
         (Chained::Sub, |a, b| a - b),
         (Chained::SubFrom, |a, b| b - a),
@@ -400,6 +422,8 @@ mod tests {
         (Chained::Ln, |a, _| Real::ln(a)),
         (Chained::Ln1p, |a, _| Real::ln_1p(a)),
         (Chained::Logistic, |a, _| Real::logistic(a)),
+        (Chained::Sin, |a, _| Real::sin(a)),
+        (Chained::Cos, |a, _| Real::cos(a)),
     ];
 
     type OfIntegers = fn(u32, u32) -> u32;
@@ -491,7 +515,7 @@ mod tests {
     #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
     fn errors_within_documented_limits() {
         let table = include_str!("../../../../../docs/numerics.md");
-        let functions: [(&str, Chained, Exact); 7] = [
+        let functions: [(&str, Chained, Exact); 9] = [
             ("exponential", Chained::Exp, f64::exp),
             ("exponential_minus_one", Chained::ExpM1, f64::exp_m1),
             ("log", Chained::Ln, f64::ln),
@@ -499,6 +523,8 @@ mod tests {
             ("logistic", Chained::Logistic, |x| 1.0 / (1.0 + (-x).exp())),
             ("tanh", Chained::Tanh, f64::tanh),
             ("erf", Chained::Erf, libm::erf),
+            ("sine", Chained::Sin, f64::sin),
+            ("cosine", Chained::Cos, f64::cos),
         ];
         let xs: Vec<f32> = (0..u32::MAX).step_by(1499).map(f32::from_bits).filter(|x| x.is_finite()).collect();
         let mut got = vec![0f32; xs.len()];

@@ -120,6 +120,74 @@ pub(super) fn logistic(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
+/// Angles of at least this magnitude, infinities and NaN are left to [`f32::sin`] and [`f32::cos`].
+const LARGE_ANGLE: f32 = 268_435_456.0;
+
+/// Returns whether [`small_sin`] and [`small_cos`] cannot compute with this angle.
+#[inline(always)]
+pub(super) fn is_large_angle(x: f32) -> bool {
+    x.is_nan() || x.abs() >= LARGE_ANGLE
+}
+
+/// Returns the sine of `x + turns * pi / 2`, for `|x|` below [`LARGE_ANGLE`]. Other arguments give any number.
+///
+/// Computes in `f64`, because the difference of an `f32` and the nearest multiple of pi / 2 has few correct bits in
+/// `f32`.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the result is rounded once")]
+fn sin_of_quarters(x: f32, turns: u64) -> f32 {
+    const HALF_PI: f64 = std::f64::consts::FRAC_PI_2;
+    /// The part of pi / 2 that `HALF_PI` lacks.
+    const HALF_PI_LOW: f64 = 6.123_233_995_736_766e-17;
+    /// Adding 1.5 * 2^52 moves the integer to the low bits of the mantissa.
+    const MAGIC: f64 = 6_755_399_441_055_744.0;
+    let x = f64::from(x);
+    let shifted = x.mul_add(std::f64::consts::FRAC_2_PI, MAGIC);
+    let n = shifted - MAGIC;
+    let r = n.mul_add(-HALF_PI_LOW, n.mul_add(-HALF_PI, x));
+    let turns = shifted.to_bits().wrapping_add(turns);
+    // Taylor series. The first omitted terms are below 0.01 units in the last place of an `f32`.
+    let z = r * r;
+    let sin = z.mul_add(-1.0 / 39_916_800.0, 1.0 / 362_880.0);
+    let sin = z.mul_add(sin, -1.0 / 5040.0);
+    let sin = z.mul_add(sin, 1.0 / 120.0);
+    let sin = z.mul_add(sin, -1.0 / 6.0);
+    let sin = (r * z).mul_add(sin, r);
+    let cos = z.mul_add(-1.0 / 3_628_800.0, 1.0 / 40_320.0);
+    let cos = z.mul_add(cos, -1.0 / 720.0);
+    let cos = z.mul_add(cos, 1.0 / 24.0);
+    let cos = z.mul_add(cos, -0.5);
+    let cos = z.mul_add(cos, 1.0);
+    let y = if turns & 1 == 0 { sin } else { cos };
+    f64::from_bits(y.to_bits() ^ ((turns & 2) << 62)) as f32
+}
+
+/// Returns the sine of an angle that is not [large](is_large_angle).
+#[inline(always)]
+pub(super) fn small_sin(x: f32) -> f32 {
+    // Compute with the absolute value, so that the sign of a zero is kept.
+    let y = sin_of_quarters(x.abs(), 0);
+    f32::from_bits(y.to_bits() ^ (x.to_bits() & 0x8000_0000))
+}
+
+/// Returns the cosine of an angle that is not [large](is_large_angle).
+#[inline(always)]
+pub(super) fn small_cos(x: f32) -> f32 {
+    sin_of_quarters(x, 1)
+}
+
+/// Returns the sine of any angle.
+#[inline(always)]
+pub(super) fn sin(x: f32) -> f32 {
+    if is_large_angle(x) { x.sin() } else { small_sin(x) }
+}
+
+/// Returns the cosine of any angle.
+#[inline(always)]
+pub(super) fn cos(x: f32) -> f32 {
+    if is_large_angle(x) { x.cos() } else { small_cos(x) }
+}
+
 /// Returns ln x.
 #[inline(always)]
 pub(super) fn ln(x: f32) -> f32 {
@@ -191,12 +259,14 @@ mod tests {
         assert!(worst(erf, libm::erf, finite) < 3.0);
         assert!(worst(ln, f64::ln, |x| x > 0.0 && x.is_finite()) < 1.5);
         assert!(worst(ln_1p, f64::ln_1p, |x| x > -1.0 && x.is_finite()) < 3.0);
+        assert!(worst(sin, f64::sin, finite) < 0.6);
+        assert!(worst(cos, f64::cos, finite) < 0.6);
         assert!(worst(logistic, |x| 1.0 / (1.0 + (-x).exp()), |x| x.is_finite() && x > -87.0) < 3.0);
     }
 
     #[test]
     fn edges() {
-        for f in [exp, exp_m1, tanh, erf, ln, ln_1p, logistic] {
+        for f in [exp, exp_m1, tanh, erf, ln, ln_1p, logistic, sin, cos] {
             assert!(f(f32::NAN).is_nan());
         }
         assert_eq!(exp(f32::INFINITY), f32::INFINITY);
@@ -219,6 +289,9 @@ mod tests {
         assert!(ln_1p(-2.0).is_nan());
         assert!(ln_1p(-0.0).is_sign_negative());
         assert_eq!(ln_1p(f32::INFINITY), f32::INFINITY);
+        assert!(sin(f32::INFINITY).is_nan() && cos(f32::NEG_INFINITY).is_nan());
+        assert!(sin(-0.0).is_sign_negative() && sin(0.0).is_sign_positive());
+        assert_eq!((cos(-0.0), sin(1e-45)), (1.0, 1e-45));
         assert_eq!(logistic(f32::NEG_INFINITY), 0.0);
         assert_eq!(logistic(f32::INFINITY), 1.0);
     }

@@ -282,10 +282,6 @@ macro_rules! float {
             #[inline(always)]
             fn round_even(self) -> Self { <$t>::round_ties_even(self) }
             #[inline(always)]
-            fn cos(self) -> Self { <$t>::cos(self) }
-            #[inline(always)]
-            fn sin(self) -> Self { <$t>::sin(self) }
-            #[inline(always)]
             fn tan(self) -> Self { <$t>::tan(self) }
             $(
                 #[inline(always)]
@@ -308,11 +304,11 @@ fn logistic64(x: f64) -> f64 {
 float! {
     f32, u32, i32, {
         tanh = math::tanh; exp = math::exp; exp_m1 = math::exp_m1; ln = math::ln; ln_1p = math::ln_1p;
-        logistic = math::logistic;
+        logistic = math::logistic; sin = math::sin; cos = math::cos;
     };
     f64, u64, i64, {
         tanh = f64::tanh; exp = f64::exp; exp_m1 = f64::exp_m1; ln = f64::ln; ln_1p = f64::ln_1p;
-        logistic = logistic64;
+        logistic = logistic64; sin = f64::sin; cos = f64::cos;
     };
 }
 

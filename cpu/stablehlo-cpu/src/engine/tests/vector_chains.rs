@@ -35,7 +35,7 @@ const TWO: [(&str, Function); 6] = [
     ("maximum", Num::max),
     ("minimum", Num::min),
 ];
-const ONE: [(&str, Function); 9] = [
+const ONE: [(&str, Function); 11] = [
     ("negate", |a, _| -a),
     ("abs", |a, _| a.abs()),
     ("sqrt", |a, _| a.sqrt()),
@@ -43,9 +43,11 @@ const ONE: [(&str, Function); 9] = [
     ("tanh", |a, _| Real::tanh(a)),
     ("log", |a, _| Real::ln(a)),
     ("logistic", |a, _| Real::logistic(a)),
+    ("sine", |a, _| Real::sin(a)),
+    ("cosine", |a, _| Real::cos(a)),
     // The following functions end a chain.
     ("floor", |a, _| a.floor()),
-    ("sine", |a, _| a.sin()),
+    ("tan", |a, _| a.tan()),
 ];
 
 /// Checks a random program of `length` operations on `rows x columns` elements.
