@@ -1,6 +1,6 @@
 //! Streams of a device that other libraries can use.
 
-use crate::features::stream::Stream;
+use crate::features::stream_handle::Stream;
 use crate::{Backend, Result};
 
 /// A device whose streams other libraries can use to share memory (DLPack) without waiting on the host.

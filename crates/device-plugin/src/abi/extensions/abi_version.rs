@@ -4,8 +4,8 @@ use pjrt_sys::PJRT_RuntimeAbiVersion;
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_handle::Client;
-use crate::abi::objects::executable::executable_handles::Executable;
+use crate::abi::objects::client::handle::Client;
+use crate::abi::objects::executable::handles::Executable;
 use crate::abi::objects::owned_arrays::{Blob, delete_blob};
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;

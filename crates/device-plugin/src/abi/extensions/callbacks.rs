@@ -11,7 +11,7 @@ use pjrt_sys::{
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_handle::Client;
+use crate::abi::objects::client::handle::Client;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;
 use crate::features::{Failure, FailureCallbacks};

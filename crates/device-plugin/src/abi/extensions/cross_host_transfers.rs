@@ -12,7 +12,7 @@ use pjrt_sys::{Bool, PJRT_Buffer, PJRT_Event, PJRT_Transfers_DescriptorDestructo
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_handle::{BufferHandle, Client};
+use crate::abi::objects::client::handle::{BufferHandle, Client};
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::event_handle::{EventHandle, EventRef, get, into_raw};

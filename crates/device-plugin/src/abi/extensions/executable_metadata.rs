@@ -13,7 +13,7 @@ use pjrt_sys::{
 };
 
 use crate::abi::extensions::link::{Link, base};
-use crate::abi::objects::executable::executable_handles::Executable;
+use crate::abi::objects::executable::handles::Executable;
 use crate::abi::table::{error_handle, ffi_read};
 use crate::contain::contain_in;
 use crate::{Backend, DevicePlugin, Error};

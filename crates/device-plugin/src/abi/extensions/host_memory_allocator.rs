@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_handle::Client;
+use crate::abi::objects::client::handle::Client;
 use crate::abi::reclaim::refcount::Counted;
 use crate::contain::drop_contained;
 use crate::features::HostAllocation;

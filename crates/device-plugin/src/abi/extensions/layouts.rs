@@ -3,8 +3,8 @@
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_handle::{BufferHandle, Client};
-use crate::abi::objects::executable::executable_handles::Executable;
+use crate::abi::objects::client::handle::{BufferHandle, Client};
+use crate::abi::objects::executable::handles::Executable;
 use crate::abi::objects::memory_layout::MemoryLayout;
 use crate::abi::objects::owned_arrays::{Blob, delete_blob};
 use crate::abi::objects::topology::Topology;

@@ -9,7 +9,7 @@ use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
 use crate::abi::lend::destination::Destination;
-use crate::abi::objects::client::client_handle::{BufferHandle, Client};
+use crate::abi::objects::client::handle::{BufferHandle, Client};
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Ref;
 use crate::abi::table::event_handle::into_raw;

@@ -5,7 +5,7 @@ use std::ptr::null;
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::executable::executable_handles::Executable;
+use crate::abi::objects::executable::handles::Executable;
 use crate::{DevicePlugin, Result};
 
 extension! {

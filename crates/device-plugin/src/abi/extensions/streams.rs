@@ -3,8 +3,8 @@
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
-use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::device::Device;
+use crate::abi::objects::client::handle::{BufferHandle, Client};
 use crate::backend::functions;
 use crate::features::Stream;
 use crate::{Backend, DevicePlugin, Error, Result};

@@ -7,7 +7,7 @@ use pjrt_sys::{PJRT_Buffer, PJRT_ShapeSpec};
 use plugin_macros::entry;
 
 use crate::abi::lend::host_array::zeroed;
-use crate::abi::objects::client::client_handle::{BufferHandle, Client};
+use crate::abi::objects::client::handle::{BufferHandle, Client};
 use crate::abi::objects::client::pending_value::PendingValue;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::reclaim::refcount::Ref;

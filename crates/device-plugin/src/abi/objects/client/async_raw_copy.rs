@@ -9,7 +9,7 @@ use plugin_macros::entry;
 
 use crate::abi::lend::destination::Destination;
 use crate::abi::objects::client::buffer::deleted;
-use crate::abi::objects::client::client_handle::BufferHandle;
+use crate::abi::objects::client::handle::BufferHandle;
 use crate::abi::objects::client::transfer::{range, read_range};
 use crate::abi::objects::pending_callbacks;
 use crate::abi::table::event_handle::into_raw;

@@ -2,7 +2,7 @@
 
 use crate::abi::lend::destination::Destination;
 use crate::abi::lend::host_destination::HostDestination;
-use crate::abi::objects::client::client_handle::{BufferHandle, Client};
+use crate::abi::objects::client::handle::{BufferHandle, Client};
 use crate::abi::objects::client::value::Value;
 use crate::contain::{contain_in, drop_contained};
 use crate::features::FeatureCalls;

@@ -9,8 +9,8 @@ use pjrt_sys::{
 };
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_handle::BufferHandle;
 use crate::abi::objects::client::dynamic_dims;
+use crate::abi::objects::client::handle::BufferHandle;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::handles::handles;
 use crate::features::FeatureCalls;

@@ -8,9 +8,9 @@ use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState};
 use plugin_macros::entry;
 
 use crate::abi::lend::key_value_store::KeyValueStore;
-use crate::abi::objects::client::client_handle::Client;
+use crate::abi::objects::client::handle::Client;
 use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
-use crate::abi::objects::executable::executable_handles::{Executable, default_assignment};
+use crate::abi::objects::executable::handles::{Executable, default_assignment};
 use crate::abi::objects::executable::program::read_program;
 use crate::abi::objects::pending_callbacks;
 use crate::abi::reclaim::hazard;

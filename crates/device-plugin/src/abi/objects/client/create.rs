@@ -6,9 +6,9 @@ use pjrt_sys::PJRT_Api;
 
 use crate::abi::objects::client::at_exit::Registration;
 use crate::abi::objects::client::buffer::RetiredBuffers;
-use crate::abi::objects::client::client_handle::Client;
 use crate::abi::objects::client::device::Device;
 use crate::abi::objects::client::extents::KnownExtents;
+use crate::abi::objects::client::handle::Client;
 use crate::abi::objects::client::mappings::Mappings;
 use crate::abi::objects::client::memory::Memory;
 use crate::abi::objects::executable::deferred_launches::DeferredLaunches;

@@ -3,8 +3,8 @@
 use pjrt_sys::Bool;
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_handle::Client;
 use crate::abi::objects::client::device::Device;
+use crate::abi::objects::client::handle::Client;
 use crate::abi::table::ffi_read;
 use crate::abi::table::handles::handles;
 use crate::contain::drop_contained;

@@ -2,7 +2,7 @@
 
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_handle::Client;
+use crate::abi::objects::client::handle::Client;
 use crate::abi::objects::client::mappings::{Change, Phase};
 use crate::abi::reclaim::refcount::Counted;
 use crate::features::FeatureCalls;

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::abi::objects::client::client_handle::BufferHandle;
 use crate::abi::objects::client::extents::Extents;
+use crate::abi::objects::client::handle::BufferHandle;
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
 use crate::{Backend, Error, Result, Shape};

@@ -3,7 +3,7 @@
 use plugin_macros::entry;
 
 use crate::abi::lend::foreign_memory::ForeignMemory;
-use crate::abi::objects::client::client_handle::{BufferHandle, Client};
+use crate::abi::objects::client::handle::{BufferHandle, Client};
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::ffi_read;

@@ -4,8 +4,8 @@
 use pjrt_sys::{PJRT_Buffer, Slot, slot};
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_handle::{BufferHandle, Client};
 use crate::abi::objects::client::dynamic_dims;
+use crate::abi::objects::client::handle::{BufferHandle, Client};
 use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
 use crate::abi::objects::client::value::Value;
 use crate::abi::reclaim::refcount::Counted;

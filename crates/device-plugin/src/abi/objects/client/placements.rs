@@ -2,7 +2,7 @@
 
 use pjrt_sys::{PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
 
-use crate::abi::objects::client::client_handle::Client;
+use crate::abi::objects::client::handle::Client;
 use crate::abi::table::layout_read;
 use crate::array_layout::ArrayLayout;
 use crate::{Backend, Error, Placement, Result, Shape};

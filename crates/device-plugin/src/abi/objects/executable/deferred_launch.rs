@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 use pjrt_sys::{PJRT_Buffer, PJRT_Event, Slot, slot};
 
 use crate::abi::objects::client::at_exit::Awaited;
-use crate::abi::objects::client::client_handle::BufferHandle;
+use crate::abi::objects::client::handle::BufferHandle;
 use crate::abi::objects::client::value::Value;
 use crate::abi::objects::executable::deferred_launches::{Cancel, lock};
-use crate::abi::objects::executable::executable_handles::LoadedExecutable;
+use crate::abi::objects::executable::handles::LoadedExecutable;
 use crate::abi::objects::executable::launch::{FullLaunch, FullLaunchOptions, ReclaimAfterLaunch, bits};
 use crate::abi::objects::executable::pending_arguments;
 use crate::abi::reclaim::hazard::Guard;

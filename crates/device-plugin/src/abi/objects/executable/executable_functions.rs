@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use plugin_macros::entry;
 
-use crate::abi::objects::client::client_handle::Client;
-use crate::abi::objects::executable::executable_handles::{Executable, Source};
+use crate::abi::objects::client::handle::Client;
+use crate::abi::objects::executable::handles::{Executable, Source};
 use crate::abi::objects::executable::program::{read_program, write_program};
 use crate::abi::objects::owned_arrays::{Blob, NamedValues, delete_blob};
 use crate::abi::objects::topology::Topology;

@@ -7,10 +7,10 @@ use pjrt_sys::{PJRT_Buffer, PJRT_Device, PJRT_Event, PJRT_LoadedExecutable_Execu
 use plugin_macros::entry;
 
 use crate::abi::objects::client::buffer::deleted;
-use crate::abi::objects::client::client_handle::{BufferHandle, Client};
+use crate::abi::objects::client::handle::{BufferHandle, Client};
 use crate::abi::objects::executable::deferred_launch::{Results, defer};
-use crate::abi::objects::executable::executable_handles::LoadedExecutable;
 use crate::abi::objects::executable::execute_options::{Options, read_callbacks, read_full, read_options};
+use crate::abi::objects::executable::handles::LoadedExecutable;
 use crate::abi::objects::executable::launch::{
     FullLaunch, FullRequest, ReclaimAfterLaunch, expect_complete, finish, prepare,
 };

@@ -8,8 +8,8 @@ use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::lend::host_channel;
 use crate::abi::lend::output_callbacks;
-use crate::abi::objects::client::client_handle::{BufferHandle, Client};
-use crate::abi::objects::executable::executable_handles::LoadedExecutable;
+use crate::abi::objects::client::handle::{BufferHandle, Client};
+use crate::abi::objects::executable::handles::LoadedExecutable;
 use crate::abi::objects::executable::launch_arguments::LaunchArguments;
 use crate::abi::objects::executable::output_list::OutputList;
 use crate::abi::objects::executable::pending_arguments;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plugin_macros::entry;
 
-use crate::abi::objects::executable::executable_handles::LoadedExecutable;
+use crate::abi::objects::executable::handles::LoadedExecutable;
 use crate::abi::objects::owned_arrays::{Blob, delete_blob};
 use crate::abi::table::handles::handles;
 use crate::{DevicePlugin, Result};

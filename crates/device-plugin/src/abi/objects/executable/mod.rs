@@ -3,9 +3,9 @@
 pub(crate) mod deferred_launch;
 pub(crate) mod deferred_launches;
 pub(crate) mod executable_functions;
-pub(crate) mod executable_handles;
 pub(crate) mod execute;
 pub(crate) mod execute_options;
+pub(crate) mod handles;
 pub(crate) mod launch;
 pub(crate) mod launch_arguments;
 pub(crate) mod launch_order;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::abi::objects::client::client_handle::BufferHandle;
+use crate::abi::objects::client::handle::BufferHandle;
 use crate::{Backend, Completer, Error, Event, Result};
 
 /// An argument that is not ready: its index and its event.

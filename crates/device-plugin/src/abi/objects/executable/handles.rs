@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::{PJRT_Buffer_Type, PJRT_Device, PJRT_Executable, PJRT_LoadedExecutable, PJRT_LogicalDeviceIds};
 
-use crate::abi::objects::client::client_handle::Client;
+use crate::abi::objects::client::handle::Client;
 use crate::abi::objects::memory_layout::LayoutList;
 use crate::abi::objects::owned_arrays::{NamedValues, Pointers, Texts};
 use crate::abi::objects::topology::Topology;
