@@ -5,6 +5,15 @@ use crate::{DType, Program};
 
 use super::{program, run, tensor};
 
+type Function = fn(i32, i32) -> i32;
+
+const OPS: [(&str, Function); 4] = [
+    ("add", i32::wrapping_add),
+    ("multiply", i32::wrapping_mul),
+    ("maximum", std::cmp::max),
+    ("minimum", std::cmp::min),
+];
+
 /// Returns numbers between -1 and 1, with 7 binary digits.
 fn numbers(n: usize) -> Vec<f32> {
     (0..n).map(|i| f32::from(u8::try_from((i * 40503 + i / 251) % 255).unwrap()) / 128.0 - 1.0).collect()
@@ -63,12 +72,7 @@ fn integers_in_all_shapes() {
     for &(dims, axes) in SHAPES {
         let x: Vec<i32> =
             (0..dims.iter().product()).map(|i: usize| i32::try_from(i * 7919 % 10_007).unwrap()).collect();
-        for (op, f) in [
-            ("add", i32::wrapping_add as fn(i32, i32) -> i32),
-            ("multiply", i32::wrapping_mul),
-            ("maximum", std::cmp::max),
-            ("minimum", std::cmp::min),
-        ] {
+        for (op, f) in OPS {
             let program = reduction(op, "i32", "5", dims, axes);
             assert_eq!(program.step_count(), 1, "{op} {dims:?} {axes:?}");
             assert!(program.memory_estimate().temporary < x.len(), "{op} {dims:?} {axes:?}");
@@ -241,4 +245,100 @@ fn sum_of_scattered_rows() {
     }
     assert_eq!(out[0].as_slice::<f32>().unwrap(), columns);
     assert_eq!(out[1].as_slice::<f32>().unwrap(), rows);
+}
+
+/// An array of a random program.
+#[derive(Clone)]
+struct Array {
+    dims: Vec<usize>,
+    elements: Vec<i32>,
+}
+
+fn type_of(dims: &[usize]) -> String {
+    format!("tensor<{}i32>", dims.iter().map(|dim| format!("{dim}x")).collect::<String>())
+}
+
+/// A random program of elementwise ops, broadcasts and reductions of arrays with the extents `full` or a part of them.
+/// It wraps around, so every order of the operations gives the same numbers.
+fn random_program(full: &[usize], length: usize, random: &mut impl FnMut(usize) -> usize) {
+    let n: usize = full.iter().product();
+    let input = (0..n).map(|i| i32::try_from(i * 40_503 % 65_521).unwrap() - 30_000).collect();
+    // Each array, and which of the dimensions of `full` it has.
+    let mut arrays = vec![(Array { dims: full.to_vec(), elements: input }, vec![true; full.len()])];
+    let mut text = String::from("%init = stablehlo.constant dense<3> : tensor<i32>\n");
+    while arrays.len() < length {
+        let at = arrays.len();
+        let (a, has) = arrays[if random(3) == 0 { random(at) } else { at - 1 }].clone();
+        let of = arrays.iter().position(|(array, _)| array.elements == a.elements && array.dims == a.dims).unwrap();
+        let (op, f) = OPS[random(OPS.len())];
+        let made = match random(4) {
+            0 if !a.dims.is_empty() => {
+                let axes: Vec<usize> = (0..a.dims.len()).filter(|_| random(2) == 0).collect();
+                let axes = if axes.is_empty() { vec![random(a.dims.len())] } else { axes };
+                let dims: Vec<usize> =
+                    a.dims.iter().enumerate().filter(|(d, _)| !axes.contains(d)).map(|(_, &dim)| dim).collect();
+                let fold = |members: Vec<usize>| members.into_iter().fold(3, |acc, i| f(acc, a.elements[i]));
+                let elements = members(&a.dims, &axes).into_iter().map(fold).collect();
+                text += &format!(
+                    "%v{at} = stablehlo.reduce(%v{of} init: %init) applies stablehlo.{op} across dimensions = {axes:?} : ({}, tensor<i32>) -> {}\n",
+                    type_of(&a.dims),
+                    type_of(&dims)
+                );
+                let own: Vec<usize> = (0..full.len()).filter(|&d| has[d]).collect();
+                let has = (0..full.len()).map(|d| has[d] && !axes.iter().any(|&axis| own[axis] == d)).collect();
+                (Array { dims, elements }, has)
+            }
+            1 if a.dims.len() < full.len() => {
+                let own: Vec<usize> = (0..full.len()).filter(|&d| has[d]).collect();
+                let elements = (0..n).map(|i| {
+                    let (mut rest, mut from, mut stride) = (i, 0, 1);
+                    for (d, &dim) in full.iter().enumerate().rev() {
+                        if has[d] {
+                            from += rest % dim * stride;
+                            stride *= dim;
+                        }
+                        rest /= dim;
+                    }
+                    a.elements[from]
+                });
+                text += &format!(
+                    "%v{at} = stablehlo.broadcast_in_dim %v{of}, dims = {own:?} : ({}) -> {}\n",
+                    type_of(&a.dims),
+                    type_of(full)
+                );
+                (Array { dims: full.to_vec(), elements: elements.collect() }, vec![true; full.len()])
+            }
+            _ => {
+                let alike: Vec<usize> = (0..at).filter(|&i| arrays[i].1 == has).collect();
+                let with = alike[random(alike.len())];
+                let elements = a.elements.iter().zip(&arrays[with].0.elements).map(|(&a, &b)| f(a, b)).collect();
+                text += &format!("%v{at} = stablehlo.{op} %v{of}, %v{with} : {}\n", type_of(&a.dims));
+                (Array { dims: a.dims.clone(), elements }, has)
+            }
+        };
+        arrays.push(made);
+    }
+    let results: Vec<usize> = (0..3).map(|_| random(length)).chain([length - 1]).collect();
+    let names: Vec<String> = results.iter().map(|i| format!("%v{i}")).collect();
+    let types: Vec<String> = results.iter().map(|&i| type_of(&arrays[i].0.dims)).collect();
+    text += &format!("return {} : {}", names.join(", "), types.join(", "));
+    let program = program(&format!("%v0: {}", type_of(full)), &types.join(", "), &text);
+    let out = program.run(vec![tensor(DType::I32, full, &arrays[0].0.elements)]).unwrap();
+    for (out, &i) in out.iter().zip(&results) {
+        assert!(out.as_slice::<i32>().unwrap() == arrays[i].0.elements, "%v{i} of\n{text}");
+    }
+}
+
+#[test]
+fn random_programs() {
+    let mut state = 5u64;
+    let mut random = |limit: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % limit
+    };
+    for full in [&[20, 30, 500][..], &[500, 30, 20], &[30, 9, 1000], &[700, 400], &[40, 41, 13, 16], &[270_000]] {
+        for length in [4, 6, 8, 10, 12, 14] {
+            random_program(full, length, &mut random);
+        }
+    }
 }
