@@ -17,24 +17,9 @@ const TESTS: &[&[&str]] = &[
     &["-p", "pjrt-cpu", "--no-default-features", "--features", "math", "--lib", "--test", "device"],
 ];
 
-/// Arguments of `cargo run`: the cases of the conformance suite in which threads share each kind of object, on the CPU
-/// device. A data race fails the case's process.
-const SHARED_OBJECTS: &[&str] = &[
-    "-p",
-    "pjrt-cli",
-    "--no-default-features",
-    "--features",
-    "full",
-    "--",
-    "conform",
-    "cpu",
-    "--filter",
-    "threads.*",
-    "--stress",
-    "2s",
-    "--timeout",
-    "300s",
-];
+/// Arguments of `cargo test`: the cases of the conformance suite in which threads share each kind of object. A data
+/// race fails the case's process.
+const SHARED_OBJECTS: &[&str] = &["-p", "pjrt-plugin-minimal", "--test", "conformance", "--", "threads."];
 
 /// Tests that are skipped, each with the reason.
 const SKIPPED: &[(&str, &str)] = &[(
@@ -71,14 +56,14 @@ impl ThreadSanitizer {
             options.extend(["--skip", test]);
         }
         for tests in TESTS {
-            sh::run_filtered(self.cargo("test").args(*tests).arg("--").args(&options), &mut shows)?;
+            sh::run_filtered(self.cargo().args(*tests).arg("--").args(&options), &mut shows)?;
         }
-        sh::run(self.cargo("run").args(SHARED_OBJECTS))
+        sh::run_filtered(self.cargo().args(SHARED_OBJECTS), &mut shows)
     }
 
-    fn cargo(&self, task: &str) -> Command {
+    fn cargo(&self) -> Command {
         let mut cargo = sh::cargo();
-        cargo.args([task, "-Z", "build-std=std,panic_unwind", "--target", TARGET]);
+        cargo.args(["test", "-Z", "build-std=std,panic_unwind", "--target", TARGET]);
         cargo.env("RUSTC", self.toolchain.rustc()).env("CARGO_TARGET_DIR", sh::target().join("tsan"));
         // The stable compiler accepts the unstable options only with this variable.
         cargo.env("RUSTC_BOOTSTRAP", "1").env("CARGO_ENCODED_RUSTFLAGS", &self.flags).env("CARGO_INCREMENTAL", "0");

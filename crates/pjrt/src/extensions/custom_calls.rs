@@ -97,6 +97,6 @@ impl GpuCustomCalls {
         args.handler_execute = handlers.execute.as_ptr();
         args.traits = traits.0;
         // SAFETY: C2 (calls): the name lives through the call. The handlers are valid by this function's contract.
-        unsafe { self.0.call::<function::PJRT_Gpu_Register_Custom_Call>(&mut args) }
+        unsafe { self.0.register::<function::PJRT_Gpu_Register_Custom_Call>(&mut args) }
     }
 }

@@ -127,7 +127,7 @@ impl CustomPartitioners {
         // If the call fails, it is unknown whether the plugin has kept the callbacks, so they are leaked.
         // SAFETY: C2 (calls), C11 (callbacks of an extension): the name lives through the call, and the callbacks until
         // the plugin destroys them.
-        unsafe { self.0.call::<function::PJRT_Register_Custom_Partitioner>(&mut args) }
+        unsafe { self.0.register::<function::PJRT_Register_Custom_Partitioner>(&mut args) }
     }
 
     /// Declares for the whole process that the custom call `target` computes the elements of a batch independently. The
@@ -138,7 +138,7 @@ impl CustomPartitioners {
         args.name = target.as_ptr().cast::<c_char>();
         args.name_size = target.len();
         // SAFETY: C2 (calls): the name lives through the call.
-        unsafe { self.0.call::<function::PJRT_Register_Batch_Partitionable>(&mut args) }
+        unsafe { self.0.register::<function::PJRT_Register_Batch_Partitionable>(&mut args) }
     }
 }
 

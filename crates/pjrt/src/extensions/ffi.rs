@@ -59,7 +59,7 @@ impl Ffi {
         args.type_id = id.unwrap_or(0);
         args.type_info = &raw mut info;
         // SAFETY: C2 (calls): the name and functions live through the call.
-        unsafe { self.0.call::<function::PJRT_FFI_Type_Register>(&mut args) }?;
+        unsafe { self.0.register::<function::PJRT_FFI_Type_Register>(&mut args) }?;
         Ok(args.type_id)
     }
 
@@ -74,7 +74,8 @@ impl Ffi {
     /// # Safety
     ///
     /// `handler` is an `XLA_FFI_Handler*`, for the version of XLA's FFI that the plugin uses. It stays callable, from
-    /// any thread, until the process ends. `traits` describes the handler correctly.
+    /// any thread, until the process ends. `traits` describes the handler correctly. With a plugin of an API before
+    /// 0.90, no other thread compiles or runs a program with custom calls meanwhile.
     #[doc(alias = "PJRT_FFI_Register_Handler")]
     pub unsafe fn register_handler(
         &self,
@@ -91,7 +92,7 @@ impl Ffi {
         args.platform_name_size = platform.len();
         args.traits = PJRT_FFI_Handler_TraitsBits(traits.0);
         // SAFETY: C2 (calls): the names live through the call. The handler is valid by this function's contract.
-        unsafe { self.0.call::<function::PJRT_FFI_Register_Handler>(&mut args) }
+        unsafe { self.0.register::<function::PJRT_FFI_Register_Handler>(&mut args) }
     }
 
     /// Adds user data of a registered type to a context, for the handlers of runs that use this context.

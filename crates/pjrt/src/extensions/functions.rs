@@ -1,6 +1,7 @@
 //! Access to the function table of an extension.
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use pjrt_sys::{Extension, PJRT_Error, Slot};
 
@@ -8,6 +9,9 @@ use crate::error::Error;
 use crate::objects::owners::Plugin;
 use crate::table::api::Api;
 use crate::table::send_ptr::SendPtr;
+
+/// Locked while a thread changes a registry of a plugin. Plugins with one XLA share its registries.
+static REGISTRIES: Mutex<()> = Mutex::new(());
 
 /// A plugin, and a copy of one of its extension structs. If the plugin's struct is shorter than `E`, the remaining
 /// fields are zero.
@@ -55,6 +59,25 @@ impl<E: Extension> Functions<E> {
         // SAFETY: this function's contract: the arguments keep the header's contract. The table is a copy of this
         // plugin's extension.
         unsafe { self.plugin.api().call_in::<S>(&self.table.0, args) }
+    }
+
+    /// Calls a function that changes a registry of the whole process. No other thread does so meanwhile, because XLA's
+    /// CPU plugins before API 0.90 have no lock of their own.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Api::call`] apply.
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Api::call`] apply.
+    pub(crate) unsafe fn register<S: Slot<Table = E, Return = *mut PJRT_Error>>(
+        &self,
+        args: &mut S::Args,
+    ) -> Result<(), Error> {
+        let _alone = REGISTRIES.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: this function's contract.
+        unsafe { self.call::<S>(args) }
     }
 }
 

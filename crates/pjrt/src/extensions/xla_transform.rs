@@ -77,7 +77,7 @@ impl XlaTransforms {
         // If the call fails, it is unknown whether the plugin has kept the callbacks, so they are leaked.
         // SAFETY: C2 (calls), C11 (callbacks of an extension): the name lives through the call, and the callbacks until
         // the plugin destroys them.
-        unsafe { self.0.call::<function::PJRT_Register_Xla_Transform_Fn>(&mut args) }
+        unsafe { self.0.register::<function::PJRT_Register_Xla_Transform_Fn>(&mut args) }
     }
 
     /// Removes the transformation of the given name and stage. Returns whether such a transformation was registered.
@@ -88,7 +88,7 @@ impl XlaTransforms {
         args.name = name.as_ptr().cast::<c_char>();
         args.name_size = name.len();
         // SAFETY: C2 (calls): the name lives through the call.
-        unsafe { self.0.call::<function::PJRT_Clear_Xla_Transform_Fn>(&mut args) }?;
+        unsafe { self.0.register::<function::PJRT_Clear_Xla_Transform_Fn>(&mut args) }?;
         Ok(args.cleared.get())
     }
 

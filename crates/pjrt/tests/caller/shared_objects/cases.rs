@@ -1,11 +1,13 @@
 //! Uses of one object by eight threads at once: every safe function that takes the object by reference.
 
+use std::ffi::c_void;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use dlpark::versioned::Dlpack;
-use pjrt::extensions::{Layouts, MemoryDescriptions, RawBuffers, Shardings};
+use pjrt::extensions::{Ffi, HandlerTraits, Layouts, MemoryDescriptions, RawBuffers, Shardings};
 use pjrt::{
     AsyncHostToDeviceTransferManager, Buffer, Client, CompileOptions, Device, DeviceDescription, ElementType, Error,
     ErrorCode, ErrorKind, Event, Executable, ExecuteOptions, Input, LoadedExecutable, Memory, Program, SettableEvent,
@@ -39,7 +41,29 @@ pub(crate) const CASES: &[Case] = &[
     ("a topology", topology),
     ("a client, its devices and its memories", client),
     ("a transfer manager", transfer_manager),
+    ("the registries of custom calls", registries),
 ];
+
+/// Registers new names in each call. Plugins may call a handler to ask about it, but no program does.
+fn registries(client: &Client, time: Duration) {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn nothing(_: *mut c_void) -> *mut c_void {
+        null_mut()
+    }
+    let Some(ffi) = client.plugin().extension::<Ffi>() else { return };
+    let name = || format!("shared_objects_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let platform = client.platform_name().unwrap();
+    let platform = if platform == "cpu" { "Host" } else { &platform };
+    rounds(time, || {
+        let handler = || {
+            let nothing = NonNull::new(nothing as *mut c_void).unwrap();
+            // SAFETY: the handler succeeds without reading its argument.
+            unsafe { ffi.register_handler(&name(), platform, nothing, HandlerTraits::default()) }
+        };
+        share(&[&handler], 2000, false);
+        share(&[&|| ffi.register_type(&name(), None).map(drop)], 200, false);
+    });
+}
 
 /// Lets each thread call all functions `passes` times, in an order of its own. All threads start together.
 /// Functions that the plugin lacks may fail. With `may_fail`, all functions may.
