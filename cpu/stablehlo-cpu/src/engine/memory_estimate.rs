@@ -7,7 +7,7 @@ use super::peak::Peak;
 use super::program::{Arg, Block, Out, Program, Step};
 
 /// Memory of one run, in bytes. Sums saturate at `usize::MAX`, because a program may declare arrays larger than any
-/// memory. The scratch memory of a step is that of [`Kernel::scratch`](super::kernels::Kernel::scratch).
+/// memory. The scratch memory of the steps is included, except a few tiles for each thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryEstimate {
