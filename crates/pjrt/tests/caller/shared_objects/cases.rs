@@ -1,7 +1,5 @@
 //! Uses of one object by eight threads at once: every safe function that takes the object by reference.
 
-use std::ffi::c_void;
-use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -14,6 +12,7 @@ use pjrt::{
     Shape, TopologyDescription,
 };
 
+use super::handler::handler;
 use crate::real::compile;
 
 const THREADS: usize = 8;
@@ -44,23 +43,19 @@ pub(crate) const CASES: &[Case] = &[
     ("the registries of custom calls", registries),
 ];
 
-/// Registers new names in each call. Plugins may call a handler to ask about it, but no program does.
+/// Registers new names in each call.
 fn registries(client: &Client, time: Duration) {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    extern "C" fn nothing(_: *mut c_void) -> *mut c_void {
-        null_mut()
-    }
     let Some(ffi) = client.plugin().extension::<Ffi>() else { return };
     let name = || format!("shared_objects_{}", NEXT.fetch_add(1, Ordering::Relaxed));
     let platform = client.platform_name().unwrap();
     let platform = if platform == "cpu" { "Host" } else { &platform };
     rounds(time, || {
-        let handler = || {
-            let nothing = NonNull::new(nothing as *mut c_void).unwrap();
-            // SAFETY: the handler succeeds without reading its argument.
-            unsafe { ffi.register_handler(&name(), platform, nothing, HandlerTraits::default()) }
+        let register = || {
+            // SAFETY: the handler is a function of this program, and adapts to the plugin's version.
+            unsafe { ffi.register_handler(&name(), platform, handler(), HandlerTraits::default()) }
         };
-        share(&[&handler], 2000, false);
+        share(&[&register], 2000, false);
         share(&[&|| ffi.register_type(&name(), None).map(drop)], 200, false);
     });
 }
