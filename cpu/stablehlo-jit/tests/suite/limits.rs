@@ -198,18 +198,23 @@ fn values_and_arrays_are_limited() {
     assert_eq!(refusal(&program), "values");
 }
 
+/// Returns a program that reverses `count` numbers. It loads all numbers before it stores the first one, so that they
+/// are on the stack meanwhile.
+fn reversal(count: usize) -> Program {
+    let mut program = Program::new();
+    let (from, to) = (program.array(count * 8, false), program.array(count * 8, true));
+    let numbers: Vec<Value> = (0..count).map(|_| program.value(Element::F64)).collect();
+    let at = |array, i: usize| access(array, i * 8, &[]);
+    let loads = numbers.iter().enumerate().map(|(i, &x)| set(x, Expression::Load(at(from, i))));
+    let stores = numbers.iter().rev().enumerate().map(|(i, &value)| Statement::Store { to: at(to, i), value });
+    program.body = block(loads.chain(stores).collect());
+    program
+}
+
 #[test]
 fn large_frames_are_refused() {
-    // The program loads all numbers before it stores the first one, so that they are on the stack meanwhile.
     for (count, fits) in [(1000, true), (limits::STACK / 8 + 100, false)] {
-        let mut program = Program::new();
-        let (from, to) = (program.array(count * 8, false), program.array(count * 8, true));
-        let numbers: Vec<Value> = (0..count).map(|_| program.value(Element::F64)).collect();
-        let at = |array, i: usize| access(array, i * 8, &[]);
-        let loads = numbers.iter().enumerate().map(|(i, &x)| set(x, Expression::Load(at(from, i))));
-        let stores = numbers.iter().rev().enumerate().map(|(i, &value)| Statement::Store { to: at(to, i), value });
-        program.body = block(loads.chain(stores).collect());
-        match Code::compile(&program) {
+        match Code::compile(&reversal(count)) {
             Ok(code) => {
                 let bytes = |numbers: &mut dyn Iterator<Item = usize>| -> Vec<u8> {
                     numbers.flat_map(|n| (n as f64).to_ne_bytes()).collect()
@@ -224,6 +229,32 @@ fn large_frames_are_refused() {
             }
         }
     }
+}
+
+/// A frame that is larger than the rest of the stack reaches its guard page, rather than the memory behind it, although
+/// the program first writes at the far end of the frame, with a call. The process then ends, so it is a child.
+#[cfg(target_os = "linux")]
+#[test]
+fn stack_that_is_too_small() {
+    const CHILD: &str = "STABLEHLO_JIT_SMALL_STACK";
+    if std::env::var_os(CHILD).is_some() {
+        let mut program = reversal(1900);
+        program.host_step(HostStep::default());
+        let (mut statements, _) = std::mem::take(&mut program.body).into_parts();
+        statements.insert(0, Statement::Host { step: 0 });
+        program.body = block(statements);
+        let code = Code::compile(&program).unwrap();
+        let run = move || {
+            let (numbers, mut reversed) = (vec![0; 15_200], vec![0; 15_200]);
+            code.run(&[&numbers], &mut [&mut reversed], None, &mut NoSteps).unwrap();
+        };
+        return std::thread::Builder::new().stack_size(16 << 10).spawn(run).unwrap().join().unwrap();
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "limits::stack_that_is_too_small", "--nocapture"]).env(CHILD, "1");
+    let output = child.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("has overflowed its stack"), "{}: {errors}", output.status);
 }
 
 /// Nests `depth` statements in each other, as conditions or bodies. Returns the error of the first one that is too

@@ -272,6 +272,22 @@ mod pending_buffers {
             assert!(alias.to_host::<f32>().is_err());
             drop(view);
         }
+        let (alias, fulfillment) = new().unwrap();
+        refused(
+            fulfillment.fulfill(&alias),
+            expect!["the buffer waits for the alias buffer, so neither would ever be ready; provide another buffer"],
+        );
+        let (first, of_first) = new().unwrap();
+        let (second, of_second) = new().unwrap();
+        if of_first.fulfill(&second).is_ok() {
+            refused(
+                of_second.fulfill(&first),
+                expect![
+                    "the buffer waits for the alias buffer, so neither would ever be ready; provide another buffer"
+                ],
+            );
+            assert!(first.to_host::<f32>().is_err());
+        }
         let (_alias, fulfillment) = new().unwrap();
         source.delete().unwrap();
         refused(fulfillment.fulfill(&source), expect!["the buffer has been deleted"]);

@@ -29,13 +29,16 @@ fn use_all(client: &Client) {
     }
 }
 
-/// `docs/threads.md` classifies every function of `PJRT_Api`.
+/// `docs/threads.md` classifies every function of `PJRT_Api`, and those of every extension.
 #[test]
 fn every_function_has_a_rule() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/threads.md")).unwrap();
     let names: Vec<&str> = page.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
     let main = Function::ALL.iter().filter(|function| function.extension().is_none());
     let missing: Vec<_> = main.filter(|function| !names.contains(&&function.name()["PJRT_".len()..])).collect();
+    assert!(missing.is_empty(), "docs/threads.md lacks {missing:?}");
+    let extensions = Function::ALL.iter().filter_map(|function| function.extension());
+    let missing: Vec<_> = extensions.filter(|extension| !names.contains(extension)).collect();
     assert!(missing.is_empty(), "docs/threads.md lacks {missing:?}");
 }
 
