@@ -3,7 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The reason why a path is not safe to use. Each message contains a remedy.
+/// The reason why a path is not safe to use. Each message contains a remedy, except that of [`Self::Io`], which
+/// contains the system's error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
