@@ -5,9 +5,9 @@
 //! order of the chunks. The chunks depend only on the sizes, so results do not depend on the number of threads.
 
 use std::any::Any;
-use std::ops::Range;
+use std::cell::RefCell;
 
-use super::graph::{Node, Op, Value};
+use super::graph::{Node, Op, Value, ValueIndex};
 use super::kernels::combine::Body;
 use super::kernels::reduce::{Extents, Reduce, ReduceFn, identity};
 use super::pool::Line;
@@ -23,8 +23,19 @@ const CHUNKS: usize = 16;
 const MAX_RUNNING: usize = 32 << 20;
 const MAX_PART: usize = 8;
 
+thread_local! {
+    /// The result of folding rows. Later reductions on this thread reuse it.
+    static FOLDED: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
+}
+
 /// A reduction across rows.
+#[derive(Clone)]
 pub(crate) struct AcrossRows {
+    /// The result.
+    pub(crate) value: ValueIndex,
+    /// Whether each chunk contains all rows of each row of the result that it contributes to. Otherwise, each chunk has
+    /// running results of its own.
+    pub(crate) is_apart: bool,
     /// The reduction of `[outer, reduced, inner]` rows to `[outer, inner]` rows.
     extents: Extents,
     /// Size of a row of the operand and of the result in bytes. The row of a result has as many elements as that of the
@@ -61,6 +72,8 @@ impl AcrossRows {
         let size = dtype.size();
         let large = operand.bytes() >= MIN_OPERAND && extents.reduced > 1;
         large.then_some(Self {
+            value: node.outs[0],
+            is_apart: false,
             extents,
             operand: columns * size,
             result: result * size,
@@ -76,14 +89,10 @@ impl AcrossRows {
         self.extents.reduced * self.extents.inner
     }
 
-    /// Returns the size in bytes of the results of the rows in `range`. The range contains all rows of each result.
-    pub(crate) fn bytes_of(&self, range: &Range<usize>) -> usize {
-        range.len() / self.rows_together() * self.extents.inner * self.result
-    }
-
-    /// Returns the size of the whole result in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.extents.outer * self.extents.inner * self.result
+    /// Returns the size in bytes of the results of a chunk of `rows` rows.
+    pub(crate) fn bytes_of_chunk(&self, rows: usize) -> usize {
+        let outer = if self.is_apart { rows / self.rows_together() } else { self.extents.outer };
+        outer * self.extents.inner * self.result
     }
 
     /// Returns the element that changes no element with which it is combined.
@@ -96,35 +105,28 @@ impl AcrossRows {
         (self.combine)(running, x);
     }
 
-    /// Combines the rows from `start` on with the running results. `running` contains the results from that of the row
-    /// `first` on, which is the first row of its result.
-    pub(crate) fn add(&self, operand: &[u8], start: usize, first: usize, running: &mut [u8], folded: &mut Vec<Line>) {
+    /// Combines the rows from `start` on with the running results of the chunk whose first row is `first`.
+    pub(crate) fn add(&self, operand: &[u8], start: usize, first: usize, running: &mut [u8]) {
         let Extents { reduced, inner, .. } = self.extents;
         let together = self.rows_together();
+        let before = if self.is_apart { first / together } else { 0 };
         let (mut row, mut rest) = (start, operand);
         while !rest.is_empty() {
-            let (outer, within) = (row / together - first / together, row % together);
-            let (at, count) = if inner == 1 {
-                (outer, reduced - within)
-            } else {
-                let at = within % inner;
-                (outer * inner + at, inner - at)
-            };
+            let (outer, within) = (row / together - before, row % together);
+            // The next rows that are combined with one row of the result, or each with a row of its own.
+            let (at, count) = if inner == 1 { (0, reduced - within) } else { (within % inner, inner - within % inner) };
             let count = count.min(rest.len() / self.operand);
             let (now, later) = rest.split_at(count * self.operand);
-            if inner == 1 {
-                let target = &mut running[at * self.result..][..self.result];
-                if now.len() == self.result {
-                    self.combine(target, now);
-                } else {
-                    let folded = reserve(folded, self.result);
-                    let inner = self.result / self.size;
-                    let extents = Extents { outer: 1, reduced: now.len() / self.result, inner };
-                    (self.fold)(&extents, now, self.identity(), folded, None);
-                    self.combine(target, folded);
-                }
+            let running = &mut running[(outer * inner + at) * self.result..];
+            if inner > 1 || now.len() == self.result {
+                self.combine(&mut running[..now.len()], now);
             } else {
-                self.combine(&mut running[at * self.result..][..now.len()], now);
+                let extents = Extents { outer: 1, reduced: now.len() / self.result, inner: self.result / self.size };
+                let mut lines = FOLDED.take();
+                let folded = reserve(&mut lines, self.result);
+                (self.fold)(&extents, now, self.identity(), folded, None);
+                self.combine(&mut running[..self.result], folded);
+                FOLDED.set(lines);
             }
             (row, rest) = (row + count, later);
         }
@@ -138,28 +140,33 @@ pub(crate) fn reduction(node: &Node) -> Option<&Reduce> {
     kernel.downcast_ref()
 }
 
-/// How the rows of a step with reductions across rows are divided into chunks.
-pub(crate) struct Chunks {
+/// The reductions across rows of a step, and how they divide the rows into chunks.
+#[derive(Default)]
+pub(crate) struct Across {
+    pub(crate) reductions: Vec<AcrossRows>,
     /// Number of rows of a chunk. The last chunk may have fewer.
-    pub(crate) rows: usize,
-    /// For each reduction, whether the rows of a result are never in different chunks.
-    pub(crate) apart: Vec<bool>,
+    pub(crate) chunk: usize,
 }
 
-impl Chunks {
-    /// Returns `None` if the running results would take too much memory, or if there is only one chunk.
-    pub(crate) fn of<'a>(rows: usize, reductions: impl Iterator<Item = &'a AcrossRows> + Clone) -> Option<Self> {
+impl Across {
+    /// Adds a reduction to a step of `rows` rows. Returns false if the running results would then take too much memory,
+    /// or if there would be only one chunk.
+    pub(crate) fn add(&mut self, reduction: AcrossRows, rows: usize) -> bool {
+        self.reductions.push(reduction);
         // The largest part of the rows that several chunks can consist of.
-        let parts = reductions.clone().map(AcrossRows::rows_together).filter(|part| rows / part >= CHUNKS);
+        let parts = self.reductions.iter().map(AcrossRows::rows_together).filter(|part| rows / part >= CHUNKS);
         let part = parts.max().unwrap_or(1);
-        let apart: Vec<bool> = reductions.clone().map(|r| part.is_multiple_of(r.rows_together())).collect();
         let (mut running, mut operands) = (0, 0usize);
-        for (reduction, _) in reductions.zip(&apart).filter(|(_, apart)| !**apart) {
-            running += reduction.bytes();
-            operands = operands.saturating_add(rows.saturating_mul(reduction.operand));
+        for reduction in &mut self.reductions {
+            reduction.is_apart = part.is_multiple_of(reduction.rows_together());
+            if !reduction.is_apart {
+                running += reduction.bytes_of_chunk(rows);
+                operands = operands.saturating_add(rows.saturating_mul(reduction.operand));
+            }
         }
         let most = MAX_RUNNING.min(operands / MAX_PART).checked_div(running).unwrap_or(CHUNKS);
         let count = CHUNKS.min(most).min(rows / part);
-        (count > 1).then(|| Self { rows: (rows / part).div_ceil(count) * part, apart })
+        self.chunk = (rows / part).div_ceil(count.max(1)) * part;
+        count > 1
     }
 }

@@ -2,16 +2,14 @@
 
 use std::collections::HashSet;
 
-use super::across_rows::{AcrossRows, Chunks, reduction};
+use super::across_rows::{Across, AcrossRows, reduction};
 use super::graph::{Node, Op, Value, ValueIndex};
 use super::kernels::reduce::Reduce;
 use super::row_scatter::RowScatter;
-use super::schedule::{Group, Item, Rows};
+use super::schedule::{BLOCK, Group, Item, Rows};
 
 /// Maximum row length. Longer rows are instead reduced on several cores.
 const MAX_COLUMNS: usize = 1 << 16;
-/// Maximum length of the rows into which an array without rows is divided.
-const COLUMNS: usize = 4096;
 /// Minimum row length. For shorter rows, fusion is not faster than processing whole tensors one after the other.
 const MIN_COLUMNS: usize = 8;
 
@@ -46,9 +44,10 @@ fn anchor(item: &Item, before: Option<&Item>, values: &[Value]) -> Option<(usize
     })
 }
 
-/// Returns the largest divisor of `n` that is a suitable number of columns of an array without rows.
+/// Returns the largest divisor of `n` that is a suitable number of columns of an array without rows. A row is at most
+/// a block.
 fn divisor(n: usize) -> usize {
-    (1..=COLUMNS).rev().find(|&columns| n.is_multiple_of(columns)).unwrap_or(1)
+    (1..=BLOCK).rev().find(|&columns| n.is_multiple_of(columns)).unwrap_or(1)
 }
 
 /// Joins consecutive items around reductions of rows and scatters into steps. A list of items that are joined is called
@@ -81,7 +80,11 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
         }
         // Split the run at the first item that does not fit. If the item follows the reduction or scatter, examine the
         // item and the following ones again later. Otherwise, schedule the items before the cut on their own.
-        while let Some(cut) = misfit(&run, rows, columns, values) {
+        let across = loop {
+            let cut = match fit(&run, rows, columns, values) {
+                Ok(across) => break across,
+                Err(cut) => cut,
+            };
             let first = run.iter().position(|item| matches!(item, Item::Node(_))).unwrap_or(0);
             if cut <= first {
                 joined.extend(run.drain(..cut.max(1)));
@@ -90,11 +93,11 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
                     rest.push_front(item);
                 }
             }
-        }
+        };
         if run.len() < 2 || !run.iter().any(|item| matches!(item, Item::Node(_))) {
             joined.extend(run);
         } else {
-            joined.push(Item::Rows(Rows { rows, columns, items: run }));
+            joined.push(Item::Rows(Rows { rows, columns, across, items: run }));
         }
     }
     joined
@@ -141,17 +144,16 @@ fn reads_from(item: &Item, run: &[Item]) -> bool {
     })
 }
 
-/// Returns the index of the first item that may read a value of the run from rows other than those that it processes,
-/// or that would gain nothing from the run.
-fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option<usize> {
+/// Returns the reductions across rows of a run. Returns an error with the index of the first item that may read a value
+/// of the run from rows other than those that it processes, or that would gain nothing from the run.
+fn fit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Result<Across, usize> {
     let mut made: HashSet<ValueIndex> = HashSet::new();
-    let mut reductions: Vec<AcrossRows> = Vec::new();
+    let mut across_rows = Across::default();
     let mut scatters = false;
-    // The results of the reductions, which no item of the run may read.
-    let mut reduced: HashSet<ValueIndex> = HashSet::new();
     for (at, item) in run.iter().enumerate() {
-        if read_by(item).iter().any(|v| reduced.contains(v)) {
-            return Some(at);
+        // No item of the run may read the results of reductions across rows.
+        if read_by(item).iter().any(|v| across_rows.reductions.iter().any(|reduction| reduction.value == *v)) {
+            return Err(at);
         }
         match item {
             Item::Group(group) => {
@@ -166,7 +168,7 @@ fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option
                         _ => node.ins.iter().all(|v| !made.contains(v) || values[*v as usize].n == group.n),
                     };
                     if !own_rows {
-                        return Some(at);
+                        return Err(at);
                     }
                 }
                 made.extend(group.nodes.iter().flat_map(|node| &node.outs));
@@ -175,30 +177,27 @@ fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option
                 // A reduction reads only the current rows of its first operand. All other operands of a reduction or a
                 // scatter are read at other positions.
                 if node.ins[1..].iter().any(|v| made.contains(v)) {
-                    return Some(at);
+                    return Err(at);
                 }
                 if reduction_of(item, rows, columns).is_some() {
                     made.extend(&node.outs);
                 } else if let Some(reduction) = across(item, rows, columns, values) {
-                    reductions.push(reduction);
-                    let gains = made.contains(&node.ins[0]) && Chunks::of(rows, reductions.iter()).is_some();
-                    if !gains || scatters {
-                        return Some(at);
+                    if scatters || !made.contains(&node.ins[0]) || !across_rows.add(reduction, rows) {
+                        return Err(at);
                     }
-                    reduced.extend(&node.outs);
                 } else {
                     // The blocks of rows of a scatter are not those of reductions across rows.
-                    if !reductions.is_empty() {
-                        return Some(at);
+                    if !across_rows.reductions.is_empty() {
+                        return Err(at);
                     }
                     scatters = true;
                     made.extend(&node.outs);
                 }
             }
-            Item::Rows(_) => return Some(at),
+            Item::Rows(_) => return Err(at),
         }
     }
-    None
+    Ok(across_rows)
 }
 
 /// Returns the values that an item reads.

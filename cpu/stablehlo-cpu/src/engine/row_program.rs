@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::across_rows::{AcrossRows, Chunks};
+use super::across_rows::AcrossRows;
 use super::graph::{Value, ValueIndex};
 use super::group_compiler::compile_group;
 use super::kernels::reduce::{Extents, ReduceFn};
@@ -14,13 +14,10 @@ use super::parallel;
 use super::pool::{Buffer, Line};
 use super::row_fusion::{read_by, reduction_of};
 use super::row_scatter::{RowScatter, SortedWindows};
-use super::schedule::{Group, Item, Rows};
+use super::schedule::{BLOCK, Group, Item, Rows};
 use super::stop::Stop;
 use super::tile::{TileProgram, fill, reserve};
 use crate::error::RunError;
-
-/// Number of elements that are processed at a time. A few values of this length fit the caches of a core.
-const BLOCK: usize = 4096;
 
 /// Maximum number of outputs of a [`Part`] for which the list of outputs is kept on the stack. [`FEW_INS`] is the same
 /// limit for the list of inputs.
@@ -66,14 +63,11 @@ enum Part {
         out: usize,
     },
     Across {
-        reduction: AcrossRows,
+        /// Index among the reductions across rows of the step.
+        at: usize,
         from: Place,
-        /// Index of the step's input with the initial value.
-        init: usize,
         /// Index of the step's output.
         out: usize,
-        /// Index of the value that holds folded rows.
-        folded: usize,
     },
 }
 
@@ -84,18 +78,23 @@ pub(crate) struct RowProgram {
     parts: Vec<Part>,
     own: Vec<Own>,
     outs: Vec<Division>,
-    /// The chunks of a step with reductions across rows.
-    chunks: Option<Chunks>,
+    reductions: Vec<Reduction>,
+    /// Number of rows of each chunk, if there are reductions across rows.
+    chunk: Option<usize>,
+}
+
+/// A reduction across rows, and the index of the step's input with its initial value.
+struct Reduction {
+    reduction: AcrossRows,
+    init: usize,
 }
 
 /// How an output is divided into chunks.
 enum Division {
     /// Each row of the step computes a row of the output, whose size in bytes this is.
     Rows(usize),
-    /// The result of the reduction at this position of [`RowProgram::parts`].
-    Apart(usize),
-    /// Like [`Self::Apart`], but several chunks contribute to each element, so each has running results of its own.
-    Shared(usize),
+    /// The output is the result of the reduction at this position of [`RowProgram::reductions`].
+    Across(usize),
 }
 
 /// Compiles a run with the outputs `wanted`. Also returns the values that the run reads, in input order.
@@ -103,7 +102,9 @@ pub(crate) fn compile_rows(run: &Rows, wanted: &[ValueIndex], values: &[Value]) 
     let mut ins: Vec<ValueIndex> = Vec::new();
     let mut own: Vec<(ValueIndex, Own)> = Vec::new();
     let mut parts = Vec::with_capacity(run.items.len());
-    let mut results: Vec<(usize, usize)> = Vec::new();
+    let mut outs: Vec<Division> =
+        wanted.iter().map(|&v| Division::Rows(values[v as usize].bytes() / run.rows)).collect();
+    let mut reductions = Vec::new();
     let row_bytes = |v: ValueIndex| values[v as usize].bytes() / run.rows;
     let input = |v: ValueIndex, ins: &mut Vec<ValueIndex>| {
         ins.iter().position(|&i| i == v).unwrap_or_else(|| {
@@ -144,30 +145,22 @@ pub(crate) fn compile_rows(run: &Rows, wanted: &[ValueIndex], values: &[Value]) 
                     let out = define(node.outs[0], &mut own);
                     let at = parts.iter().filter(|part| matches!(part, Part::Scatter { .. })).count();
                     parts.push(Part::Scatter { scatter, indices, updates, at, out });
-                } else if let Some(reduction) = AcrossRows::of_node(node, run.rows, run.columns, values)
-                    && let Some(out) = wanted.iter().position(|&w| w == node.outs[0])
+                } else if let Some(reduction) = run.across.reductions.iter().find(|r| r.value == node.outs[0])
+                    && let Some(out) = wanted.iter().position(|&w| w == reduction.value)
                 {
                     let from = place(node.ins[0], &own, &mut ins);
                     let init = input(node.ins[1], &mut ins);
-                    own.push((node.outs[0], Own { bytes: 0, out: None }));
-                    results.push((out, parts.len()));
-                    parts.push(Part::Across { reduction, from, init, out, folded: own.len() - 1 });
+                    outs[out] = Division::Across(reductions.len());
+                    parts.push(Part::Across { at: reductions.len(), from, out });
+                    reductions.push(Reduction { reduction: reduction.clone(), init });
                 }
             }
             Item::Rows(_) => {}
         }
     }
     let own: Vec<Own> = own.into_iter().map(|(_, own)| own).collect();
-    let mut outs: Vec<Division> = wanted.iter().map(|&v| Division::Rows(row_bytes(v))).collect();
-    let across = parts.iter().filter_map(|part| match part {
-        Part::Across { reduction, .. } => Some(reduction),
-        _ => None,
-    });
-    let chunks = if results.is_empty() { None } else { Chunks::of(run.rows, across) };
-    for (&(out, part), apart) in results.iter().zip(chunks.iter().flat_map(|chunks| &chunks.apart)) {
-        outs[out] = if *apart { Division::Apart(part) } else { Division::Shared(part) };
-    }
-    (RowProgram { rows: run.rows, columns: run.columns, parts, own, outs, chunks }, ins)
+    let chunk = (!reductions.is_empty()).then_some(run.across.chunk);
+    (RowProgram { rows: run.rows, columns: run.columns, parts, own, outs, reductions, chunk }, ins)
 }
 
 fn width(group: &Group, rows: usize) -> usize {
@@ -183,14 +176,14 @@ impl Kernel for RowProgram {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         let bytes = self.rows * self.columns * 4 * self.parts.len();
         let block = (BLOCK / self.columns).max(1);
-        let chunk = self.chunk_rows();
-        let chunk = chunk.unwrap_or_else(|| self.rows.div_ceil(parallel::threads(bytes) * 4).next_multiple_of(block));
+        let free = || self.rows.div_ceil(parallel::threads(bytes) * 4).next_multiple_of(block);
+        let chunk = self.chunk.unwrap_or_else(free);
         let sort = |part: &Part| match part {
             Part::Scatter { scatter, indices, .. } => Some(scatter.sort(ins[*indices], block, self.columns)),
             _ => None,
         };
         let sorted: Vec<SortedWindows> = self.parts.iter().filter_map(sort).collect();
-        let mut running = self.running_results(chunk, cx)?;
+        let mut running = self.running_results(outs, cx)?;
         self.initialize(ins, outs);
         let mut rest: Vec<&mut [u8]> = Vec::with_capacity(outs.len());
         for (out, running) in outs.iter_mut().zip(&mut running) {
@@ -206,8 +199,7 @@ impl Kernel for RowProgram {
             for (out, division) in rest.iter_mut().zip(&self.outs) {
                 let bytes = match *division {
                     Division::Rows(bytes) => range.len() * bytes,
-                    Division::Apart(part) => self.across(part).map_or(0, |(reduction, _)| reduction.bytes_of(&range)),
-                    Division::Shared(part) => self.across(part).map_or(0, |(reduction, _)| reduction.bytes()),
+                    Division::Across(at) => self.reductions[at].reduction.bytes_of_chunk(range.len()),
                 };
                 let (head, tail) = std::mem::take(out).split_at_mut(bytes);
                 mine.push(head);
@@ -219,63 +211,53 @@ impl Kernel for RowProgram {
             self.range(rows, block, ins, &sorted, &mut outs, cx.stop);
         });
         for ((out, running), division) in outs.iter_mut().zip(&running).zip(&self.outs) {
-            if let (Some(running), Division::Shared(part)) = (running, division)
-                && let Some((reduction, _)) = self.across(*part)
-            {
-                running.bytes().chunks(reduction.bytes()).for_each(|chunk| reduction.combine(out, chunk));
+            if let (Some(running), Division::Across(at)) = (running, division) {
+                let reduction = &self.reductions[*at].reduction;
+                running.bytes().chunks(out.len()).for_each(|chunk| reduction.combine(out, chunk));
             }
         }
         Ok(())
     }
 
-    fn scratch(&self, _: &[usize], _: &[usize]) -> usize {
-        let count = self.chunk_rows().map_or(0, |chunk| self.rows.div_ceil(chunk));
-        let shared = self.outs.iter().filter_map(|division| match division {
-            Division::Shared(part) => self.across(*part),
-            _ => None,
+    fn scratch(&self, _: &[usize], outs: &[usize]) -> usize {
+        let running = self.outs.iter().zip(outs).map(|(division, &bytes)| match self.shared(division) {
+            Some((_, chunks)) => chunks * bytes,
+            None => 0,
         });
         let windows = self.parts.iter().map(|part| match part {
             Part::Scatter { scatter, .. } => scatter.sorting_bytes(),
             _ => 0,
         });
-        shared.map(|(reduction, _)| count * reduction.bytes()).sum::<usize>() + windows.sum::<usize>()
+        running.sum::<usize>() + windows.sum::<usize>()
     }
 }
 
 impl RowProgram {
-    /// Returns the number of rows of each chunk, if it must not depend on the number of threads.
-    fn chunk_rows(&self) -> Option<usize> {
-        self.chunks.as_ref().map(|chunks| chunks.rows)
-    }
-
-    /// Returns the reduction across rows at this position of the parts, and the index of its initial value.
-    fn across(&self, part: usize) -> Option<(&AcrossRows, usize)> {
-        match &self.parts[part] {
-            Part::Across { reduction, init, .. } => Some((reduction, *init)),
-            _ => None,
-        }
+    /// Returns the reduction that computes an output, and the number of chunks, if each chunk has running results of
+    /// its own.
+    fn shared(&self, division: &Division) -> Option<(&AcrossRows, usize)> {
+        let Division::Across(at) = *division else { return None };
+        let reduction = &self.reductions[at].reduction;
+        let chunks = self.rows.div_ceil(self.chunk?);
+        (!reduction.is_apart).then_some((reduction, chunks))
     }
 
     /// Allocates the running results of all chunks, for each output to whose elements several chunks contribute.
-    fn running_results(&self, chunk: usize, cx: &Context<'_>) -> Result<Vec<Option<Buffer>>, RunError> {
-        let count = self.rows.div_ceil(chunk);
-        let allocate = |division: &Division| {
-            let Division::Shared(part) = *division else { return Ok(None) };
-            let Some((reduction, _)) = self.across(part) else { return Ok(None) };
-            let mut running = cx.pool.alloc(count * reduction.bytes())?;
+    fn running_results(&self, outs: &[&mut [u8]], cx: &Context<'_>) -> Result<Vec<Option<Buffer>>, RunError> {
+        let allocate = |(division, out): (&Division, &&mut [u8])| {
+            let Some((reduction, chunks)) = self.shared(division) else { return Ok(None) };
+            let mut running = cx.pool.alloc(chunks * out.len())?;
             fill(running.write()?, reduction.identity());
             Ok(Some(running))
         };
-        self.outs.iter().map(allocate).collect()
+        self.outs.iter().zip(outs).map(allocate).collect()
     }
 
     /// Fills the results of reductions across rows with the initial values.
     fn initialize(&self, ins: &[&[u8]], outs: &mut [&mut [u8]]) {
         for (out, division) in outs.iter_mut().zip(&self.outs) {
-            if let Division::Apart(part) | Division::Shared(part) = *division
-                && let Some((_, init)) = self.across(part)
-            {
-                fill(out, ins[init]);
+            if let Division::Across(at) = *division {
+                fill(out, ins[self.reductions[at].init]);
             }
         }
     }
@@ -402,14 +384,10 @@ impl<'b> Block<'_, 'b> {
                 scatter.run(self.start, ins[*updates], &sorted[*at], target);
                 taken.give_back(self);
             }
-            Part::Across { reduction, from, out, folded, .. } => {
+            Part::Across { at, from, out } => {
                 let running = std::mem::take(&mut self.outs[*out]);
-                let mut lines = std::mem::take(&mut self.between[*folded]);
                 let (operand, _) = self.read(*from, ins);
-                // The running results of a chunk are those of the whole reduction if several chunks contribute.
-                let first = if matches!(self.program.outs[*out], Division::Shared(_)) { 0 } else { self.first };
-                reduction.add(operand, self.start, first, running, &mut lines);
-                self.between[*folded] = lines;
+                self.program.reductions[*at].reduction.add(operand, self.start, self.first, running);
                 self.outs[*out] = running;
             }
         }

@@ -76,7 +76,7 @@ impl<E: Extension> Functions<E> {
         args: &mut S::Args,
     ) -> Result<(), Error> {
         let _alone = REGISTRIES.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: this function's contract.
+        // SAFETY: C2 (calls): this function's contract requires that the arguments keep the header's contract.
         unsafe { self.call::<S>(args) }
     }
 }

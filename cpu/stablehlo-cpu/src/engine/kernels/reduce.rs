@@ -23,6 +23,7 @@ use crate::engine::view::View;
 use crate::error::RunError;
 
 /// The extents of a reduction of `[outer, reduced, inner]` to `[outer, inner]`.
+#[derive(Clone)]
 pub(crate) struct Extents {
     pub(crate) outer: usize,
     pub(crate) reduced: usize,

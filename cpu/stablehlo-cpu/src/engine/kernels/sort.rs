@@ -155,17 +155,19 @@ impl Kernel for Sort {
 
     fn scratch(&self, _: &[usize], _: &[usize]) -> usize {
         let row: usize = self.sizes.iter().sum();
-        // Bytes for each element of a row, see `SortKey::sorted` and `Sort::merge`.
-        let element = match &self.order {
+        // See `SortKey::sorted` and `Sort::merge`.
+        let order = match &self.order {
             Order::Keys(keys) => {
                 let computed = keys.iter().filter(|key| key.program.is_some()).map(|key| key.dtype.size());
-                size_of::<(u64, u32)>() + 2 * size_of::<u32>() + computed.max().unwrap_or(0)
+                // All keys but the first sort all elements, and leave the order for the next one.
+                let sorted = if keys.len() == 1 && self.kept <= self.n / FEW { self.kept } else { self.n };
+                let pairs = sorted.saturating_mul(size_of::<(u64, u32)>() + keys.len().min(2) * size_of::<u32>());
+                pairs.saturating_add(self.n.saturating_mul(computed.max().unwrap_or(0)))
             }
-            Order::Comparator(_) => size_of::<Search>() + 4 * size_of::<u32>() + 2 * row + 1,
+            Order::Comparator(_) => self.n.saturating_mul(size_of::<Search>() + 4 * size_of::<u32>() + 2 * row + 1),
         };
-        let copied = if self.inner == 1 { 0 } else { row };
-        let rows = self.outer.min(parallel::threads(usize::MAX));
-        rows.saturating_mul(self.n).saturating_mul(element + copied)
+        let copied = if self.inner == 1 { 0 } else { self.n.saturating_mul(row) };
+        self.outer.min(parallel::threads(usize::MAX)).saturating_mul(order.saturating_add(copied))
     }
 
     fn has_loop(&self) -> bool {

@@ -5,14 +5,13 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use dlpark::versioned::Dlpack;
-use pjrt::extensions::{Ffi, HandlerTraits, Layouts, MemoryDescriptions, RawBuffers, Shardings};
+use pjrt::extensions::{Layouts, MemoryDescriptions, RawBuffers, Shardings};
 use pjrt::{
     AsyncHostToDeviceTransferManager, Buffer, Client, CompileOptions, Device, DeviceDescription, ElementType, Error,
     ErrorCode, ErrorKind, Event, Executable, ExecuteOptions, Input, LoadedExecutable, Memory, Program, SettableEvent,
     Shape, TopologyDescription,
 };
 
-use super::handler::handler;
 use crate::real::compile;
 
 const THREADS: usize = 8;
@@ -40,25 +39,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a topology", topology),
     ("a client, its devices and its memories", client),
     ("a transfer manager", transfer_manager),
-    ("the registries of custom calls", registries),
 ];
-
-/// Registers new names in each call.
-fn registries(client: &Client, time: Duration) {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let Some(ffi) = client.plugin().extension::<Ffi>() else { return };
-    let name = || format!("shared_objects_{}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let platform = client.platform_name().unwrap();
-    let platform = if platform == "cpu" { "Host" } else { &platform };
-    rounds(time, || {
-        let register = || {
-            // SAFETY: the handler is a function of this program, and adapts to the plugin's version.
-            unsafe { ffi.register_handler(&name(), platform, handler(), HandlerTraits::default()) }
-        };
-        share(&[&register], 2000, false);
-        share(&[&|| ffi.register_type(&name(), None).map(drop)], 200, false);
-    });
-}
 
 /// Lets each thread call all functions `passes` times, in an order of its own. All threads start together.
 /// Functions that the plugin lacks may fail. With `may_fail`, all functions may.

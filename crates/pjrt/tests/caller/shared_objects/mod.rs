@@ -3,7 +3,6 @@
 //! A plugin that does not protect its objects may crash, so each real plugin runs in a child process.
 
 mod cases;
-mod handler;
 mod overlaps;
 
 use std::time::Duration;

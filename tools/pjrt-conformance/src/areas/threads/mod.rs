@@ -3,13 +3,14 @@
 mod on_threads;
 mod race;
 
-use pjrt::{CompileOptions, ExecuteOptions, Input};
+use pjrt::extensions::Ffi;
+use pjrt::{CompileOptions, ExecuteOptions, Function, Input};
 
 use self::on_threads::on_threads;
 use self::race::Race;
 use crate::case::Profiles;
-use crate::context::floats;
-use crate::raw::shared;
+use crate::context::{extension, floats};
+use crate::raw::{register_counter, shared};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
@@ -102,6 +103,22 @@ pub(crate) fn declare(suite: &mut Suite) {
                     "thread {at} received another result"
                 );
                 Ok(())
+            })
+        });
+    suite
+        .case(
+            "threads.register.handlers",
+            "pjrt: registrations for the whole process are made one at a time",
+            "libraries register custom calls when Python imports them, on any thread",
+        )
+        .profiles(Profiles::JAX)
+        .extension(5)
+        .functions(&[Function::PJRT_FFI_Register_Handler])
+        .isolated()
+        .check(|cx| {
+            let (ffi, client) = (extension::<Ffi>(cx)?, cx.client()?.clone());
+            on_threads(8, |at| {
+                (0..2000).try_for_each(|round| register_counter(&ffi, &client, &format!("threads_{at}_{round}")))
             })
         });
     suite
