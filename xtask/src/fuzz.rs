@@ -26,12 +26,43 @@ const TARGETS: [(&str, &[&str]); 7] = [
 const LARGEST_SEED: u64 = 6_000;
 
 /// Default time for each target, in seconds.
-const SECONDS: u32 = 10;
+pub(crate) const SECONDS: u32 = 15;
 
 /// Compiler options for the coverage that libFuzzer needs.
-const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
-    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares";
+const COVERAGE: [&str; 5] = [
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+];
+
+/// The packages whose coverage guides the targets. Other packages are those of the debug build.
+const COVERED: [&str; 11] = [
+    "device-plugin",
+    "pjrt-cpu",
+    "pjrt-fuzz",
+    "pjrt-record",
+    "pjrt-rs",
+    "pjrt-types",
+    "plugin-manifest",
+    "plugin-registry",
+    "stablehlo-cpu",
+    "stablehlo-jit",
+    "stablehlo-rs",
+];
+
+/// The packages that are optimized in short runs. In the others, more time would be lost than won.
+const OPTIMIZED: [&str; 8] = [
+    "device-plugin",
+    "libfuzzer-sys",
+    "pjrt-cpu",
+    "pjrt-fuzz",
+    "pjrt-rs",
+    "pjrt-record",
+    "stablehlo-jit",
+    "stablehlo-rs",
+];
 
 /// The limit at which a target ends.
 #[derive(Clone, Copy)]
@@ -75,25 +106,8 @@ pub(crate) fn available() -> Result<(), Error> {
 /// that it ran.
 pub(crate) fn run(limit: Limit, only: &[&str]) -> Result<u64, Error> {
     available()?;
+    let programs = build(matches!(limit, Limit::Seconds(..=SECONDS)))?;
     let target = sh::target().join("fuzz");
-    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    // In short runs, an optimized build takes more time than it saves.
-    let profile = if matches!(limit, Limit::Seconds(..=SECONDS)) { "brief" } else { "release" };
-    let mut build = sh::cargo();
-    build.args([
-        "build",
-        "--quiet",
-        "--profile",
-        profile,
-        "--locked",
-        "--manifest-path",
-        "fuzz/Cargo.toml",
-        "--target",
-        &triple,
-    ]);
-    build.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", COVERAGE).env_remove("CARGO_ENCODED_RUSTFLAGS");
-    sh::run(&mut build)?;
-    let programs = target.join(&triple).join(profile);
     let targets = Mutex::new(TARGETS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)));
     let passed = AtomicU64::new(0);
     // Run one target per processor at a time, because a target uses only one thread.
@@ -116,6 +130,28 @@ pub(crate) fn run(limit: Limit, only: &[&str]) -> Result<u64, Error> {
         outcomes.fold(Ok(()), Result::and)
     })?;
     Ok(passed.into_inner())
+}
+
+/// Builds all targets for short or for long runs. Returns the folder with the programs.
+fn build(brief: bool) -> Result<PathBuf, Error> {
+    let (profile, folder) = if brief { ("dev", "debug") } else { ("fuzz", "fuzz") };
+    let mut build = sh::cargo();
+    // The selection of all packages enables the features of dependencies that the tests need, so that cargo uses the
+    // dependencies of a debug build.
+    build.args(["build", "--quiet", "--profile", profile, "--workspace", "--features"]);
+    build.arg("pjrt-fuzz/libfuzzer,pjrt-cli/full");
+    TARGETS.iter().for_each(|(name, _)| _ = build.args(["--bin", name]));
+    // The stable compiler accepts flags of single packages only with this variable.
+    build.env("RUSTC_BOOTSTRAP", "1").args(["-Z", "profile-rustflags"]);
+    let mut set = |package: &str, setting: &str| {
+        build.arg("--config").arg(format!("profile.{profile}.package.{package}.{setting}"));
+    };
+    COVERED.iter().for_each(|package| set(package, &format!("rustflags={COVERAGE:?}")));
+    if brief {
+        OPTIMIZED.iter().for_each(|package| set(package, "opt-level=1"));
+    }
+    sh::run(&mut build)?;
+    Ok(sh::target().join(folder))
 }
 
 /// Runs a target in a new folder. Returns a summary with the number of seeds and of inputs.
@@ -198,7 +234,7 @@ mod tests {
 
     #[test]
     fn every_target_is_run() {
-        let mut files: Vec<String> = fs::read_dir(sh::root().join("fuzz/fuzz_targets"))
+        let mut files: Vec<String> = fs::read_dir(sh::root().join("testing/pjrt-fuzz/fuzz_targets"))
             .unwrap()
             .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
             .collect();

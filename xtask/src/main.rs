@@ -61,7 +61,7 @@ const USAGE: &str = "usage: cargo xtask TASK
                       --suite runs Burn's own backend tests from a checkout of Burn
   deny [CHECK ...]    check licences, sources and bans of dependencies with cargo-deny, or the checks named
   fuzz [--seconds N | --runs N] [TARGET ...]
-                      run the fuzz targets for N seconds each (10), under libFuzzer on the stable toolchain
+                      run the fuzz targets for N seconds each (15), under libFuzzer on the stable toolchain
   c-tests             build libplugin_registry, and run the tests and examples in C and C++
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files

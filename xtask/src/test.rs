@@ -335,11 +335,11 @@ impl Report {
         self.check("C and C++", outcome);
     }
 
-    /// Runs each fuzz target for 10 seconds.
+    /// Runs each fuzz target for a short time.
     fn fuzz_targets(&mut self) {
         step("fuzz targets of the program readers");
         if self.part("fuzz targets under libFuzzer", fuzz::available()).is_some() {
-            let outcome = fuzz::run(fuzz::Limit::Seconds(10), &[]).map(|targets| self.passed += targets);
+            let outcome = fuzz::run(fuzz::Limit::Seconds(fuzz::SECONDS), &[]).map(|targets| self.passed += targets);
             self.check("cargo xtask fuzz", outcome);
         }
     }

@@ -540,12 +540,23 @@ impl<'m> LoweringContext<'_, 'm> {
         starts: &[Option<u16>],
         types: &[TensorType],
     ) -> Vec<ValueIndex> {
-        if let Some(outs) = self.fold_kernel(&kernel, ins, starts, types) {
+        self.any_kernel(Arc::new(kernel), ins, starts, types)
+    }
+
+    /// Does the same as [`Self::kernel`]. Its code is compiled once, and not once for each kernel.
+    fn any_kernel(
+        &mut self,
+        kernel: Arc<dyn Kernel>,
+        ins: &[ValueIndex],
+        starts: &[Option<u16>],
+        types: &[TensorType],
+    ) -> Vec<ValueIndex> {
+        if let Some(outs) = self.fold_kernel(&*kernel, ins, starts, types) {
             return outs;
         }
         let ins = ins.iter().map(|&v| self.graph.materialized(v, self.out)).collect();
         let outs: Vec<ValueIndex> = types.iter().map(|ty| self.graph.value(ty)).collect();
-        let op = Op::Kernel { kernel: Arc::new(kernel), starts: starts.to_vec() };
+        let op = Op::Kernel { kernel, starts: starts.to_vec() };
         self.out.push(Node { op, ins, outs: outs.clone() });
         outs
     }

@@ -60,7 +60,7 @@ impl LoweringContext<'_, '_> {
     /// time.
     pub(super) fn fold_kernel(
         &mut self,
-        kernel: &impl Kernel,
+        kernel: &dyn Kernel,
         ins: &[ValueIndex],
         starts: &[Option<u16>],
         types: &[TensorType],

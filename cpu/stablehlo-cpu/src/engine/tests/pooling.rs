@@ -176,17 +176,18 @@ fn gradients_have_the_bits_of_the_general_kernel() {
         &[whole(2), pooled(7, 3, 1, (1, 1)), pooled(9, 3, 2, (0, 1)), whole(67)],
         &[whole(3), whole(2), pooled(8, 3, 1, (1, 2)), pooled(6, 2, 1, (0, 0))],
         &[pooled(5, 2, 1, (1, 0)), pooled(6, 3, 1, (1, 1)), pooled(4, 2, 2, (-1, 0))],
-        // This operand has enough elements for several threads.
+        // This operand has enough elements for several threads. One direction suffices.
         &[whole(16), pooled(40, 3, 2, (0, 1)), pooled(40, 3, 2, (1, 1)), whole(33)],
     ];
     let special = [f64::NAN, -0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1.0, -1.0, f64::NAN];
-    for dims in cases {
+    for (case, dims) in cases.iter().enumerate() {
         let extents: Vec<usize> = dims.iter().map(|d| d.size).collect();
         let windows: Vec<usize> = dims.iter().map(Dimension::windows).collect();
         let hash = |i: usize| (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         let x: Vec<f64> = (0..extents.iter().product()).map(|i| special[hash(i) as usize % special.len()]).collect();
         let source: Vec<f64> = (0..windows.iter().product()).map(|i| (hash(i) % 1000) as f64 / 7.0 - 70.0).collect();
-        for direction in ["GE", "GT", "LE", "LT"] {
+        let directions = if case == 3 { &["GE"][..] } else { &["GE", "GT", "LE", "LT"] };
+        for direction in directions {
             macro_rules! compare {
                 ($t:ty, $dtype:expr, $name:literal, $cast:expr) => {{
                     let cast = |x: &[f64]| x.iter().map($cast).collect::<Vec<$t>>();

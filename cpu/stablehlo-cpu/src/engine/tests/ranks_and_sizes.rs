@@ -140,30 +140,30 @@ fn no_table_grows_with_the_data() {
 
 #[test]
 fn peak_beyond_the_limit_names_the_largest_values() {
-    let text = "func.func @main(%a: tensor<1000x1000xf32>) -> tensor<1000x1000xf32> {
-           %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : (tensor<1000x1000xf32>, tensor<1000x1000xf32>) -> tensor<1000x1000xf32> loc(\"model.py\":7:3)
-           %1 = stablehlo.dot_general %0, %a, contracting_dims = [0] x [0] : (tensor<1000x1000xf32>, tensor<1000x1000xf32>) -> tensor<1000x1000xf32>
-           return %1 : tensor<1000x1000xf32> }";
+    let text = "func.func @main(%a: tensor<400x400xf32>) -> tensor<400x400xf32> {
+           %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : (tensor<400x400xf32>, tensor<400x400xf32>) -> tensor<400x400xf32> loc(\"model.py\":7:3)
+           %1 = stablehlo.dot_general %0, %a, contracting_dims = [0] x [0] : (tensor<400x400xf32>, tensor<400x400xf32>) -> tensor<400x400xf32>
+           return %1 : tensor<400x400xf32> }";
     let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
-    let x = vec![1.0f32; 1_000_000];
+    let x = vec![1.0f32; 160_000];
     let fails_in = |pool: &Pool| {
-        let input = tensor(DType::F32, &[1000, 1000], &x);
+        let input = tensor(DType::F32, &[400, 400], &x);
         let allocations = pool.usage().allocations;
         let result = compile(&module).unwrap().run_in(vec![input], pool, None, None);
         result.map(drop).inspect_err(|_| assert_eq!(pool.usage().allocations, allocations, "the run did not start"))
     };
-    let Err(error) = fails_in(&Pool::limited(0, Some(7_000_000))) else { panic!("the limit was not checked") };
+    let Err(error) = fails_in(&Pool::limited(0, Some(1_120_000))) else { panic!("the limit was not checked") };
     let RunError::TooLarge { wanted, available, largest } = &error else { panic!("{error}") };
-    assert_eq!((*wanted, *available), (8_000_000, 7_000_000));
+    assert_eq!((*wanted, *available), (1_280_000, 1_120_000));
     assert!(
-        largest.len() == 2 && largest.iter().all(|(size, op)| *size == 4_000_000 && op.starts_with("dot_general : "))
+        largest.len() == 2 && largest.iter().all(|(size, op)| *size == 640_000 && op.starts_with("dot_general : "))
     );
     assert!(largest.iter().any(|(_, op)| op.ends_with("of function `main` at model.py:7:3")), "{error}");
     // Blocks of a pool may be a quarter larger than the values.
-    fails_in(&Pool::limited(0, Some(11_000_000))).unwrap();
+    fails_in(&Pool::limited(0, Some(1_760_000))).unwrap();
     // What others use counts, too.
-    let pool = Pool::limited(0, Some(11_000_000));
-    let other = pool.alloc(4_000_000).unwrap();
+    let pool = Pool::limited(0, Some(1_760_000));
+    let other = pool.alloc(640_000).unwrap();
     assert!(matches!(fails_in(&pool), Err(RunError::TooLarge { .. })));
     drop(other);
     fails_in(&pool).unwrap();

@@ -2,8 +2,8 @@
 //! and memory.
 #![no_main]
 
-use device_plugin_fuzz::{recordings, report};
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
+use pjrt_fuzz::{recordings, report};
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     recordings::mutate(data, size, max_size, seed, fuzzer_mutate)

@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|bytes: &[u8]| device_plugin_fuzz::report(bytes, device_plugin_fuzz::text(bytes)));
+fuzz_target!(|bytes: &[u8]| pjrt_fuzz::report(bytes, pjrt_fuzz::text(bytes)));

@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-#[path = "../../cpu/stablehlo-jit/tests/suite/oracle/mod.rs"]
+#[path = "../../../cpu/stablehlo-jit/tests/suite/oracle/mod.rs"]
 mod oracle;
 
-fuzz_target!(|bytes: &[u8]| device_plugin_fuzz::report(bytes, oracle::check(bytes).map(drop)));
+fuzz_target!(|bytes: &[u8]| pjrt_fuzz::report(bytes, oracle::check(bytes).map(drop)));

@@ -7,7 +7,7 @@ pub mod recordings;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use stablehlo::ir::{Attribute, Attributes, Module, OpKind, Version};
-use stablehlo::{VerifyLevel, PrintOptions, parse, parse_hlo, parse_hlo_with_config, write};
+use stablehlo::{PrintOptions, VerifyLevel, parse, parse_hlo, parse_hlo_with_config, write};
 
 /// The versions in which an accepted program is written: the oldest and the newest, and those in which the format or
 /// many ops changed.
@@ -29,7 +29,9 @@ pub fn text(bytes: &[u8]) -> Result<(), String> {
 /// Checks that any bytes, read as an HLO proto with and without a config, result in an error with a message or in a
 /// module that [`survives`].
 pub fn hlo(bytes: &[u8]) -> Result<(), String> {
-    for result in [parse_hlo(bytes.to_vec(), VerifyLevel::FULL), parse_hlo_with_config(bytes.to_vec(), VerifyLevel::FULL)] {
+    for result in
+        [parse_hlo(bytes.to_vec(), VerifyLevel::FULL), parse_hlo_with_config(bytes.to_vec(), VerifyLevel::FULL)]
+    {
         match result {
             Ok(module) => survives(&module)?,
             Err(error) => has_message(error)?,
@@ -52,7 +54,8 @@ fn survives(module: &Module) -> Result<(), String> {
         (options.generic, options.locations) = (generic, locations);
         let form = format!("generic {generic}, locations {locations}");
         let printed = module.print(&options);
-        let again = parse(printed.clone(), VerifyLevel::FULL).map_err(|e| format!("printed ({form}), then refused: {e}\n{printed}"))?;
+        let again = parse(printed.clone(), VerifyLevel::FULL)
+            .map_err(|e| format!("printed ({form}), then refused: {e}\n{printed}"))?;
         // Do not compare locations. The reader numbers them in the order in which it reads them.
         if !locations {
             same(&format!("printed twice ({form})"), &printed, &again.print(&options))?;
@@ -61,7 +64,8 @@ fn survives(module: &Module) -> Result<(), String> {
     }
     for version in VERSIONS {
         let Ok(artifact) = write(module, version) else { continue };
-        let again = parse(artifact, VerifyLevel::FULL).map_err(|e| format!("written at {version}, then refused: {e}\n{text}"))?;
+        let again = parse(artifact, VerifyLevel::FULL)
+            .map_err(|e| format!("written at {version}, then refused: {e}\n{text}"))?;
         same(&format!("written at {version} and read"), &as_artifacts_keep(module), &as_artifacts_keep(&again))?;
     }
     Ok(())
@@ -135,7 +139,8 @@ pub fn report(input: &[u8], outcome: Result<(), String>) {
     // Names and numbers differ between inputs, so the kind consists of the plain words of the first line.
     let first = finding.lines().next().unwrap_or_default();
     let plain = |word: &&str| word.bytes().all(|b| b.is_ascii_lowercase() || b"._:\"".contains(&b));
-    let kind: Vec<&str> = finding.lines().take(1).flat_map(|line| line.split_whitespace().filter(plain).take(8)).collect();
+    let kind: Vec<&str> =
+        finding.lines().take(1).flat_map(|line| line.split_whitespace().filter(plain).take(8)).collect();
     let mut hasher = DefaultHasher::new();
     kind.hash(&mut hasher);
     let path = std::path::Path::new(&folder).join(format!("{:016x}", hasher.finish()));

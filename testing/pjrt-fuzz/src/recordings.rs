@@ -17,22 +17,8 @@ const HASH: usize = 32;
 /// Maximum depth of nested messages that the mutator changes.
 const DEPTH: usize = 6;
 /// Numbers that readers may handle wrongly.
-const NUMBERS: [u64; 14] = [
-    0,
-    1,
-    2,
-    3,
-    4,
-    8,
-    u32::MAX as u64,
-    1 << 31,
-    1 << 32,
-    1 << 40,
-    1 << 62,
-    i64::MAX as u64,
-    1 << 63,
-    u64::MAX,
-];
+const NUMBERS: [u64; 14] =
+    [0, 1, 2, 3, 4, 8, u32::MAX as u64, 1 << 31, 1 << 32, 1 << 40, 1 << 62, i64::MAX as u64, 1 << 63, u64::MAX];
 
 /// Checks that any bytes result in blocks or an error, in a summary, and in a trimmed recording or an error. A trimmed
 /// recording must be readable.
