@@ -6,23 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::c_library::{self, Installed};
+use crate::report::Report;
 use crate::{Error, sh};
 
-/// Counts of passed and failed tests, and descriptions of the skipped tests.
-#[derive(Default)]
-pub(crate) struct Outcome {
-    pub(crate) passed: u64,
-    pub(crate) failed: u64,
-    pub(crate) skipped: Vec<String>,
-}
-
 /// Builds the library, and runs the tests and examples that use it.
-pub(crate) fn run(headers: Option<&Path>, plugins: &[PathBuf]) -> Result<Outcome, Error> {
-    let mut outcome = Outcome::default();
+pub(crate) fn run(report: &mut Report, headers: Option<&Path>, plugins: &[PathBuf]) -> Result<(), Error> {
     for tool in ["cc", "c++", "cmake"] {
         if !present(tool) {
-            outcome.skip(&format!("C and C++: there is no `{tool}`; install it to run them"));
-            return Ok(outcome);
+            report.skip(format!("C and C++: there is no `{tool}`; install it to run them"));
+            return Ok(());
         }
     }
     let library = c_library::install(None, false)?;
@@ -30,14 +22,14 @@ pub(crate) fn run(headers: Option<&Path>, plugins: &[PathBuf]) -> Result<Outcome
     let home = folder.join("home");
     fs::create_dir_all(&home)?;
 
-    outcome.check("the shared library exports dp_* only", exports(&library));
-    lifetimes(&mut outcome, &library, headers);
-    sanitized(&mut outcome, &folder.join("sanitized"), &library, headers, &home);
-    valgrind(&mut outcome, &folder, &library, &home);
-    embedding(&mut outcome, &folder, &library);
-    pkg_config(&mut outcome, &folder, &library, &home);
+    lifetimes(report, &library, headers);
+    sanitized(report, &folder.join("sanitized"), &library, headers, &home);
+    valgrind(report, &folder, &library, &home);
+    embedding(report, &folder, &library);
+    pkg_config(report, &folder, &library, &home);
     let minimal = folder.join("c-minimal");
-    outcome.check(
+    check(
+        report,
         "examples/c-minimal",
         example("c-minimal", &minimal, &library, None).and_then(|()| {
             let said = sh::output(clean(&minimal.join("c_minimal"), &home).arg("cpu"))?;
@@ -45,30 +37,16 @@ pub(crate) fn run(headers: Option<&Path>, plugins: &[PathBuf]) -> Result<Outcome
         }),
     );
     match headers {
-        Some(headers) => framework(&mut outcome, &folder.join("cpp-framework"), &library, headers, plugins, &home),
-        None => outcome.skip("examples/cpp-framework: it needs the PJRT headers"),
+        Some(headers) => framework(report, &folder.join("cpp-framework"), &library, headers, plugins, &home),
+        None => report.skip("examples/cpp-framework: it needs the PJRT headers".into()),
     }
-    Ok(outcome)
+    Ok(())
 }
 
-impl Outcome {
-    fn check(&mut self, name: &str, result: Result<(), Error>) {
-        match result {
-            Ok(()) => {
-                println!("C: {name} ... ok");
-                self.passed += 1;
-            }
-            Err(error) => {
-                println!("C: {name} ... FAILED\n{error}");
-                self.failed += 1;
-            }
-        }
-    }
-
-    fn skip(&mut self, what: &str) {
-        println!("SKIPPED {what}");
-        self.skipped.push(what.to_owned());
-    }
+/// Counts a test, and prints its name.
+fn check(report: &mut Report, name: &str, outcome: Result<(), Error>) {
+    println!("C: {name} ... {}", if outcome.is_ok() { "ok" } else { "FAILED" });
+    report.count(name, outcome);
 }
 
 fn present(tool: &str) -> bool {
@@ -84,31 +62,6 @@ fn clean(program: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("HOME", home).env("PJRT_REGISTRY_LOCK_DIR", home);
     command
-}
-
-fn exports(library: &Installed) -> Result<(), Error> {
-    let exported = c_library::exports(&library.shared())?;
-    let foreign: Vec<&str> = exported.iter().map(String::as_str).filter(|name| !name.starts_with("dp_")).collect();
-    if !foreign.is_empty() {
-        return Err(format!("it exports {}", foreign.join(", ")).into());
-    }
-    let header = fs::read_to_string(sh::root().join("include/device_plugin.h"))?;
-    let missing: Vec<&str> = declared(&header).filter(|name| !exported.iter().any(|known| known == name)).collect();
-    if !missing.is_empty() {
-        return Err(format!("it lacks {}, which the header declares", missing.join(", ")).into());
-    }
-    Ok(())
-}
-
-/// Returns the names of the functions that a header declares.
-fn declared(header: &str) -> impl Iterator<Item = &str> {
-    header.lines().filter(|line| !line.starts_with([' ', '/', '#', '}']) && !line.starts_with("typedef")).filter_map(
-        |line| {
-            let before = line.split_once('(')?.0;
-            let name = before.rsplit([' ', '*']).next()?;
-            name.starts_with("dp_").then_some(name)
-        },
-    )
 }
 
 fn cmake(source: &Path, build: &Path, library: &Installed, options: &[(&str, &OsStr)]) -> Result<(), Error> {
@@ -130,21 +83,21 @@ fn example(name: &str, build: &Path, library: &Installed, headers: Option<&Path>
 }
 
 /// Runs `tests/c`, under the sanitizers if the compiler supports them.
-fn sanitized(outcome: &mut Outcome, build: &Path, library: &Installed, headers: Option<&Path>, home: &Path) {
+fn sanitized(report: &mut Report, build: &Path, library: &Installed, headers: Option<&Path>, home: &Path) {
     let sanitizers = if has_sanitizers(home) {
         "address,undefined"
     } else {
-        outcome.skip("sanitizers of tests/c: the C compiler cannot link -fsanitize=address,undefined");
+        report.skip("sanitizers of tests/c: the C compiler cannot link -fsanitize=address,undefined".into());
         ""
     };
     let mut options = vec![("SANITIZE", OsStr::new(sanitizers))];
     if let Some(headers) = headers {
         options.push(("PJRT_INCLUDE_DIR", headers.as_os_str()));
     } else {
-        outcome.skip("tests/c/exit.c, and to_pjrt in tests/c/cpp.cpp: they need the PJRT headers");
+        report.skip("tests/c/exit.c, and to_pjrt in tests/c/cpp.cpp: they need the PJRT headers".into());
     }
     if let Err(error) = cmake(&sh::root().join("tests/c"), build, library, &options) {
-        outcome.check("tests/c builds", Err(error));
+        check(report, "tests/c builds", Err(error));
         return;
     }
     for test in ["options", "registry", "process", "threads", "exit", "cpp", MISUSE] {
@@ -153,7 +106,7 @@ fn sanitized(outcome: &mut Outcome, build: &Path, library: &Installed, headers: 
             let mut run = clean(&program, home);
             run.envs(std::env::vars().filter(|(name, _)| name.starts_with("DP_MISUSE_")));
             let ran = sh::output(&mut run).and_then(|said| expect(&said, " checks"));
-            outcome.check(&format!("tests/c/{test} ({kind} library, sanitizers {sanitizers:?})"), ran);
+            check(report, &format!("tests/c/{test} ({kind} library, sanitizers {sanitizers:?})"), ran);
         }
     }
 }
@@ -162,9 +115,9 @@ fn sanitized(outcome: &mut Outcome, build: &Path, library: &Installed, headers: 
 const MISUSE: &str = "misuse";
 
 /// Runs the test that makes random calls under Valgrind, which also sees the code of the library.
-fn valgrind(outcome: &mut Outcome, folder: &Path, library: &Installed, home: &Path) {
+fn valgrind(report: &mut Report, folder: &Path, library: &Installed, home: &Path) {
     if !present("valgrind") {
-        return outcome.skip("tests/c/misuse.c under Valgrind: there is no `valgrind`");
+        return report.skip("tests/c/misuse.c under Valgrind: there is no `valgrind`".into());
     }
     let program = folder.join(MISUSE);
     let lib = library.prefix.join("lib");
@@ -182,22 +135,22 @@ fn valgrind(outcome: &mut Outcome, folder: &Path, library: &Installed, home: &Pa
         run.envs(std::env::vars().filter(|(name, _)| name.starts_with("DP_MISUSE_")));
         expect(&sh::output(&mut run)?, " checks")
     };
-    outcome.check("tests/c/misuse (shared library, Valgrind)", ran());
+    check(report, "tests/c/misuse (shared library, Valgrind)", ran());
 }
 
 /// Index of the last case in `tests/c/lifetimes.cpp`, which needs the PJRT headers.
 const CASES: usize = 9;
 
 /// Checks that calls that would leave a dangling pointer do not compile. Case 0 has no such call, and must compile.
-fn lifetimes(outcome: &mut Outcome, library: &Installed, headers: Option<&Path>) {
+fn lifetimes(report: &mut Report, library: &Installed, headers: Option<&Path>) {
     for compiler in ["c++", "clang++"] {
         if !present(compiler) {
-            outcome.skip(&format!("tests/c/lifetimes.cpp with {compiler}: there is no `{compiler}`"));
+            report.skip(format!("tests/c/lifetimes.cpp with {compiler}: there is no `{compiler}`"));
             continue;
         }
         for case in 0..=CASES {
             if case == CASES && headers.is_none() {
-                outcome.skip(&format!("tests/c/lifetimes.cpp, case {case}: it needs the PJRT headers"));
+                report.skip(format!("tests/c/lifetimes.cpp, case {case}: it needs the PJRT headers"));
                 continue;
             }
             let mut compile = Command::new(compiler);
@@ -212,16 +165,16 @@ fn lifetimes(outcome: &mut Outcome, library: &Installed, headers: Option<&Path>)
                 (_, Err(error)) => expect(&error.to_string(), "deleted"),
                 (_, Ok(_)) => Err("it compiles, and its result points into a destroyed object".into()),
             };
-            outcome.check(&format!("tests/c/lifetimes.cpp, case {case}, {compiler}"), result);
+            check(report, &format!("tests/c/lifetimes.cpp, case {case}, {compiler}"), result);
         }
     }
 }
 
 /// Checks that a shared library that links the static library exports none of the static library's symbols. Links with
 /// the flags of CMake and with the flags of pkg-config.
-fn embedding(outcome: &mut Outcome, folder: &Path, library: &Installed) {
+fn embedding(report: &mut Report, folder: &Path, library: &Installed) {
     if !cfg!(target_os = "linux") {
-        return outcome.skip("exports of a library that contains the static one: checked on Linux only");
+        return report.skip("exports of a library that contains the static one: checked on Linux only".into());
     }
     let only_own = |path: &Path| {
         let exported = c_library::exports(path)?;
@@ -231,12 +184,13 @@ fn embedding(outcome: &mut Outcome, folder: &Path, library: &Installed) {
         let some: Vec<&str> = exported.iter().take(5).map(String::as_str).collect();
         Err(format!("it exports {} symbols: {} ...", exported.len(), some.join(", ")).into())
     };
-    outcome.check(
+    check(
+        report,
         "exports of a library with the archive in it, CMake",
         only_own(&folder.join("sanitized/libembedding.so")),
     );
     if !present("pkg-config") {
-        return outcome.skip("exports of a library with the archive in it, pkg-config: there is no `pkg-config`");
+        return report.skip("exports of a library with the archive in it, pkg-config: there is no `pkg-config`".into());
     }
     let path = folder.join("libembedding.so");
     let linked = flags(library, true).and_then(|flags| {
@@ -245,7 +199,7 @@ fn embedding(outcome: &mut Outcome, folder: &Path, library: &Installed) {
         sh::output(&mut cc)?;
         only_own(&path)
     });
-    outcome.check("exports of a library with the archive in it, pkg-config", linked);
+    check(report, "exports of a library with the archive in it, pkg-config", linked);
 }
 
 fn has_sanitizers(folder: &Path) -> bool {
@@ -258,9 +212,9 @@ fn has_sanitizers(folder: &Path) -> bool {
 }
 
 /// Builds the C example with the flags of pkg-config, once with the shared and once with the static library.
-fn pkg_config(outcome: &mut Outcome, folder: &Path, library: &Installed, home: &Path) {
+fn pkg_config(report: &mut Report, folder: &Path, library: &Installed, home: &Path) {
     if !present("pkg-config") {
-        outcome.skip("pkg-config file: there is no `pkg-config`");
+        report.skip("pkg-config file: there is no `pkg-config`".into());
         return;
     }
     for is_static in [false, true] {
@@ -278,7 +232,7 @@ fn pkg_config(outcome: &mut Outcome, folder: &Path, library: &Installed, home: &
             }
             expect(&sh::output(clean(&program, home).arg("cpu"))?, "speaks PJRT")
         });
-        outcome.check(&format!("pkg-config, {kind} library"), built);
+        check(report, &format!("pkg-config, {kind} library"), built);
     }
 }
 
@@ -291,30 +245,23 @@ fn flags(library: &Installed, is_static: bool) -> Result<Vec<String>, Error> {
 
 /// Runs the C++ framework on the embedded device and on XLA's CPU plugins. Each plugin runs once with its own
 /// description and once with the description of a TPU.
-fn framework(
-    outcome: &mut Outcome,
-    build: &Path,
-    library: &Installed,
-    headers: &Path,
-    plugins: &[PathBuf],
-    home: &Path,
-) {
+fn framework(report: &mut Report, build: &Path, library: &Installed, headers: &Path, plugins: &[PathBuf], home: &Path) {
     if let Err(error) = example("cpp-framework", build, library, Some(headers)) {
-        outcome.check("examples/cpp-framework builds", Err(error));
+        check(report, "examples/cpp-framework builds", Err(error));
         return;
     }
     let program = build.join("cpp_framework");
     let manifest = sh::root().join("examples/cpp-framework/tpu_like.json");
     let listed = sh::output(clean(&program, home).arg("--list")).and_then(|said| expect(&said, "capabilities"));
-    outcome.check("examples/cpp-framework --list", listed);
+    check(report, "examples/cpp-framework --list", listed);
     if plugins.is_empty() {
-        outcome.skip("examples/cpp-framework on XLA CPU: no plugin could be fetched");
+        report.skip("examples/cpp-framework on XLA CPU: no plugin could be fetched".into());
     }
     let embedded = PathBuf::from("cpu");
     for plugin in std::iter::once(&embedded).chain(plugins) {
         let mut runs = |name: &str, said: &str, command: &mut Command| {
             let ran = sh::output(command).and_then(|out| expect(&out, said).and_then(|()| expect(&out, "(right)")));
-            outcome.check(&format!("examples/cpp-framework on {}, {name}", plugin.display()), ran);
+            check(report, &format!("examples/cpp-framework on {}, {name}", plugin.display()), ran);
         };
         runs("unchanged", "lowered as gather, product in f32", clean(&program, home).arg(plugin));
         let mut like = clean(&program, home);
@@ -328,25 +275,17 @@ fn framework(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeSet;
 
-    #[test]
-    fn functions_of_a_header_are_found() {
-        let header = "/** f(x) */\nuint32_t dp_a(void);\nconst dp_b *dp_c(const dp_b *x,\n        int y);\ntypedef int (*dp_d)(void);\n";
-        assert_eq!(declared(header).collect::<Vec<_>>(), ["dp_a", "dp_c"]);
-        let real = fs::read_to_string(sh::root().join("include/device_plugin.h")).unwrap();
-        assert!(declared(&real).count() > 60, "{}", declared(&real).count());
-    }
+    use super::*;
+    use crate::exports::declared;
 
     #[test]
     fn random_calls_cover_every_function() {
-        let read = |path: &str| fs::read_to_string(sh::root().join(path)).unwrap();
-        let (header, oracle) = (read("include/device_plugin.h"), read("tests/c/misuse/oracle.h"));
+        let oracle = fs::read_to_string(sh::root().join("tests/c/misuse/oracle.h")).unwrap();
         let listed = oracle.split("X(").filter_map(|rest| rest.split(')').next());
-        let mut called: Vec<&str> = listed.filter(|name| name.starts_with("dp_")).collect();
-        let mut declared: Vec<&str> = declared(&header).collect();
-        called.sort_unstable();
-        declared.sort_unstable();
-        assert_eq!(called, declared);
+        let called: BTreeSet<String> = listed.filter(|name| name.starts_with("dp_")).map(str::to_owned).collect();
+        assert_eq!(called, declared().unwrap());
+        assert!(called.len() > 60, "{}", called.len());
     }
 }

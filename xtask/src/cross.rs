@@ -13,7 +13,7 @@ use self::platform::{PLATFORMS, Platform};
 use self::programs::{PLUGIN, Program};
 use self::toolchain::Toolchain;
 use self::wine::Wine;
-use crate::test::Report;
+use crate::report::Report;
 use crate::{Error, sh};
 
 /// The default features of the packages, except the CPU plugin's compiler for loops, which takes long to build.

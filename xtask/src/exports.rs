@@ -54,7 +54,7 @@ pub(crate) fn run(_: Elf, workspace: Workspace) -> Result<u64, Error> {
 }
 
 /// Returns the functions that the C header declares.
-fn declared() -> Result<BTreeSet<String>, Error> {
+pub(crate) fn declared() -> Result<BTreeSet<String>, Error> {
     let header = fs::read_to_string(sh::root().join("include/device_plugin.h"))?;
     let calls = header.match_indices('(').filter_map(|(at, _)| {
         let before = &header[..at];

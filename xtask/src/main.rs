@@ -24,6 +24,7 @@ mod pictures;
 mod plugin_header;
 mod public_api;
 mod python;
+mod report;
 mod sh;
 mod test;
 mod tidy;
@@ -127,9 +128,9 @@ fn main() -> ExitCode {
         ["performance", names @ ..] => performance::arguments(names),
         ["public-api"] => public_api::run(false),
         ["public-api", "--check"] => public_api::run(true),
-        ["test"] => test::run(test::Scope::Rust),
-        ["test", "--all"] => test::run(test::Scope::All),
-        ["test", "--thorough"] => test::run(test::Scope::Thorough),
+        ["test"] => test::run(report::Scope::Rust),
+        ["test", "--all"] => test::run(report::Scope::All),
+        ["test", "--thorough"] => test::run(report::Scope::Thorough),
         ["jax-tests", args @ ..] => jax_tests::run(args),
         ["vendor"] => vendor(),
         ["size"] => vendor::size(),
@@ -150,9 +151,9 @@ fn main() -> ExitCode {
 
 fn c_tests() -> Result<(), Error> {
     let plugins: Vec<_> = package::PLUGINS.iter().filter_map(|plugin| plugin.path().ok()).collect();
-    let outcome = c::run(codegen::headers().ok().as_deref(), &plugins)?;
-    println!("{} passed, {} failed, {} skipped", outcome.passed, outcome.failed, outcome.skipped.len());
-    if outcome.failed == 0 { Ok(()) } else { Err("tests in C and C++ failed".into()) }
+    let mut report = report::Report::default();
+    c::run(&mut report, codegen::headers().ok().as_deref(), &plugins)?;
+    report.close()
 }
 
 fn vendor() -> Result<(), Error> {

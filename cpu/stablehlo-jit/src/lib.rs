@@ -17,14 +17,19 @@
 //! caller's functions, so that compiled and interpreted code compute the same bits. Only the sign and the payload of a
 //! NaN are not specified.
 //!
+//! A loop with a constant count whose body computes one element of each array from elements at the same position is
+//! computed with vectors of 128 bits, which have the same semantics.
+//!
 //! # Safety
 //!
 //! The verifier proves that every access lies in its array. An index is a counter of a loop with a constant count, an
 //! integer that the generated code clamps to a constant range, or a digit of such an index. Generated code therefore
 //! contains no other checks, and no program that the verifier accepts can read or write other memory. The verifier
-//! computes without overflow, and the [limits] bound what it accepts. [`Code::run`] compares the lengths of the slices
-//! with the verified lengths. The generated function occupies at most [`limits::STACK`] bytes of the stack, and probes
-//! the stack. All unsafe code is in `code.rs`, whose first comment lists what the call of generated code relies on.
+//! computes without overflow, and the [limits] bound what it accepts. A vector consists of elements that iterations of
+//! its loop access, and a loop has vectors only if no iteration accesses what another one writes. [`Code::run`]
+//! compares the lengths of the slices with the verified lengths. The generated function occupies at most
+//! [`limits::STACK`] bytes of the stack, and probes the stack. All unsafe code is in `code.rs`, whose first comment
+//! lists what the call of generated code relies on.
 //!
 //! # Platforms
 //!
@@ -59,6 +64,18 @@ mod ops;
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod translate;
+#[cfg(all(
+    target_pointer_width = "64",
+    target_endian = "little",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod vector;
+#[cfg(all(
+    target_pointer_width = "64",
+    target_endian = "little",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+mod vector_ops;
 mod verify;
 
 pub use code::Code;

@@ -1,5 +1,7 @@
 //! Translates a verified program to Cranelift's representation.
 
+use std::collections::HashMap;
+
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{self, AbiParam, BlockArg, InstBuilder, MemFlagsData, SigRef, Signature, Type, types};
 use cranelift_codegen::isa::CallConv;
@@ -9,6 +11,8 @@ use crate::error::Error;
 use crate::ir::{Access, Block, Expression, Function, Program, Selector, Statement, Value};
 use crate::limits;
 use crate::ops::{Ops, type_of};
+use crate::vector;
+use crate::vector_ops::vector_of;
 
 /// Maximum number of statements to which a loop is unrolled.
 const UNROLLED: i64 = 64;
@@ -178,16 +182,18 @@ impl<'p, 'f> Translator<'p, 'f> {
                 self.builder.ins().store(memory(), value, address, offset);
             }
             Statement::For { count, index, body } => {
-                let (count, in_scope) = (constant(*count)?, self.in_scope);
-                let unrolled = size_of_block(body).and_then(|size| size.checked_mul(count));
-                if unrolled.is_some_and(|size| size <= UNROLLED) {
-                    for at in 0..count {
-                        let at = self.ops().int(types::I64, at);
-                        self.set(*index, at);
-                        self.nested(body)?;
-                    }
-                } else {
-                    self.counted(count, *index, body)?;
+                let in_scope = self.in_scope;
+                let size = size_of_block(body);
+                let vectors = vector::lanes(self.program, *count, *index, body);
+                let (count, lanes) = (constant(*count)?, vectors.unwrap_or(1));
+                let mut done = 0;
+                if vectors.is_some() {
+                    let step = constant(lanes)?;
+                    done = count - count % step;
+                    self.counted([0, done, step], *index, size, |this| this.vector(lanes, *index, body))?;
+                }
+                if done < count {
+                    self.counted([done, count, 1], *index, size, |this| this.nested(body))?;
                 }
                 self.in_scope = in_scope;
             }
@@ -211,19 +217,126 @@ impl<'p, 'f> Translator<'p, 'f> {
         Ok(())
     }
 
-    fn counted(&mut self, count: i64, index: Value, body: &'p Block) -> Result<(), Error> {
+    /// Repeats `body` while `index` counts from the first to the second number, by the third. The loop is unrolled if
+    /// all iterations together are small. `size` is the size of an iteration, if it can be unrolled.
+    fn counted(
+        &mut self,
+        [from, to, step]: [i64; 3],
+        index: Value,
+        size: Option<i64>,
+        mut body: impl FnMut(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let iterations = (to - from) / step;
+        if size.and_then(|size| size.checked_mul(iterations)).is_some_and(|size| size <= UNROLLED) {
+            for at in 0..iterations {
+                let at = self.ops().int(types::I64, from + at * step);
+                self.set(index, at);
+                body(self)?;
+            }
+            return Ok(());
+        }
         let head = self.block_of(&[index])?;
         let exit = self.new_block()?;
-        let zero = self.ops().int(types::I64, 0);
-        self.builder.ins().jump(head, &[BlockArg::Value(zero)]);
+        let first = self.ops().int(types::I64, from);
+        self.builder.ins().jump(head, &[BlockArg::Value(first)]);
         self.builder.switch_to_block(head);
         let at = self.get(index)?;
-        self.nested(body)?;
-        let next = self.builder.ins().iadd_imm_s(at, 1);
-        let more = self.builder.ins().icmp_imm_s(IntCC::UnsignedLessThan, next, count);
+        body(self)?;
+        let next = self.builder.ins().iadd_imm_s(at, step);
+        let more = self.builder.ins().icmp_imm_s(IntCC::UnsignedLessThan, next, to);
         self.builder.ins().brif(more, head, &[BlockArg::Value(next)], exit, &[]);
         self.builder.switch_to_block(exit);
         Ok(())
+    }
+
+    /// Translates the body of a loop for as many iterations as a vector has lanes. The index of the first one is
+    /// defined.
+    fn vector(&mut self, lanes: usize, index: Value, body: &Block) -> Result<(), Error> {
+        let mut made: HashMap<Value, ir::Value> = HashMap::new();
+        for statement in body.statements() {
+            match statement {
+                Statement::Let { result, expression } => {
+                    let value = self.vector_expression(&made, lanes, index, *result, expression)?;
+                    made.insert(*result, value.ok_or_else(not_vectors)?);
+                }
+                Statement::Store { to, value } => {
+                    let (address, offset) = self.address(to)?;
+                    let value = self.lanes_of(&made, lanes, *value)?.ok_or_else(not_vectors)?;
+                    self.builder.ins().store(memory(), value, address, offset);
+                }
+                _ => return Err(not_vectors()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the lanes of a value, which are equal if the loop does not define the value.
+    fn lanes_of(
+        &mut self,
+        made: &HashMap<Value, ir::Value>,
+        lanes: usize,
+        value: Value,
+    ) -> Result<Option<ir::Value>, Error> {
+        if let Some(&value) = made.get(&value) {
+            return Ok(Some(value));
+        }
+        let (element, scalar) = (self.program.element(value), self.get(value)?);
+        Ok(self.ops().splat(element, lanes, scalar))
+    }
+
+    /// Translates an expression that [`vector::lanes`] accepts. Returns `None` for others.
+    fn vector_expression(
+        &mut self,
+        made: &HashMap<Value, ir::Value>,
+        lanes: usize,
+        index: Value,
+        result: Value,
+        expression: &Expression,
+    ) -> Result<Option<ir::Value>, Error> {
+        let element = self.program.element(result);
+        let operand = |this: &mut Self, value: &Value| this.lanes_of(made, lanes, *value)?.ok_or_else(not_vectors);
+        Ok(match expression {
+            Expression::Constant(bytes) => {
+                let scalar = self.ops().constant(element, *bytes);
+                self.ops().splat(element, lanes, scalar)
+            }
+            Expression::Load(from) => {
+                let (address, offset) = self.address(from)?;
+                if from.terms.iter().any(|(value, _)| *value == index) {
+                    let ty = vector_of(element, lanes).ok_or_else(not_vectors)?;
+                    Some(self.builder.ins().load(ty, memory(), address, offset))
+                } else {
+                    let scalar = self.builder.ins().load(type_of(element), memory(), address, offset);
+                    self.ops().splat(element, lanes, scalar)
+                }
+            }
+            Expression::Unary(op, a) => {
+                let x = operand(self, a)?;
+                self.ops().vector_unary(*op, element, lanes, x)
+            }
+            Expression::Binary(op, a, b) => {
+                let (x, y) = (operand(self, a)?, operand(self, b)?);
+                self.ops().vector_binary(*op, element, x, y)
+            }
+            Expression::Compare(direction, kind, a, b) => {
+                let (x, y) = (operand(self, a)?, operand(self, b)?);
+                let of = self.program.element(*a);
+                Some(self.ops().compare(*direction, *kind, of, x, y))
+            }
+            Expression::Select(p, a, b) => {
+                let (p, x, y) = (operand(self, p)?, operand(self, a)?, operand(self, b)?);
+                Some(self.ops().chosen_lanes(p, x, y))
+            }
+            Expression::Convert(a) => {
+                let (x, ty) = (operand(self, a)?, vector_of(element, lanes).ok_or_else(not_vectors)?);
+                Some(self.builder.ins().fcvt_from_sint(ty, x))
+            }
+            Expression::Bits(a) => {
+                let (x, ty) = (operand(self, a)?, vector_of(element, lanes).ok_or_else(not_vectors)?);
+                Some(self.ops().bits(x, ty))
+            }
+            _ => None,
+        })
     }
 
     fn repeated(
@@ -430,6 +543,10 @@ fn memory() -> MemFlagsData {
 /// Returns a number as an operand of an instruction.
 fn constant(n: usize) -> Result<i64, Error> {
     i64::try_from(n).map_err(|_| too_large_number())
+}
+
+fn not_vectors() -> Error {
+    Error::Invalid("a loop without vector instructions".into())
 }
 
 fn too_large_number() -> Error {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use plugin_manifest::Ownership;
 use private_files::{Folder, PathError};
 
-use crate::variables::{LOCK_DIR, OLD_LOCK_DIR};
+use crate::variables::LOCK_DIR;
 
 /// The client that holds a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,9 +99,6 @@ impl LockFolder {
     /// A process with elevated privileges ignores these variables, so that the user cannot make it write files to any
     /// folder. Its locks are in `/run/pjrt`, which must belong to its effective user.
     pub fn of_this_user() -> Self {
-        if std::env::var_os(OLD_LOCK_DIR).is_some() {
-            tracing::warn!("ignored {OLD_LOCK_DIR}: this variable is now called {LOCK_DIR}");
-        }
         Self::chosen(private_files::elevated(), |name| std::env::var_os(name))
     }
 

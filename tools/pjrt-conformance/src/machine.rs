@@ -1,7 +1,7 @@
 //! Describes the plugin, the machine and the time for reports.
 
 use std::fs::File;
-use std::io::Read;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -64,18 +64,7 @@ pub(crate) fn this_machine() -> Machine {
 pub(crate) fn hash(path: &Path) -> Option<(u64, String)> {
     let mut file = File::open(path).ok()?;
     let mut hash = Sha256::new();
-    let mut size = 0u64;
-    let mut chunk = vec![0u8; 1 << 20];
-    loop {
-        match file.read(&mut chunk) {
-            Ok(0) => break,
-            Ok(count) => {
-                hash.update(chunk.get(..count)?);
-                size += u64::try_from(count).ok()?;
-            }
-            Err(_) => return None,
-        }
-    }
+    let size = io::copy(&mut file, &mut hash).ok()?;
     let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
     Some((size, digits))
 }

@@ -27,13 +27,8 @@ impl Hash {
     /// Returns an error if reading fails.
     pub fn of_reader(mut from: impl Read) -> io::Result<Self> {
         let mut hasher = Sha256::new();
-        let mut buffer = vec![0; PIECE];
-        loop {
-            match from.read(&mut buffer)? {
-                0 => return Ok(Self(hasher.finalize().into())),
-                count => hasher.update(&buffer[..count]),
-            }
-        }
+        io::copy(&mut from, &mut hasher)?;
+        Ok(Self(hasher.finalize().into()))
     }
 
     /// Returns the bytes of the hash.

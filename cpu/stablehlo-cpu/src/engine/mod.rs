@@ -1,11 +1,11 @@
 //! The engine. It compiles a module to a flat list of steps, and runs the steps.
 //!
-//! `lower` resolves every shape, inlines calls and translates StableHLO to the `graph`. `fuse` schedules the graph and
-//! groups elementwise nodes. `group_compiler` compiles the groups. `row_fusion` joins groups, reductions and scatters
-//! over the same rows, and `row_program`, `across_rows` and `row_scatter` run them. `emit` converts the schedule to the
-//! steps of a `program`. The steps need no further checks at run time. Memory comes from a [`Pool`] and is
-//! reference-counted. A step may overwrite a buffer that has no other owner. `elementwise` and `kernels` contain the
-//! loops.
+//! `lower` resolves every shape, inlines calls and translates StableHLO to the `graph`. `short_rows` replaces
+//! reductions of short rows by elementwise nodes. `fuse` schedules the graph and groups elementwise nodes.
+//! `group_compiler` compiles the groups. `row_fusion` joins groups, reductions and scatters over the same rows, and
+//! `row_program`, `across_rows` and `row_scatter` run them. `emit` converts the schedule to the steps of a `program`.
+//! The steps need no further checks at run time. Memory comes from a [`Pool`] and is reference-counted. A step may
+//! overwrite a buffer that has no other owner. `elementwise` and `kernels` contain the loops.
 
 #![cfg_attr(
     not(feature = "jit"),
@@ -45,6 +45,7 @@ mod row_scatter;
 mod scalar_fn;
 mod schedule;
 mod settings;
+mod short_rows;
 mod simplify;
 mod stop;
 mod tensor;

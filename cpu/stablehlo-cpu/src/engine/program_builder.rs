@@ -8,6 +8,7 @@ use super::lower::{GraphBuilder, Lowered, entry_type, fits};
 use super::pool::Pool;
 use super::program::{Parameter, Program};
 use super::settings::CompileSettings;
+use super::short_rows;
 use crate::error::CompileError;
 
 /// Compiles a module after its passes. Returns an error if the engine cannot lower an op, or if the entry function is
@@ -17,7 +18,8 @@ pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &
         CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
     })?;
     let mut lower = GraphBuilder::new(module, settings, pool);
-    let Lowered { block, args, results } = lower.entry(func)?;
+    let Lowered { mut block, args, results } = lower.entry(func)?;
+    short_rows::unroll(&mut block, &mut lower);
     for (declared, ty) in func.results.iter().zip(&results) {
         let is_token = matches!(declared, Type::Token) && *ty == entry_type(declared)?;
         if !is_token && !fits(declared, ty)? {

@@ -258,14 +258,7 @@ impl Rewrite<'_> {
 }
 
 fn op(kind: OpKind, operands: Vec<ValueId>, result: ValueId, location: LocationId) -> Op {
-    Op {
-        kind,
-        operands: operands.into(),
-        results: vec![result].into(),
-        regions: Vec::new(),
-        attributes: Vec::new(),
-        location,
-    }
+    Op { location, ..Op::new(kind, operands, vec![result]) }
 }
 
 /// Converts a stored integer. The conversion is exact, because stored integers have at most 32 bits.

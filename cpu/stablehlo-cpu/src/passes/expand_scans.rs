@@ -252,12 +252,5 @@ fn zeros(ty: &TensorType) -> Vec<u8> {
 }
 
 fn plain(kind: OpKind, operands: &[ValueId], results: &[ValueId], location: LocationId) -> Op {
-    Op {
-        kind,
-        operands: operands.into(),
-        results: results.into(),
-        regions: Vec::new(),
-        attributes: Attributes::new(),
-        location,
-    }
+    Op { location, ..Op::new(kind, operands, results) }
 }

@@ -1,8 +1,6 @@
 //! The pass `assign_layouts`: changes the storage order of the entry function's arguments and results.
 
-use stablehlo::ir::{
-    Attribute, Attributes, ElementType, Func, Literal, LocationId, Module, Op, OpKind, TensorType, Type, ValueId,
-};
+use stablehlo::ir::{Attribute, Attributes, ElementType, Func, Literal, Module, Op, OpKind, TensorType, Type, ValueId};
 
 use crate::engine::CompileSettings;
 use crate::error::CompileError;
@@ -68,14 +66,7 @@ fn permuted(ty: &TensorType, order: &[usize]) -> Result<TensorType> {
 }
 
 fn transpose(permutation: Vec<usize>, from: ValueId, to: ValueId) -> Op {
-    Op {
-        kind: OpKind::Transpose { permutation: permutation.into() },
-        operands: vec![from].into(),
-        results: vec![to].into(),
-        regions: Vec::new(),
-        attributes: Vec::new(),
-        location: LocationId::default(),
-    }
+    Op::new(OpKind::Transpose { permutation: permutation.into() }, vec![from], vec![to])
 }
 
 /// Returns the module attributes that describe the layouts, for clients that do not support the layouts extension.

@@ -72,8 +72,7 @@ impl<'g> Builder<'g> {
     }
 
     pub(super) fn op(&self, kind: OpKind, operands: Vec<ValueId>, results: Vec<ValueId>) -> Op {
-        let (operands, results) = (operands.into(), results.into());
-        Op { kind, operands, results, regions: Vec::new(), attributes: Vec::new(), location: self.location }
+        Op { location: self.location, ..Op::new(kind, operands, results) }
     }
 
     /// Adds an op with one result.

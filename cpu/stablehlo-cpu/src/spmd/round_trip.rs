@@ -254,17 +254,10 @@ impl Rewrite {
             ("out_shardings".to_owned(), get("out_shardings").unwrap_or_else(none)),
         ];
         let kind = OpKind::Other { name: "sdy.manual_computation".to_owned(), attributes };
-        let plain = |kind, operands, results, regions| Op {
-            kind,
-            operands,
-            results,
-            regions,
-            attributes: Attributes::new(),
-            location: call.location,
-        };
-        let end = plain(OpKind::Return, call.results.clone(), ValueIds::new(), Vec::new());
+        let location = call.location;
+        let end = Op { location, ..Op::new(OpKind::Return, call.results.clone(), ValueIds::new()) };
         let region = Region { args: call.operands.to_vec(), ops: vec![call.clone(), end] };
-        Ok(plain(kind, operands, results, vec![region]))
+        Ok(Op { location, regions: vec![region], ..Op::new(kind, operands, results) })
     }
 }
 

@@ -59,6 +59,7 @@ fn compare_at_boundaries(
     program.body = Block::new(statements, Vec::new()).unwrap();
     let code = Code::compile(&program).unwrap();
     let values = boundaries(from);
+    compare_as_vectors(from, to, expression, expected, &values);
     for &x in &values {
         for &y in &values {
             let mut bytes = [0; 8];
@@ -68,6 +69,47 @@ fn compare_at_boundaries(
             let same = got == expected || ops::is_nan(to, got) && ops::is_nan(to, expected);
             assert!(same, "{:?} of {x:#x} and {y:#x}: {got:#x} in place of {expected:#x}", expression(a, b));
         }
+    }
+}
+
+/// Compares the results for all pairs of values in one loop, which is computed with vectors if vectors have the op.
+fn compare_as_vectors(
+    from: Element,
+    to: Element,
+    expression: &dyn Fn(Value, Value) -> Expression,
+    expected: &dyn Fn(u64, u64) -> u64,
+    values: &[u64],
+) {
+    let pairs: Vec<(u64, u64)> = values.iter().flat_map(|&x| values.iter().map(move |&y| (x, y))).collect();
+    let bytes = |element: Element, numbers: &mut dyn Iterator<Item = u64>| -> Vec<u8> {
+        numbers.flat_map(|x| x.to_le_bytes()[..element.size()].to_vec()).collect()
+    };
+    let mut program = Program::new();
+    let count = pairs.len();
+    let [left, right] = [(); 2].map(|()| program.array(count * from.size(), false));
+    let result = program.array(count * to.size(), true);
+    let (index, a, b, c) = (program.value(Element::I64), program.value(from), program.value(from), program.value(to));
+    let at = |array, size| Access { array, offset: 0, terms: vec![(index, size as isize)] };
+    let set = |result, expression| Statement::Let { result, expression };
+    let statements = vec![
+        set(a, Expression::Load(at(left, from.size()))),
+        set(b, Expression::Load(at(right, from.size()))),
+        set(c, expression(a, b)),
+        Statement::Store { to: at(result, to.size()), value: c },
+    ];
+    let body = Block::new(statements, Vec::new()).unwrap();
+    program.body = Block::new(vec![Statement::For { count, index, body }], Vec::new()).unwrap();
+    let code = Code::compile(&program).unwrap();
+    let left = bytes(from, &mut pairs.iter().map(|pair| pair.0));
+    let right = bytes(from, &mut pairs.iter().map(|pair| pair.1));
+    let mut results = vec![0; count * to.size()];
+    code.run(&[&left, &right], &mut [&mut results], None, &mut NoSteps).unwrap();
+    for (&(x, y), got) in pairs.iter().zip(results.chunks(to.size())) {
+        let mut wide = [0; 8];
+        wide[..to.size()].copy_from_slice(got);
+        let (got, expected) = (u64::from_le_bytes(wide), expected(x, y));
+        let same = got == expected || ops::is_nan(to, got) && ops::is_nan(to, expected);
+        assert!(same, "{:?} of {x:#x} and {y:#x} in a loop: {got:#x}, not {expected:#x}", expression(a, b));
     }
 }
 

@@ -18,7 +18,6 @@ use super::report::{Discovered, Note, Searched, SelectionHint};
 use super::sha256::verify_sha256;
 use super::trust;
 use crate::location::Location;
-use crate::variables;
 
 /// The manifest file in a library's folder, with its content or with the reasons why it cannot be used. `None` if the
 /// folder has no manifest, or if its manifest describes only other libraries.
@@ -55,16 +54,6 @@ impl<'a> Collector<'a> {
         if !self.found.notes.contains(&note) {
             tracing::debug!(about = note.about, "{}", note.message);
             self.found.notes.push(note);
-        }
-    }
-
-    /// Logs a warning and adds a note for each variable that is set under an old name.
-    pub(super) fn old_variables(&mut self) {
-        let set = self.discovery.environment.keys().filter_map(|name| name.to_str());
-        let renamed: Vec<(&str, String)> = set.filter_map(|name| Some((name, variables::new_name(name)?))).collect();
-        for (old, new) in renamed {
-            tracing::warn!("ignored {old}: this variable is now called {new}");
-            self.note(old, format!("ignored: this variable is now called {new}"));
         }
     }
 

@@ -11,7 +11,6 @@ impl Discovery {
     /// Searches the machine. Never fails, because every fault becomes a refusal of a candidate or a note.
     pub fn discover(&self) -> Discovered {
         let mut collector = Collector::new(self);
-        collector.old_variables();
         collector.hints();
         if self.get(MANIFESTS).is_some() && !self.elevated {
             collector.note(MANIFESTS, "is set, so its manifests are the only source that was searched");

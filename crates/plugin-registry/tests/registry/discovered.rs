@@ -65,25 +65,6 @@ fn environment_decides_if_policy_allows() {
 }
 
 #[test]
-fn variables_under_old_names_are_reported() {
-    let folder = installed("renamed", &["renamed"]);
-    let discovery = Discovery::isolated("/does/not/exist")
-        .variable("PJRT_PLUGIN_MANIFESTS", &folder)
-        .variable("PJRT_PLUGINS_DISABLE", "*")
-        .variable("DEVICE_PLUGIN_RENAMED_CAPABILITIES", "{}");
-    let registry = PluginRegistry::builder().discovery(discovery).build();
-    assert!(registry.entries().is_empty(), "old names have no effect");
-    let notes: Vec<(String, String)> = registry.notes().into_iter().map(|note| (note.about, note.message)).collect();
-    for (old, new) in [
-        ("PJRT_PLUGIN_MANIFESTS", "PJRT_REGISTRY_MANIFESTS"),
-        ("PJRT_PLUGINS_DISABLE", "PJRT_REGISTRY_DISABLE"),
-        ("DEVICE_PLUGIN_RENAMED_CAPABILITIES", "PJRT_REGISTRY_CAPABILITIES_RENAMED"),
-    ] {
-        assert!(notes.iter().any(|(about, message)| about == old && message.ends_with(new)), "{old}: {notes:?}");
-    }
-}
-
-#[test]
 fn refresh_keeps_unchanged_handles() {
     let folder = installed("refresh", &["stays", "goes", "changes"]);
     let registry = PluginRegistry::with(machine(&folder));

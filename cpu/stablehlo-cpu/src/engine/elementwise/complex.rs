@@ -2,7 +2,7 @@
 //! cancellation and intermediate overflow. Simple operations such as addition are computed in `f32`.
 #![expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
 
-use bytemuck::Pod;
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use num_complex::Complex;
 use stablehlo::ir::{Binary, ComparisonDirection, Unary};
 
@@ -215,6 +215,30 @@ fn div(a: C64, b: C64) -> C64 {
     }
 }
 
+/// Divides as [`div`] does. The products of two `f32`s are exact in `f64`, and neither their sums nor `|b|^2` overflow
+/// or underflow, so that the definition is accurate. Only quotients of zero, infinity and NaN need [`div`].
+fn div_single(a: &[u8], b: &[u8], o: &mut [u8]) {
+    let is_special = |a: C32, b: C32| {
+        let finite = a.re.is_finite() & a.im.is_finite() & b.re.is_finite() & b.im.is_finite();
+        !finite | ((b.re == 0.0) & (b.im == 0.0))
+    };
+    map2::<C32, C32>(a, b, o, |a, b| {
+        let (a, b) = (wide(a), wide(b));
+        let norm = b.re * b.re + b.im * b.im;
+        narrow(C64::new((a.re * b.re + a.im * b.im) / norm, (a.im * b.re - a.re * b.im) / norm))
+    });
+    let (a, b, o) = (cast_slice::<u8, C32>(a), cast_slice::<u8, C32>(b), cast_slice_mut::<u8, C32>(o));
+    for ((o, a), b) in o.chunks_mut(64).zip(a.chunks(64)).zip(b.chunks(64)) {
+        if a.iter().zip(b).fold(false, |any, (&a, &b)| any | is_special(a, b)) {
+            for ((o, &a), &b) in o.iter_mut().zip(a).zip(b) {
+                if is_special(a, b) {
+                    *o = narrow(div(wide(a), wide(b)));
+                }
+            }
+        }
+    }
+}
+
 fn pow(z: C64, w: C64) -> C64 {
     if w.re == 0.0 && w.im == 0.0 {
         return C64::new(1.0, 0.0);
@@ -341,6 +365,7 @@ pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
         Binary::Add => own!(dtype, Two, map2, |z, w| z + w),
         Binary::Subtract => own!(dtype, Two, map2, |z, w| z - w),
         Binary::Multiply => own!(dtype, Two, map2, |z, w| z * w),
+        Binary::Divide if dtype == DType::C64 => Some(Loop::Two(div_single)),
         Binary::Divide => with2!(dtype, div),
         Binary::Power => with2!(dtype, pow),
         Binary::Atan2 => with2!(dtype, atan2),
@@ -449,6 +474,43 @@ mod tests {
         assert!(ln(big).re.is_finite());
         assert_eq!(tanh(C64::new(1000.0, 1.0)), C64::new(1.0, 0.0));
         assert!((ln(C64::new(1.0, 1e-10)).re - 5e-21).abs() < 1e-30);
+    }
+
+    /// Compares [`div_single`] with [`div`], except for the signs of zeros, which the definition does not determine.
+    #[test]
+    fn quotients_of_single_precision() {
+        let parts = [
+            0.0,
+            -0.0,
+            1.0,
+            -3.0,
+            0.1,
+            1e-45,
+            -1e-38,
+            7e-20,
+            3e38,
+            -f32::MAX,
+            f32::INFINITY,
+            f32::NEG_INFINITY,
+            f32::NAN,
+        ];
+        let numbers: Vec<C32> = parts.iter().flat_map(|&re| parts.map(|im| C32::new(re, im))).collect();
+        let mut quotients = vec![C32::new(0.0, 0.0); numbers.len()];
+        for shift in 0..numbers.len() {
+            let mut divisors = numbers.clone();
+            divisors.rotate_left(shift);
+            div_single(cast_slice(&numbers), cast_slice(&divisors), cast_slice_mut(&mut quotients));
+            for ((&a, &b), &got) in numbers.iter().zip(&divisors).zip(&quotients) {
+                let want = narrow(div(wide(a), wide(b)));
+                // [`div`] rounds the ratio of the divisor's parts, so that small parts of its quotients are inaccurate.
+                let size = want.re.abs().max(want.im.abs());
+                let near = |got: f32, want: f32| {
+                    let error = f32::EPSILON * want.abs().max(1e-8 * size) + f32::from_bits(1);
+                    got == want || got.is_nan() && want.is_nan() || size.is_finite() && (got - want).abs() <= error
+                };
+                assert!(near(got.re, want.re) && near(got.im, want.im), "{a} / {b}: {got}, not {want}");
+            }
+        }
     }
 
     #[test]

@@ -644,27 +644,30 @@ impl Translator<'_> {
         let mut start = 0;
         for (&v, &chunk) in node.ins.iter().zip(&concatenate.chunks) {
             let from = self.place(v);
-            self.each(rows, |this, row| {
+            let chunk_of = |this: &mut Self, row: Option<Value>| {
+                let terms = |index, length| {
+                    let row = row.map(|row| Some((row, signed(length)?)));
+                    row.into_iter().chain([Some((index, signed(size)?))]).collect::<Option<Vec<_>>>()
+                };
                 this.each(chunk / size, |this, index| {
-                    let step = (index, signed(size)?);
                     let value = match from {
                         Some(from) => {
-                            let terms = vec![(row, signed(chunk)?), step];
-                            this.define(
-                                element,
-                                Expression::Load(Access { array: from.array, offset: from.start, terms }),
-                            )
+                            let from = Access { array: from.array, offset: from.start, terms: terms(index, chunk)? };
+                            this.define(element, Expression::Load(from))
                         }
                         None => this.scalar_as(v, element)?,
                     };
-                    let terms = vec![(row, signed(concatenate.row)?), step];
-                    this.out.push(Statement::Store {
-                        to: Access { array: to.array, offset: to.start + start, terms },
-                        value,
-                    });
+                    let offset = to.start + start;
+                    let to = Access { array: to.array, offset, terms: terms(index, concatenate.row)? };
+                    this.out.push(Statement::Store { to, value });
                     Some(())
                 })
-            })?;
+            };
+            if rows == 1 {
+                chunk_of(self, None)?;
+            } else {
+                self.each(rows, |this, row| chunk_of(this, Some(row)))?;
+            }
             start += chunk;
         }
         self.hold_at(out, to);

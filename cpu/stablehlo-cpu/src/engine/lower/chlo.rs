@@ -144,7 +144,7 @@ impl<'m> LoweringContext<'_, 'm> {
             }
             ("next_after" | "polygamma" | "zeta", [a, b]) => self.special_of_two(op, a, b)?,
             (_, [a, b]) => {
-                let op = binary(op).ok_or_else(|| self.unsupported())?;
+                let op = Binary::from_name(op).ok_or_else(|| self.unsupported())?;
                 self.bin(op, a, b)?
             }
             _ => return Err(self.invalid(format!("{} operands", operands.len()))),
@@ -219,26 +219,4 @@ fn last_word(attribute: &Attribute) -> Option<String> {
         Attribute::String(text) => std::str::from_utf8(text).ok().map(str::to_owned),
         _ => None,
     }
-}
-
-fn binary(name: &str) -> Option<Binary> {
-    Some(match name {
-        "add" => Binary::Add,
-        "and" => Binary::And,
-        "atan2" => Binary::Atan2,
-        "complex" => Binary::Complex,
-        "divide" => Binary::Divide,
-        "maximum" => Binary::Maximum,
-        "minimum" => Binary::Minimum,
-        "multiply" => Binary::Multiply,
-        "or" => Binary::Or,
-        "power" => Binary::Power,
-        "remainder" => Binary::Remainder,
-        "shift_left" => Binary::ShiftLeft,
-        "shift_right_arithmetic" => Binary::ShiftRightArithmetic,
-        "shift_right_logical" => Binary::ShiftRightLogical,
-        "subtract" => Binary::Subtract,
-        "xor" => Binary::Xor,
-        _ => return None,
-    })
 }

@@ -164,6 +164,13 @@ impl<'m> GraphBuilder<'m> {
         ValueIndex::try_from(self.values.len() - 1).unwrap_or(ValueIndex::MAX)
     }
 
+    /// Adds a value of the op that computes the value `of`.
+    pub(crate) fn derived(&mut self, value: Value, of: ValueIndex) -> ValueIndex {
+        let made = self.new_value(value);
+        self.origins[made as usize] = self.origins[of as usize];
+        made
+    }
+
     /// Lowers a call of `func` by lowering its body into `out`. Returns the results of the call.
     pub(super) fn inline(&mut self, func: &'m Func, args: Vec<Binding>, out: &mut Vec<Node>) -> Result<Vec<Binding>> {
         if self.calls.contains(&func.name.as_str()) {

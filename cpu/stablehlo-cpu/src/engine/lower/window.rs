@@ -14,6 +14,7 @@ use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::combine::Body;
 use crate::engine::kernels::pool_gradient::{Axis, PoolGradient};
+use crate::engine::kernels::reduce::identity;
 use crate::engine::kernels::shape::Pad;
 use crate::engine::kernels::window::{ReduceWindow, Running, SelectAndScatter, Sliding};
 use crate::engine::scalar_fn::Combine;
@@ -110,6 +111,14 @@ impl LoweringContext<'_, '_> {
         }
         let dims = inputs[0].ty.dims.clone();
         let spec = self.window_spec(window, &window.dimensions, dims.len())?;
+        if let ([x], [init], Some(Combine::Op(op))) = (&inputs[..], &inits[..], combine(region))
+            && repeats(&dims, &spec)
+            && self.is_neutral(op, init)
+        {
+            let y = self.repeated(op, x, init, &spec.base)?;
+            let y = if accumulated { self.converted(y, dtype)? } else { y };
+            return self.finish(vec![y]);
+        }
         let fast =
             if inputs.len() == 1 { combine(region).and_then(|c| Body::fast(c, inputs[0].ty.dtype)) } else { None };
         let body = match fast {
@@ -152,6 +161,29 @@ impl LoweringContext<'_, '_> {
             return self.finish(vec![y]);
         }
         self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
+    }
+
+    /// Returns whether `op` leaves every number unchanged if its other operand is `init`, except that -0 may become +0.
+    fn is_neutral(&self, op: Binary, init: &TypedValue) -> bool {
+        let zero = op == Binary::Add && self.graph.splat(init.value) == Some([0; 16]);
+        zero || identity(op, init.ty.dtype).is_some_and(|identity| self.graph.splat(init.value) == Some(identity))
+    }
+
+    /// Returns `op(init, x)` with each element repeated `times[d]` times along each dimension `d`.
+    fn repeated(&mut self, op: Binary, x: &TypedValue, init: &TypedValue, times: &[usize]) -> Result<TypedValue> {
+        let (mut split, mut whole, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+        for (&dim, &times) in x.ty.dims.iter().zip(times) {
+            positions.push(split.len());
+            split.push(dim);
+            if times > 1 {
+                split.push(times);
+            }
+            whole.push(dim.saturating_mul(times));
+        }
+        let (split, whole) = (self.typed(x.ty.dtype, &split)?, self.typed(x.ty.dtype, &whole)?);
+        let repeated = self.broadcast(x, split, &positions)?.value;
+        let init = self.broadcast(init, whole.clone(), &[])?;
+        self.bin(op, &init, &TypedValue { value: repeated, ty: whole })
     }
 
     pub(super) fn select_and_scatter(&mut self, window: &Window) -> Result<()> {
@@ -240,6 +272,21 @@ fn pool_gradient(x: &TensorType, spec: &Spec, fit: &[usize], direction: Comparis
     let product = |dims: &[usize]| dims.iter().product::<usize>();
     let (images, features) = (product(&x.dims[..start]), product(&x.dims[end..]));
     (features > 0).then_some(PoolGradient { images, axes, features, run })
+}
+
+/// Returns whether each window contains exactly one element of the tensor, and the windows of neighbouring elements do
+/// not overlap. The gradients of sums over windows side by side have such windows, because the tensor is dilated by the
+/// size of the window.
+fn repeats(dims: &[usize], spec: &Spec) -> bool {
+    let side_by_side = |d: usize| {
+        let n = spec.base[d];
+        let edge = i64::try_from(n - 1);
+        spec.dimensions[d] == n
+            && spec.strides[d] == 1
+            && (spec.dilations[d] == 1 || n == 1)
+            && edge.is_ok_and(|edge| spec.padding[d] == (edge, edge))
+    };
+    spec.base.iter().any(|&base| base > 1) && dims.iter().all(|&dim| dim > 0) && (0..dims.len()).all(side_by_side)
 }
 
 /// Returns the dimension of a running reduction, and whether it runs backwards. The window of each element reaches back

@@ -31,6 +31,7 @@ mod remote;
 mod row_fusion;
 mod row_scatter;
 mod semantics;
+mod short_rows;
 mod simplify;
 mod sorting;
 mod vector_chains;

@@ -1,4 +1,5 @@
-//! Compares the gradients of poolings (`select_and_scatter`) with their definition.
+//! Compares the gradients of poolings with their definition: `select_and_scatter`, and `reduce_window` of dilated
+//! tensors.
 
 use half::{bf16, f16};
 
@@ -211,4 +212,81 @@ fn gradients_have_the_bits_of_the_general_kernel() {
             compare!(f16, DType::F16, "f16", |&x| f16::from_f64(x));
         }
     }
+}
+
+/// Returns `reduce_window` of `[2, 3, 5]` numbers, dilated by `[1, 2, 3]`, with windows of this size.
+fn dilated_windows(op: &str, init: &str, name: &str, padding: [i64; 6]) -> Program {
+    let [a, b, c, d, e, f] = padding;
+    let out = [2 + a + b, 4 + c + d, 11 + e + f].map(|n| n.to_string()).join("x");
+    let body = format!(
+        "%init = stablehlo.constant dense<{init}> : tensor<{name}>
+         %0 = \"stablehlo.reduce_window\"(%x, %init) <{{
+           window_dimensions = array<i64: 1, 2, 3>, base_dilations = array<i64: 1, 2, 3>,
+           padding = dense<[[{a}, {b}], [{c}, {d}], [{e}, {f}]]> : tensor<3x2xi64>
+         }}> ({{
+         ^bb0(%a: tensor<{name}>, %b: tensor<{name}>):
+           %c = stablehlo.{op} %a, %b : tensor<{name}>
+           stablehlo.return %c : tensor<{name}>
+         }}) : (tensor<2x3x5x{name}>, tensor<{name}>) -> tensor<{out}x{name}>
+         return %0 : tensor<{out}x{name}>"
+    );
+    program(&format!("%x: tensor<2x3x5x{name}>"), &format!("tensor<{out}x{name}>"), &body)
+}
+
+/// Computes [`dilated_windows`] by its definition: the padding and the holes contain the initial value.
+fn windows_by_definition(x: &[f64], f: fn(f64, f64) -> f64, init: f64, padding: [i64; 6]) -> Vec<f64> {
+    let (dims, base, window) = ([2i64, 3, 5], [1i64, 2, 3], [1i64, 2, 3]);
+    let element = |at: [i64; 3]| {
+        let mut flat = 0;
+        for d in 0..3 {
+            let real = at[d] - padding[2 * d];
+            if real < 0 || real % base[d] != 0 || real / base[d] >= dims[d] {
+                return init;
+            }
+            flat = flat * dims[d] + real / base[d];
+        }
+        x[usize::try_from(flat).unwrap()]
+    };
+    let fit = |d: usize| (dims[d] - 1) * base[d] + 1 + padding[2 * d] + padding[2 * d + 1] - window[d] + 1;
+    let mut out = Vec::new();
+    for i in 0..fit(0) {
+        for j in 0..fit(1) {
+            for k in 0..fit(2) {
+                let window = (0..2).flat_map(|q| (0..3).map(move |r| (q, r)));
+                out.push(window.fold(init, |acc, (q, r)| f(acc, element([i, j + q, k + r]))));
+            }
+        }
+    }
+    out
+}
+
+#[test]
+#[expect(clippy::cast_possible_truncation, reason = "the numbers are small")]
+fn windows_of_dilated_tensors() {
+    let x: Vec<f64> = (0..30).map(|i| f64::from(i * 7 % 30) - 11.0).collect();
+    let whole = [0, 0, 1, 1, 2, 2];
+    for padding in [whole, [0, 0, 1, 0, 2, 2], [0, 0, 0, 0, 0, 0], [0, 1, 2, 3, 4, 5]] {
+        for (op, init, f) in [
+            ("add", 0.0, (|a, b| a + b) as fn(f64, f64) -> f64),
+            ("add", 5.0, |a, b| a + b),
+            ("multiply", 1.0, |a, b| a * b),
+            ("maximum", f64::NEG_INFINITY, f64::max),
+            ("maximum", 3.0, f64::max),
+        ] {
+            let want = windows_by_definition(&x, f, init, padding);
+            let text = if init.is_finite() { format!("{init:?}") } else { "0xFF800000".to_owned() };
+            let single: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+            let got =
+                run::<f32>(&dilated_windows(op, &text, "f32", padding), vec![tensor(DType::F32, &[2, 3, 5], &single)]);
+            assert!(got.iter().map(|&x| f64::from(x)).eq(want.iter().copied()), "{op} {init} {padding:?}");
+            if init.is_finite() {
+                let half: Vec<bf16> = x.iter().map(|&x| bf16::from_f64(x)).collect();
+                let program = dilated_windows(op, &text, "bf16", padding);
+                let got = run::<bf16>(&program, vec![tensor(DType::Bf16, &[2, 3, 5], &half)]);
+                assert!(got.iter().map(|x| f64::from(*x)).eq(want), "{op} {init} {padding:?} in bf16");
+            }
+        }
+    }
+    let repeated = dilated_windows("add", "0.0", "f32", whole);
+    assert_eq!(repeated.memory_estimate().temporary, 0, "no padded copy");
 }

@@ -255,7 +255,8 @@ impl Generator<'_> {
                 self.out.push(Statement::Store { to, value });
             }
             9 => self.host(),
-            10..=12 => self.repeat(),
+            10 | 11 => self.repeat(),
+            12 => self.elements(),
             13 => self.loop_while(),
             _ => self.choose(),
         }
@@ -277,6 +278,52 @@ impl Generator<'_> {
         });
         let body = Block::new(statements, Vec::new()).unwrap_or_default();
         self.out.push(Statement::For { count, index, body });
+    }
+
+    /// Generates a loop over consecutive elements of one size, which is usually computed with vectors.
+    fn elements(&mut self) {
+        let element = self.element();
+        let same: Vec<Element> = Element::ALL.into_iter().filter(|e| e.size() == element.size()).collect();
+        let count = 1 + self.input.below(40);
+        let index = self.generated.program.value(Element::I64);
+        let (statements, _) = self.inside(|this| {
+            for _ in 0..1 + this.input.below(7) {
+                let element = if this.input.rarely(4) { same[this.input.below(same.len())] } else { element };
+                match this.input.below(9) {
+                    0..=2 => {
+                        if let Some(from) = this.consecutive(index, count, element.size(), false) {
+                            this.define(element, None, Expression::Load(from));
+                        }
+                    }
+                    3 | 4 => {
+                        let value = this.pick(element);
+                        if let Some(to) = this.consecutive(index, count, element.size(), true) {
+                            this.out.push(Statement::Store { to, value });
+                        }
+                    }
+                    // Definitions that vectors have.
+                    _ => {
+                        let kind = [0, 1, 2, 3, 6, 7, 7, 8, 9][this.input.below(9)];
+                        this.compute_of(element, kind);
+                    }
+                }
+            }
+            Vec::new()
+        });
+        let body = Block::new(statements, Vec::new()).unwrap_or_default();
+        self.out.push(Statement::For { count, index, body });
+    }
+
+    /// Returns an access to `count` consecutive elements, or sometimes to the same element in each iteration. Returns
+    /// `None` if no array is large enough.
+    fn consecutive(&mut self, index: Value, count: usize, size: usize, write: bool) -> Option<Access> {
+        let bytes = count * size;
+        let fits = |&&(_, room, writable): &&(Array, usize, bool)| room >= bytes && (writable || !write);
+        let arrays: Vec<_> = self.generated.arrays.iter().filter(fits).copied().collect();
+        let &(array, room, _) = arrays.get(self.input.below(arrays.len()))?;
+        let offset = self.input.up_to((room - bytes) as u64) as usize;
+        let terms = if self.input.rarely(8) { Vec::new() } else { vec![(index, size as isize)] };
+        Some(Access { array, offset, terms })
     }
 
     /// Generates a loop that usually ends after some iterations.
@@ -364,8 +411,13 @@ impl Generator<'_> {
 
     /// Generates a definition.
     fn compute(&mut self) {
-        let element = self.element();
-        match self.input.below(14) {
+        let (element, kind) = (self.element(), self.input.below(KINDS));
+        self.compute_of(element, kind);
+    }
+
+    /// Generates a definition of this kind from operands of this type.
+    fn compute_of(&mut self, element: Element, kind: usize) {
+        match kind {
             0 => {
                 let bytes = self.bytes_of(element);
                 self.define(element, None, Expression::Constant(bytes));
@@ -437,6 +489,9 @@ impl Generator<'_> {
         }
     }
 }
+
+/// Number of kinds of definitions.
+const KINDS: usize = 14;
 
 const FUNCTIONS: [Function; 8] = [
     Function::F32(f32_of),
