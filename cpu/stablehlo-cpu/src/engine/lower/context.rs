@@ -49,10 +49,22 @@ pub(crate) struct GraphBuilder<'m> {
     pub(crate) collectives: u32,
     /// The operand and the permutation of each transposed value, so that contractions can read the operand directly.
     pub(super) transposed: HashMap<ValueIndex, (TypedValue, Vec<usize>)>,
+    /// How each value was padded that has padding, so that windows over it can read the operand directly.
+    pub(super) padded: HashMap<ValueIndex, Padding>,
     /// The factors of each outer product, so that its transpose is computed directly.
     pub(super) outer_products: HashMap<ValueIndex, OuterProduct>,
     /// Errors of unsupported ops.
     pub(super) refused: Vec<CompileError>,
+}
+
+/// The operand and the attributes of a `pad`.
+#[derive(Clone)]
+pub(super) struct Padding {
+    pub(super) of: TypedValue,
+    pub(super) element: ValueIndex,
+    pub(super) low: Vec<i64>,
+    pub(super) high: Vec<i64>,
+    pub(super) interior: Vec<usize>,
 }
 
 /// A function being inlined.
@@ -90,6 +102,7 @@ impl<'m> GraphBuilder<'m> {
             settings,
             collectives: 0,
             transposed: HashMap::new(),
+            padded: HashMap::new(),
             outer_products: HashMap::new(),
             refused: Vec::new(),
         }

@@ -5,6 +5,7 @@
     reason = "positions are checked to lie in the tensor first"
 )]
 
+use super::context::Padding;
 use super::types::OuterProduct;
 use super::{FOLDED, LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
@@ -276,7 +277,10 @@ impl LoweringContext<'_, '_> {
             _ if plan.dims[..] == x.ty.dims[..] && plan.from.len() == x.ty.elements() => x.value,
             _ => {
                 let kernel = Pad { from: plan.from, to: plan.to, size: ty.dtype.size() };
-                self.kernel(kernel, &[x.value, element.value], &[], std::slice::from_ref(&ty))[0]
+                let v = self.kernel(kernel, &[x.value, element.value], &[], std::slice::from_ref(&ty))[0];
+                let (low, high) = (low.to_vec(), high.to_vec());
+                self.graph.padded.insert(v, Padding { of: x.clone(), element: element.value, low, high, interior });
+                v
             }
         };
         Ok(TypedValue { value: v, ty })

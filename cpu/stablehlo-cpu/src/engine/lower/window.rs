@@ -7,6 +7,7 @@
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, OpKind, Region, Window};
 
+use super::context::Padding;
 use super::region::combine;
 use super::shape::pad_plan;
 use super::{LoweringContext, Result, TypedValue};
@@ -99,6 +100,8 @@ impl LoweringContext<'_, '_> {
     pub(super) fn reduce_window(&mut self, window: &Window) -> Result<()> {
         let (mut inputs, mut inits) = self.inputs_and_inits()?;
         let dtype = inputs[0].ty.dtype;
+        let padding = self.joined_padding(window, &inputs, &inits);
+        inputs[0] = padding.as_ref().map_or(inputs[0].clone(), |padding| padding.of.clone());
         // Accumulate sums and products of narrow floats in `f32`, so that they are rounded only once, at the end.
         let sums = [Combine::Op(Binary::Add), Combine::Op(Binary::Multiply)];
         let region = self.body()?;
@@ -110,7 +113,14 @@ impl LoweringContext<'_, '_> {
             inits[0] = self.converted(inits[0].clone(), DType::F32)?;
         }
         let dims = inputs[0].ty.dims.clone();
-        let spec = self.window_spec(window, &window.dimensions, dims.len())?;
+        let mut spec = self.window_spec(window, &window.dimensions, dims.len())?;
+        if let Some(Padding { low, high, interior, .. }) = padding {
+            for (d, (own_low, own_high)) in spec.padding.iter_mut().enumerate() {
+                *own_low = own_low.saturating_add(low[d]);
+                *own_high = own_high.saturating_add(high[d]);
+                spec.base[d] = interior[d].saturating_add(1);
+            }
+        }
         if let ([x], [init], Some(Combine::Op(op))) = (&inputs[..], &inits[..], combine(region))
             && repeats(&dims, &spec)
             && self.is_neutral(op, init)
@@ -161,6 +171,17 @@ impl LoweringContext<'_, '_> {
             return self.finish(vec![y]);
         }
         self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
+    }
+
+    /// Returns the padding of the operand if the windows can contain it, because their own padding has the same element.
+    fn joined_padding(&self, window: &Window, inputs: &[TypedValue], inits: &[TypedValue]) -> Option<Padding> {
+        let ([x], [init]) = (inputs, inits) else { return None };
+        let padding = self.graph.padded.get(&x.value)?;
+        let element = self.graph.splat(padding.element)?;
+        let fits = window.base_dilations.iter().all(|&base| base == 1)
+            && padding.low.iter().chain(&padding.high).all(|&extent| extent >= 0)
+            && self.graph.splat(init.value) == Some(element);
+        fits.then(|| padding.clone())
     }
 
     /// Returns whether `op` leaves every number unchanged if its other operand is `init`, except that -0 may become +0.

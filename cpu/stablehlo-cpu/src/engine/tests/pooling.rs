@@ -233,15 +233,34 @@ fn dilated_windows(op: &str, init: &str, name: &str, padding: [i64; 6]) -> Progr
     program(&format!("%x: tensor<2x3x5x{name}>"), &format!("tensor<{out}x{name}>"), &body)
 }
 
-/// Computes [`dilated_windows`] by its definition: the padding and the holes contain the initial value.
-fn windows_by_definition(x: &[f64], f: fn(f64, f64) -> f64, init: f64, padding: [i64; 6]) -> Vec<f64> {
+/// Returns the same windows over a tensor that `pad` has dilated.
+fn padded_windows(op: &str, init: &str, hole: &str, padding: [i64; 6]) -> Program {
+    let [a, b, c, d, e, f] = padding;
+    let join = |sizes: [i64; 3]| sizes.map(|n| n.to_string()).join("x");
+    let (wide, out) = (join([2 + a + b, 5 + c + d, 13 + e + f]), join([2 + a + b, 4 + c + d, 11 + e + f]));
+    let body = format!(
+        "%init = stablehlo.constant dense<{init}> : tensor<f32>
+         %hole = stablehlo.constant dense<{hole}> : tensor<f32>
+         %p = stablehlo.pad %x, %hole, low = [{a}, {c}, {e}], high = [{b}, {d}, {f}], interior = [0, 1, 2] : (tensor<2x3x5xf32>, tensor<f32>) -> tensor<{wide}xf32>
+         %0 = \"stablehlo.reduce_window\"(%p, %init) <{{window_dimensions = array<i64: 1, 2, 3>}}> ({{
+         ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+           %c = stablehlo.{op} %a, %b : tensor<f32>
+           stablehlo.return %c : tensor<f32>
+         }}) : (tensor<{wide}xf32>, tensor<f32>) -> tensor<{out}xf32>
+         return %0 : tensor<{out}xf32>"
+    );
+    program("%x: tensor<2x3x5xf32>", &format!("tensor<{out}xf32>"), &body)
+}
+
+/// Computes these windows by their definition.
+fn windows_by_definition(x: &[f64], f: fn(f64, f64) -> f64, init: f64, hole: f64, padding: [i64; 6]) -> Vec<f64> {
     let (dims, base, window) = ([2i64, 3, 5], [1i64, 2, 3], [1i64, 2, 3]);
     let element = |at: [i64; 3]| {
         let mut flat = 0;
         for d in 0..3 {
             let real = at[d] - padding[2 * d];
             if real < 0 || real % base[d] != 0 || real / base[d] >= dims[d] {
-                return init;
+                return hole;
             }
             flat = flat * dims[d] + real / base[d];
         }
@@ -273,12 +292,19 @@ fn windows_of_dilated_tensors() {
             ("maximum", f64::NEG_INFINITY, f64::max),
             ("maximum", 3.0, f64::max),
         ] {
-            let want = windows_by_definition(&x, f, init, padding);
+            let want = windows_by_definition(&x, f, init, init, padding);
             let text = if init.is_finite() { format!("{init:?}") } else { "0xFF800000".to_owned() };
             let single: Vec<f32> = x.iter().map(|&x| x as f32).collect();
             let got =
                 run::<f32>(&dilated_windows(op, &text, "f32", padding), vec![tensor(DType::F32, &[2, 3, 5], &single)]);
             assert!(got.iter().map(|&x| f64::from(x)).eq(want.iter().copied()), "{op} {init} {padding:?}");
+            for hole in [init, 2.0] {
+                let want = windows_by_definition(&x, f, init, hole, padding);
+                let of_hole = if hole.is_finite() { format!("{hole:?}") } else { text.clone() };
+                let program = padded_windows(op, &text, &of_hole, padding);
+                let got = run::<f32>(&program, vec![tensor(DType::F32, &[2, 3, 5], &single)]);
+                assert!(got.iter().map(|&x| f64::from(x)).eq(want), "{op} {init} {hole} {padding:?}");
+            }
             if init.is_finite() {
                 let half: Vec<bf16> = x.iter().map(|&x| bf16::from_f64(x)).collect();
                 let program = dilated_windows(op, &text, "bf16", padding);
@@ -287,6 +313,7 @@ fn windows_of_dilated_tensors() {
             }
         }
     }
-    let repeated = dilated_windows("add", "0.0", "f32", whole);
-    assert_eq!(repeated.memory_estimate().temporary, 0, "no padded copy");
+    for repeated in [dilated_windows("add", "0.0", "f32", whole), padded_windows("add", "0.0", "0.0", whole)] {
+        assert_eq!(repeated.memory_estimate().temporary, 0, "no padded copy");
+    }
 }
