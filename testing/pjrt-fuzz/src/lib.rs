@@ -27,7 +27,7 @@ pub fn text(bytes: &[u8]) -> Result<(), String> {
 }
 
 /// Checks that any bytes, read as an HLO proto with and without a config, result in an error with a message or in a
-/// module that [`survives`].
+/// module that survives printing, writing and reading.
 pub fn hlo(bytes: &[u8]) -> Result<(), String> {
     for result in
         [parse_hlo(bytes.to_vec(), VerifyLevel::FULL), parse_hlo_with_config(bytes.to_vec(), VerifyLevel::FULL)]
@@ -40,7 +40,7 @@ pub fn hlo(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that a program, as an artifact or text, is rejected or [`survives`].
+/// Checks that a program, as an artifact or text, is rejected, or survives printing, writing and reading.
 pub fn round_trip(program: &[u8]) -> Result<(), String> {
     parse(program.to_vec(), VerifyLevel::FULL).map_or(Ok(()), |module| survives(&module))
 }
