@@ -173,7 +173,7 @@ impl LoweringContext<'_, '_> {
         self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
     }
 
-    /// Returns the padding of the operand if the windows can contain it, because their own padding has the same element.
+    /// Returns the padding of the operand if the windows can contain it, because the element of both is the same.
     fn joined_padding(&self, window: &Window, inputs: &[TypedValue], inits: &[TypedValue]) -> Option<Padding> {
         let ([x], [init]) = (inputs, inits) else { return None };
         let padding = self.graph.padded.get(&x.value)?;
