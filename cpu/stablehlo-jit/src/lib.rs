@@ -64,18 +64,6 @@ mod ops;
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 mod translate;
-#[cfg(all(
-    target_pointer_width = "64",
-    target_endian = "little",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
-mod vector;
-#[cfg(all(
-    target_pointer_width = "64",
-    target_endian = "little",
-    any(target_arch = "x86_64", target_arch = "aarch64")
-))]
-mod vector_ops;
 mod verify;
 
 pub use code::Code;

@@ -10,9 +10,9 @@ use cranelift_frontend::{FunctionBuilder, Switch};
 use crate::error::Error;
 use crate::ir::{Access, Block, Expression, Function, Program, Selector, Statement, Value};
 use crate::limits;
-use crate::ops::{Ops, type_of};
-use crate::vector;
-use crate::vector_ops::vector_of;
+use crate::ops::{Ops, type_of, vector_of};
+
+mod vector;
 
 /// Maximum number of statements to which a loop is unrolled.
 const UNROLLED: i64 = 64;
@@ -257,11 +257,11 @@ impl<'p, 'f> Translator<'p, 'f> {
             match statement {
                 Statement::Let { result, expression } => {
                     let value = self.vector_expression(&made, lanes, index, *result, expression)?;
-                    made.insert(*result, value.ok_or_else(not_vectors)?);
+                    made.insert(*result, value);
                 }
                 Statement::Store { to, value } => {
                     let (address, offset) = self.address(to)?;
-                    let value = self.lanes_of(&made, lanes, *value)?.ok_or_else(not_vectors)?;
+                    let value = self.lanes_of(&made, lanes, *value)?;
                     self.builder.ins().store(memory(), value, address, offset);
                 }
                 _ => return Err(not_vectors()),
@@ -271,20 +271,15 @@ impl<'p, 'f> Translator<'p, 'f> {
     }
 
     /// Returns the lanes of a value, which are equal if the loop does not define the value.
-    fn lanes_of(
-        &mut self,
-        made: &HashMap<Value, ir::Value>,
-        lanes: usize,
-        value: Value,
-    ) -> Result<Option<ir::Value>, Error> {
+    fn lanes_of(&mut self, made: &HashMap<Value, ir::Value>, lanes: usize, value: Value) -> Result<ir::Value, Error> {
         if let Some(&value) = made.get(&value) {
-            return Ok(Some(value));
+            return Ok(value);
         }
         let (element, scalar) = (self.program.element(value), self.get(value)?);
-        Ok(self.ops().splat(element, lanes, scalar))
+        self.ops().splat(element, lanes, scalar).ok_or_else(not_vectors)
     }
 
-    /// Translates an expression that [`vector::lanes`] accepts. Returns `None` for others.
+    /// Translates an expression that [`vector::lanes`] accepts.
     fn vector_expression(
         &mut self,
         made: &HashMap<Value, ir::Value>,
@@ -292,10 +287,10 @@ impl<'p, 'f> Translator<'p, 'f> {
         index: Value,
         result: Value,
         expression: &Expression,
-    ) -> Result<Option<ir::Value>, Error> {
+    ) -> Result<ir::Value, Error> {
         let element = self.program.element(result);
-        let operand = |this: &mut Self, value: &Value| this.lanes_of(made, lanes, *value)?.ok_or_else(not_vectors);
-        Ok(match expression {
+        let operand = |this: &mut Self, value: &Value| this.lanes_of(made, lanes, *value);
+        let value = match expression {
             Expression::Constant(bytes) => {
                 let scalar = self.ops().constant(element, *bytes);
                 self.ops().splat(element, lanes, scalar)
@@ -336,7 +331,8 @@ impl<'p, 'f> Translator<'p, 'f> {
                 Some(self.ops().bits(x, ty))
             }
             _ => None,
-        })
+        };
+        value.ok_or_else(not_vectors)
     }
 
     fn repeated(

@@ -94,11 +94,9 @@ impl Unroller<'_, '_> {
         let mut result = init;
         for column in 0..self.columns {
             let element = self.column(&ops, row, column)?;
-            let last = column + 1 == self.columns;
-            let out = if last { node.outs[0] } else { self.value_like(node.outs[0]) };
-            self.made.push(Node { op: Op::Map(map.clone()), ins: vec![result, element], outs: vec![out] });
-            result = out;
+            result = self.add(Op::Map(map.clone()), vec![result, element], row);
         }
+        self.made.last_mut()?.outs.clone_from(&node.outs);
         Some(self.made)
     }
 
@@ -198,11 +196,6 @@ impl Unroller<'_, '_> {
         let out = self.graph.derived(Value { size, n: n / self.columns, constant: None }, of);
         self.made.push(Node { op, ins, outs: vec![out] });
         out
-    }
-
-    fn value_like(&mut self, v: ValueIndex) -> ValueIndex {
-        let Value { size, n, .. } = self.graph.values[v as usize];
-        self.graph.derived(Value { size, n, constant: None }, v)
     }
 }
 

@@ -365,8 +365,11 @@ pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
         Binary::Add => own!(dtype, Two, map2, |z, w| z + w),
         Binary::Subtract => own!(dtype, Two, map2, |z, w| z - w),
         Binary::Multiply => own!(dtype, Two, map2, |z, w| z * w),
-        Binary::Divide if dtype == DType::C64 => Some(Loop::Two(div_single)),
-        Binary::Divide => with2!(dtype, div),
+        Binary::Divide => match dtype {
+            DType::C64 => Some(Loop::Two(div_single)),
+            DType::C128 => Some(Loop::Two(|a, b, o| scalar2::<C64, C64>(a, b, o, div))),
+            _ => None,
+        },
         Binary::Power => with2!(dtype, pow),
         Binary::Atan2 => with2!(dtype, atan2),
         Binary::Maximum => own!(dtype, Two, scalar2, |z, w| if less(z, w) { w } else { z }),

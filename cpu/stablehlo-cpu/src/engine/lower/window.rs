@@ -101,7 +101,9 @@ impl LoweringContext<'_, '_> {
         let (mut inputs, mut inits) = self.inputs_and_inits()?;
         let dtype = inputs[0].ty.dtype;
         let padding = self.joined_padding(window, &inputs, &inits);
-        inputs[0] = padding.as_ref().map_or(inputs[0].clone(), |padding| padding.of.clone());
+        if let Some(padding) = &padding {
+            inputs[0] = padding.of.clone();
+        }
         // Accumulate sums and products of narrow floats in `f32`, so that they are rounded only once, at the end.
         let sums = [Combine::Op(Binary::Add), Combine::Op(Binary::Multiply)];
         let region = self.body()?;
