@@ -53,6 +53,8 @@ pub struct FunctionBuilder {
     outputs: RefCell<Vec<Attributes>>,
     public: Cell<bool>,
     numpy: Cell<bool>,
+    /// Whether ops and errors have the places of the Rust code that adds the ops.
+    pub(super) is_placed: bool,
 }
 
 /// A finished function, which [`ModuleBuilder::add`](super::ModuleBuilder::add) adds to a module.
@@ -62,8 +64,8 @@ pub struct FinishedFunction {
     pub(super) locations: Vec<ir::Location>,
 }
 
-/// Id of the next function builder in this process.
-static NEXT: AtomicU64 = AtomicU64::new(0);
+/// Id of the next function builder in this process. No function has the id 0.
+static NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl FunctionBuilder {
     /// Creates a public function with this symbol name.
@@ -78,6 +80,7 @@ impl FunctionBuilder {
             outputs: RefCell::new(Vec::new()),
             public: Cell::new(true),
             numpy: Cell::new(false),
+            is_placed: true,
         }
     }
 
@@ -99,6 +102,11 @@ impl FunctionBuilder {
     pub fn numpy_broadcasting(&self, on: bool) -> &Self {
         self.numpy.set(on);
         self
+    }
+
+    #[cfg(feature = "text")]
+    pub(super) fn state(&self) -> &RefCell<State> {
+        &self.state
     }
 
     /// Returns whether NumPy-style broadcasting is enabled.
@@ -218,7 +226,7 @@ impl FunctionBuilder {
     pub fn finish(self, results: impl Values) -> Result<FinishedFunction> {
         let at = Location::caller();
         let results = results.to_values();
-        let (name, public) = (self.name, self.public.get());
+        let (name, public, is_placed) = (self.name, self.public.get(), self.is_placed);
         let outputs = self.outputs.into_inner();
         if outputs.len() > results.len() {
             let error = Error::new(
@@ -229,17 +237,17 @@ impl FunctionBuilder {
                     results.len()
                 ),
             );
-            return Err(placed(error, "func.return", &name, at));
+            return Err(placed(error, "func.return", &name, is_placed.then_some(at)));
         }
         let finished = self.state.into_inner().finish(at, &results, outputs);
-        let (mut func, locations) = finished.map_err(|e| placed(e, "func.return", &name, at))?;
+        let (mut func, locations) = finished.map_err(|e| placed(e, "func.return", &name, is_placed.then_some(at)))?;
         func.public = public;
         Ok(FinishedFunction { func, locations })
     }
 
     /// Adds the op, its function and the caller's location to an error, unless they are already set.
     pub(super) fn place(&self, error: Error, op: &str, at: At) -> Error {
-        placed(error, op, &self.name, at)
+        placed(error, op, &self.name, self.is_placed.then_some(at))
     }
 
     /// Creates an error for the StableHLO op `op`, which is about to be added. `at` is the caller's source location.
@@ -313,8 +321,12 @@ impl FunctionBuilder {
     }
 }
 
-fn placed(error: Error, op: &str, function: &str, at: At) -> Error {
-    error.with_op(op).with_func(function).with_location(at.to_string())
+fn placed(error: Error, op: &str, function: &str, at: Option<At>) -> Error {
+    let error = error.with_op(op).with_func(function);
+    match at {
+        Some(at) => error.with_location(at.to_string()),
+        None => error,
+    }
 }
 
 /// Closes the regions that a closure opened, or leaves the name scope that [`FunctionBuilder::named`] entered. The

@@ -38,6 +38,8 @@
 //! ```
 
 mod annotations;
+#[cfg(feature = "text")]
+mod by_name;
 mod calls;
 mod collectives;
 mod constants;
@@ -53,6 +55,8 @@ mod state;
 mod value;
 
 pub use annotations::{Argument, Output, Sharding};
+#[cfg(feature = "text")]
+pub use by_name::{EndedRegion, NamedOp};
 pub use constants::Element;
 pub use dynamic::QuantizedType;
 pub use function::{FinishedFunction, FunctionBuilder};

@@ -83,10 +83,15 @@ struct Places {
     /// For each enclosing name scope, its name joined to the names of the outer scopes, and its id.
     names: Vec<(String, u32)>,
     named: u32,
+    /// Whether places in Rust code are not locations.
+    ignores_rust: bool,
 }
 
 impl Places {
     fn find(&mut self, at: At) -> LocationId {
+        if self.ignores_rust {
+            return LocationId::default();
+        }
         let address = std::ptr::from_ref(at).addr();
         if let Some((last, id)) = self.last
             && last == address
@@ -123,8 +128,14 @@ impl Places {
 
 impl State {
     pub(super) fn new(function: u64, name: String, at: At) -> Self {
-        let places =
-            Places { listed: vec![Location::Unknown], known: HashMap::new(), last: None, names: Vec::new(), named: 0 };
+        let places = Places {
+            listed: vec![Location::Unknown],
+            known: HashMap::new(),
+            last: None,
+            names: Vec::new(),
+            named: 0,
+            ignores_rust: false,
+        };
         let mut state = Self {
             function,
             func: Func::new(name, Region::default(), ValueTypes::new(), Vec::new()),
@@ -143,6 +154,12 @@ impl State {
     pub(super) fn resolve(&self, values: &[Value]) -> Result<ValueIds> {
         let mut ids = ValueIds::with_capacity(values.len());
         for (i, value) in values.iter().enumerate() {
+            if value.function == 0 {
+                return Err(Error::new(
+                    ErrorKind::Reference,
+                    format_args!("operand {i} is no value; the op that should make it failed"),
+                ));
+            }
             if value.function != self.function {
                 return Err(Error::new(
                     ErrorKind::Reference,
@@ -216,6 +233,12 @@ impl State {
 
     /// Adds an op to the innermost region, and returns its results. If the op is not valid, removes its results again.
     pub(super) fn add(&mut self, at: At, operands: &[Value], new: NewOp) -> Result<Results> {
+        let location = self.places.find(at);
+        self.add_at(location, operands, new)
+    }
+
+    /// Adds an op like [`Self::add`], with a location that [`Self::place`] returned.
+    pub(super) fn add_at(&mut self, location: LocationId, operands: &[Value], new: NewOp) -> Result<Results> {
         let NewOp { kind, regions, attributes, types } = new;
         let mut op = Op {
             kind,
@@ -231,7 +254,7 @@ impl State {
             self.regions.truncate(first);
             return Err(error.with_op(&op.kind.name()));
         }
-        op.location = self.places.find(at);
+        op.location = location;
         let results = op.results.iter().map(|&id| self.value(id)).collect();
         self.push(op);
         Ok(results)
@@ -318,16 +341,44 @@ impl State {
 
     /// Appends a return op with the operands `returned` to the innermost region, and returns the region. The region's
     /// values stay in scope until [`Self::close`] is called.
-    pub(super) fn end(&mut self, at: At, returned: &[Value]) -> Result<Region> {
+    pub(super) fn end(&mut self, at: impl Into<Option<At>>, returned: &[Value]) -> Result<Region> {
         let ids = self.resolve(returned).map_err(|e| e.with_op("stablehlo.return"))?;
         let mut op = Op::new(OpKind::Return, ids, ValueIds::new());
-        op.location = self.places.find(at);
+        op.location = at.into().map_or(LocationId::default(), |at| self.places.find(at));
         self.push(op);
         let region = match self.frames.last_mut() {
             Some(frame) => Region::new(std::mem::take(&mut frame.args), std::mem::take(&mut frame.ops)),
             None => Region::default(),
         };
         Ok(region)
+    }
+
+    /// Returns the number of open regions in the function's body.
+    #[cfg(feature = "text")]
+    pub(super) fn depth(&self) -> usize {
+        self.frames.len() - 1
+    }
+
+    /// Leaves out the places of the Rust code that adds the ops.
+    #[cfg(feature = "text")]
+    pub(super) fn ignore_rust(&mut self) {
+        self.places.ignores_rust = true;
+        self.func.location = LocationId::default();
+    }
+
+    /// Returns the location that a program in another language names, or the unknown location for empty text.
+    #[cfg(feature = "text")]
+    pub(super) fn place(&mut self, name: &str) -> LocationId {
+        if name.is_empty() {
+            return LocationId::default();
+        }
+        // Most ops are at the place of the one before.
+        match self.places.listed.last() {
+            Some(Location::Name(last, _)) if last == name => {
+                LocationId(u32::try_from(self.places.listed.len() - 1).unwrap_or(0))
+            }
+            _ => self.places.add(Location::Name(name.to_owned(), LocationId::default())),
+        }
     }
 
     /// Closes all regions except for the outermost `depth` regions.

@@ -11,6 +11,13 @@ pub(crate) fn quoted(bytes: &[u8]) -> String {
     piece(|p| p.string(bytes))
 }
 
+/// Prints the attribute as MLIR text, such as `array<i64: 0, 1>`.
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&attribute_text(self))
+    }
+}
+
 /// Returns an attribute as MLIR text.
 pub(crate) fn attribute_text(attribute: &Attribute) -> String {
     piece(|p| p.attribute(attribute))

@@ -33,9 +33,28 @@ pub(crate) fn whole_attribute(text: &str) -> Option<Attribute> {
     Parser::new(text).whole_attribute().ok()
 }
 
+/// Parses the attributes of an op in the generic form, and returns its inherent attributes, under their names in
+/// portable artifacts, and its discardable attributes. `text` is a dictionary.
+#[cfg(feature = "builder")]
+pub(crate) fn op_attributes(name: &str, text: &str) -> Result<(Attributes, Attributes)> {
+    super::canonical::split(name, Attributes::new(), whole_dictionary(text)?)
+}
+
 /// Parses the fields of a structured attribute. `body` is the text between the brackets.
 pub(crate) fn fields(body: &str) -> Result<Attributes> {
     Parser::new(body).fields()
+}
+
+/// Parses a dictionary with its braces. Empty text is an empty dictionary.
+#[cfg(feature = "builder")]
+pub(crate) fn whole_dictionary(text: &str) -> Result<Attributes> {
+    if text.is_empty() {
+        return Ok(Attributes::new());
+    }
+    let mut parser = Parser::new(text);
+    let parsed =
+        parser.dictionary().and_then(|all| if parser.at_end() { Ok(all) } else { Err(parser.expected("the end")) });
+    parsed.map_err(|error| error.with_text(text))
 }
 
 /// Parses a dictionary, including its braces.

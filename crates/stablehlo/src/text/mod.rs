@@ -21,3 +21,5 @@ pub(crate) use entry::dictionary;
 #[cfg(feature = "text")]
 pub(crate) use entry::parse;
 pub(crate) use entry::{fields, function_type, whole_attribute, whole_type};
+#[cfg(feature = "builder")]
+pub(crate) use entry::{op_attributes, whole_dictionary};
