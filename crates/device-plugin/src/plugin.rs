@@ -37,6 +37,13 @@ pub trait DevicePlugin: 'static {
     /// and contains only lower-case letters, digits and underscores.
     const NAME: &'static str;
 
+    /// Returns the name. The interface for vendors in C overrides this function, because the name of such a plugin is
+    /// not known when this library is compiled.
+    #[doc(hidden)]
+    fn name() -> &'static str {
+        Self::NAME
+    }
+
     /// Other names by which users select the plugin, such as `gpu`.
     const ALIASES: &'static [&'static str] = &[];
 

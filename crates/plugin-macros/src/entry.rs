@@ -103,8 +103,11 @@ pub(crate) fn entry(arguments: TokenStream, function: TokenStream) -> Result<Tok
     let (attributes, body, output) = (&function.attrs, &function.block, &function.sig.output);
     Ok(quote! {
         impl #generics crate::abi::table::entry::Entry<#module::#slot> for crate::abi::table::entry::Shim<#plugin> {
-            const PLUGIN: &'static str = #plugin::NAME;
             #(#constants)*
+
+            fn plugin() -> &'static str {
+                #plugin::name()
+            }
 
             #(#attributes)*
             unsafe fn call(#args) #output {

@@ -58,9 +58,12 @@ pub(crate) fn c_descriptor<P: DevicePlugin>() -> *const dp_descriptor {
 struct Rust<P>(PhantomData<fn() -> P>);
 
 impl<P: DevicePlugin> ExportedPlugin for Rust<P> {
-    const NAME: &'static str = P::NAME;
     const CONFIGURES: bool = P::CONFIGURES;
     const HOOKS: Self = Self(PhantomData);
+
+    fn name() -> &'static str {
+        P::name()
+    }
 
     fn library() -> Library {
         match P::library() {
@@ -70,7 +73,7 @@ impl<P: DevicePlugin> ExportedPlugin for Rust<P> {
     }
 
     fn descriptor() -> Result<Descriptor, Faults> {
-        let mut manifest = Manifest::new(P::NAME);
+        let mut manifest = Manifest::new(P::name());
         manifest.version = P::VERSION.to_owned();
         manifest.aliases = P::ALIASES.iter().map(|&alias| alias.to_owned()).collect();
         manifest.capabilities = P::capabilities();

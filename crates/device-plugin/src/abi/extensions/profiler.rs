@@ -161,7 +161,7 @@ impl Profiler {
             return Err(Error::failed_precondition("no profile is running; start one first"));
         }
         let stopping = P::Backend::FEATURES.profiler.map_or(Ok(()), |hooks| contain(hooks.profile_stopping));
-        let space = Recording::end().map(|recording| recording.encode(P::NAME));
+        let space = Recording::end().map(|recording| recording.encode(P::name()));
         state.phase = Phase::Stopped(space.unwrap_or_default());
         stopping
     }

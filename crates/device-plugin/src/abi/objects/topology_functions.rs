@@ -107,7 +107,7 @@ unsafe fn PJRT_TopologyDescription_Create<P: DevicePlugin>(
     let options = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
     let mut info = P::Backend::topology(name, &options)?;
     if info.platform_name.is_empty() {
-        P::NAME.clone_into(&mut info.platform_name);
+        P::name().clone_into(&mut info.platform_name);
     }
     args.topology = Topology::new(info)?.into_raw();
     Ok(())
@@ -205,7 +205,7 @@ unsafe fn PJRT_TopologyDescription_Fingerprint<P: DevicePlugin>(
     topology: &Topology,
 ) -> Result<()> {
     let mut hasher = DefaultHasher::new();
-    topology.serialize(P::NAME).hash(&mut hasher);
+    topology.serialize(P::name()).hash(&mut hasher);
     args.fingerprint = hasher.finish();
     Ok(())
 }
@@ -215,7 +215,7 @@ unsafe fn PJRT_TopologyDescription_Serialize<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_TopologyDescription_Serialize_Args,
     topology: &Topology,
 ) -> Result<()> {
-    let blob = Blob::new(topology.serialize(P::NAME));
+    let blob = Blob::new(topology.serialize(P::name()));
     args.serialized_bytes = blob.bytes;
     args.serialized_bytes_size = blob.size;
     args.serialized_topology = blob.owner.cast();
@@ -231,6 +231,6 @@ unsafe fn PJRT_TopologyDescription_Deserialize<P: DevicePlugin>(
     let bytes = unsafe {
         ffi_read::slice(args.serialized_topology.cast::<u8>(), args.serialized_topology_size, "serialized_topology")
     }?;
-    args.topology = Topology::deserialize(bytes, P::NAME)?.into_raw();
+    args.topology = Topology::deserialize(bytes, P::name())?.into_raw();
     Ok(())
 }

@@ -22,8 +22,8 @@ pub(crate) struct Shim<P>(PhantomData<P>);
 /// and `module = path` select another table. If the function has a second argument, it is the object behind the handle
 /// of this name in the argument struct.
 pub(crate) trait Entry<S: Slot> {
-    /// The plugin's name.
-    const PLUGIN: &'static str;
+    /// Returns the plugin's name.
+    fn plugin() -> &'static str;
     /// Whether frameworks call the function for each execution or for each buffer of an execution. A hot function is
     /// compiled separately instead of using the shared body.
     const HOT: bool = false;
@@ -131,7 +131,7 @@ type Local = [u64; 32];
 pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(args: *mut S::Args) -> S::Return {
     if T::TRACED && trace::is_due() {
         // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
-        return unsafe { trace::record::<S>(args, T::PLUGIN, T::CALLER_CONTEXT, entry::<T, S>) };
+        return unsafe { trace::record::<S>(args, T::plugin(), T::CALLER_CONTEXT, entry::<T, S>) };
     }
     if !T::HOT {
         // SAFETY: the caller promises valid `args`, and `body::<T, S>` takes the arguments of this function.

@@ -488,7 +488,9 @@ fn every_trait_method_has_case() {
     let missing: Vec<_> = backend.iter().filter(|method| !cases.contains(&method.as_str())).collect();
     assert_eq!(missing, [""; 0], "write cases for these methods of Backend in tests/protocol/faults");
     assert!(cases.iter().all(|case| backend.iter().any(|method| method == case)));
-    let plugin = methods(include_str!("../../../src/plugin.rs"), "DevicePlugin");
+    let mut plugin = methods(include_str!("../../../src/plugin.rs"), "DevicePlugin");
+    // Only the interface for vendors in C overrides `name`, with a constant.
+    plugin.retain(|method| method != "name");
     let cases: Vec<_> = PLUGIN.iter().map(|case| case.0).chain(DESCRIPTION.iter().chain(HOOKS).copied()).collect();
     let missing: Vec<_> = plugin.iter().filter(|method| !cases.contains(&method.as_str())).collect();
     assert_eq!(missing, [""; 0], "write cases for these methods of DevicePlugin in tests/protocol/faults");

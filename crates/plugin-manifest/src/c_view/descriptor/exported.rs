@@ -16,8 +16,8 @@ use crate::{Descriptor, Environment, Error, Faults, Hooks, Library, ProcessTopol
 /// [`CDescriptor`] at any time, on any thread. These functions catch panics. After a panic, `get_pjrt_api` returns
 /// null, `shutdown` returns as usual, and the other functions return an error.
 pub trait ExportedPlugin: Hooks + Sized {
-    /// Name by which frameworks register the plugin.
-    const NAME: &'static str;
+    /// Returns the name by which frameworks register the plugin.
+    fn name() -> &'static str;
 
     /// Whether the plugin implements [`Hooks::configure`]. If it does not, the descriptor's `configure` is null, and
     /// readers use the plan in the manifest.
@@ -62,7 +62,7 @@ impl CDescriptor {
     /// once for each plugin. If the plugin cannot be described, the `error` of the description contains the reason.
     pub fn leak<E: ExportedPlugin>() -> Self {
         Self(contain(describe::<E>).unwrap_or_else(|error| dp_descriptor {
-            name: strings::leak(E::NAME),
+            name: strings::leak(E::name()),
             error: strings::leak(error.message()),
             ..dp_descriptor::EMPTY
         }))
@@ -112,7 +112,7 @@ fn describe<E: ExportedPlugin>() -> Result<dp_descriptor> {
     let capabilities = CCapabilities::new(&descriptor.manifest().capabilities)?;
     // The steps below cannot fail, so all leaked memory becomes part of a descriptor.
     made.capabilities = Box::leak(Box::new(capabilities)).as_ptr();
-    made.name = strings::leak(E::NAME);
+    made.name = strings::leak(E::name());
     made.manifest = strings::leak(&descriptor.manifest().to_json());
     made.library = library.map_or(dp_string::EMPTY, strings::leak);
     Ok(made)

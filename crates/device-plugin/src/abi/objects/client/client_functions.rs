@@ -85,7 +85,7 @@ unsafe fn PJRT_Client_Create<P: DevicePlugin>(args: &mut pjrt_sys::PJRT_Client_C
         options = options.with_key_value(unsafe { KeyValueStore::new(args) });
     }
     hazard::free_unused();
-    args.client = Client::<P::Backend>::create(P::shared_api().as_raw(), P::NAME, &options)?.into_raw().cast();
+    args.client = Client::<P::Backend>::create(P::shared_api().as_raw(), P::name(), &options)?.into_raw().cast();
     Ok(())
 }
 

@@ -32,7 +32,7 @@ use crate::{
 fn transferred<P: DevicePlugin>(begun: Option<Instant>, at: Placement, name: &'static str, size: usize) {
     if begun.is_some() {
         let stats = vec![NamedValue::new("bytes", i64::try_from(size).unwrap_or(i64::MAX))];
-        profiler::device_activity(begun, P::NAME, (at.device, "transfers"), name, stats);
+        profiler::device_activity(begun, P::name(), (at.device, "transfers"), name, stats);
     }
 }
 

@@ -266,13 +266,13 @@ unsafe fn execute_full<P: DevicePlugin>(
     // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
     let callbacks = unsafe { read_callbacks(args.options) }?;
     let mut request = FullRequest { options, callbacks, profiled: None };
-    let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::NAME);
+    let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::name());
     let _scope = profiler::scope();
     if profiler::is_recording() {
-        request.profiled = Some(P::NAME);
+        request.profiled = Some(P::name());
         let executable = &executable.executable;
         span.note("program", executable.info.name.as_str());
-        executable.last_profile.record(P::NAME, &executable.info, &executable.program);
+        executable.last_profile.record(P::name(), &executable.info, &executable.program);
         // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
         if let Some(context) = unsafe { trace::context_id::<slot::PJRT_LoadedExecutable_Execute>(&raw mut args) } {
             span.note("context_id", context);
