@@ -132,6 +132,8 @@ pub mod raw {
         with_multi_slice_config,
     };
     pub use crate::table::api::{Api, FallibleSlot};
+    #[cfg(feature = "dlpack")]
+    pub use crate::upload::dlpack::export as export_dlpack;
 }
 
 /// Runs the code blocks of the package's README as tests.

@@ -184,6 +184,33 @@ impl<'a> Download<'a> {
         if len != data.len() {
             return Err(Error::invalid(format!("{shape} has {len} elements, but the destination {}", data.len())));
         }
+        self.fill(data, 1)
+    }
+
+    /// Waits for the contents and copies them to `data` as bytes, in the format of [`Self::bytes`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::bytes`] apply. Also returns an error if the length of `data` is not the buffer's
+    /// [`host_size`](Shape::host_size).
+    ///
+    /// # Aborts
+    ///
+    /// The process aborts as described for [`Self::copy_to`].
+    pub fn copy_bytes_to(self, data: &mut [u8]) -> Result<(), Error> {
+        let shape = self.buffer.shape()?;
+        let size = element::host_size(shape)?;
+        if size != data.len() {
+            let message = format!("{shape} has {size} bytes on the host, but the destination {}", data.len());
+            return Err(Error::invalid(message));
+        }
+        self.fill(data, shape.element_type.host_size())?;
+        element::extend(shape.element_type, data);
+        Ok(())
+    }
+
+    /// Waits for the contents and copies them to `data`. Each element of the buffer consists of `unit` items.
+    fn fill<B: AnyBitPattern>(self, data: &mut [B], unit: usize) -> Result<(), Error> {
         if self.layout.is_none()
             && let Some(contents) = self.buffer.direct_read(size_of_val(data))?
         {
@@ -194,7 +221,7 @@ impl<'a> Download<'a> {
         if !(api.supports::<slot::PJRT_Event_Await>() && api.supports::<slot::PJRT_Event_IsReady>()) {
             // A plugin without these functions may be unable to report the end of the copy, so copy to memory that can
             // be leaked.
-            data.copy_from_slice(&self.fetch::<T>(len, 1)?);
+            data.copy_from_slice(&self.fetch::<B>(data.len(), unit)?);
             return Ok(());
         }
         // SAFETY: any bytes are valid elements, and this function does not return before the event is ready.
@@ -202,7 +229,7 @@ impl<'a> Download<'a> {
         match event.outcome() {
             Ok(result) => {
                 result?;
-                order.apply_to(data, 1);
+                order.apply_to(data, unit);
                 Ok(())
             }
             Err(error) => {

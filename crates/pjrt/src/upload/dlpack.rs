@@ -1,5 +1,6 @@
 //! DLPack: exchanges tensors with other libraries without copies.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use dlpark::ffi::{DLDataType, DLDevice, DLDeviceType};
@@ -95,25 +96,44 @@ impl Buffer {
     ///
     /// [Contract](crate::contracts) P4: the buffer's memory belongs to the DLPack device `device`.
     pub unsafe fn to_dlpack_on<M: ManagedTensorBase>(self: &Arc<Self>, device: DLDevice) -> Result<Managed<M>, Error> {
-        let shape = self.shape()?;
-        let dtype = TYPES.iter().find(|(ty, _)| *ty == shape.element_type).map(|(_, dtype)| *dtype);
-        let dtype = dtype.ok_or_else(|| {
-            Error::unsupported(format!("DLPack has no tensors of element type {}; copy it", shape.element_type))
-        })?;
-        let elements = self.row_major_elements(shape)?;
-        self.wait_once()?;
-        let reference = Reference::new(Arc::clone(self), Holder::Caller)?;
-        // DLPack requires a null address for a tensor without elements.
-        let address = if elements == 0 { std::ptr::null_mut() } else { reference.address()? };
-        let tensor = Dynamic::compact(&shape.dimensions[..]).initialize_as::<M>(Box::new(reference));
-        let mut tensor = tensor.map_err(|error| Error::invalid(format!("{shape} as a DLPack tensor: {error}")))?;
-        tensor.set_data(address).set_dtype(dtype).set_device(device);
-        // SAFETY: the flags do not declare the data to be a copy.
-        unsafe { tensor.set_flags_unchecked(DlpackFlags::READ_ONLY) };
-        // SAFETY: P4 (exported tensors), C3 (objects): row-major elements of this shape and type are at the address
-        // while the reference exists, and the plugin does not write them.
-        Ok(unsafe { tensor.finish() })
+        // SAFETY: P4 (exported tensors): this function's contract.
+        unsafe { export(Arc::clone(self), device) }
     }
+}
+
+/// Exports the buffer to which `buffer` dereferences, like [`Buffer::to_dlpack_on`]. The tensor keeps `buffer`.
+///
+/// # Errors
+///
+/// The errors of [`Buffer::to_dlpack_on`] apply.
+///
+/// # Safety
+///
+/// [Contract](crate::contracts) P4: the buffer's memory belongs to the DLPack device `device`. `buffer` always
+/// dereferences to the same buffer.
+pub unsafe fn export<M, B>(buffer: B, device: DLDevice) -> Result<Managed<M>, Error>
+where
+    M: ManagedTensorBase,
+    B: Deref<Target = Buffer> + Send + Sync + 'static,
+{
+    let shape = buffer.shape()?.clone();
+    let dtype = TYPES.iter().find(|(ty, _)| *ty == shape.element_type).map(|(_, dtype)| *dtype);
+    let dtype = dtype.ok_or_else(|| {
+        Error::unsupported(format!("DLPack has no tensors of element type {}; copy it", shape.element_type))
+    })?;
+    let elements = buffer.row_major_elements(&shape)?;
+    buffer.wait_once()?;
+    let reference = Reference::new(buffer, Holder::Caller)?;
+    // DLPack requires a null address for a tensor without elements.
+    let address = if elements == 0 { std::ptr::null_mut() } else { reference.address()? };
+    let tensor = Dynamic::compact(&shape.dimensions[..]).initialize_as::<M>(Box::new(reference));
+    let mut tensor = tensor.map_err(|error| Error::invalid(format!("{shape} as a DLPack tensor: {error}")))?;
+    tensor.set_data(address).set_dtype(dtype).set_device(device);
+    // SAFETY: the flags do not declare the data to be a copy.
+    unsafe { tensor.set_flags_unchecked(DlpackFlags::READ_ONLY) };
+    // SAFETY: P4 (exported tensors), C3 (objects): row-major elements of this shape and type are at the address
+    // while the reference exists, and the plugin does not write them.
+    Ok(unsafe { tensor.finish() })
 }
 
 /// Imports from DLPack, with the feature `dlpack`.

@@ -23,6 +23,7 @@ pub struct Discovery {
     pub(super) conventional: bool,
     pub(super) interpreters: Option<Vec<PathBuf>>,
     pub(super) machine: Option<MachineProperties>,
+    pub(super) data_folders: Vec<PathBuf>,
 }
 
 impl Discovery {
@@ -59,6 +60,7 @@ impl Discovery {
             conventional: true,
             interpreters: None,
             machine: None,
+            data_folders: Vec::new(),
         }
     }
 
@@ -133,6 +135,14 @@ impl Discovery {
     #[must_use]
     pub fn conventional(mut self, search: bool) -> Self {
         self.conventional = search;
+        self
+    }
+
+    /// Adds a data directory, which is searched like those of `XDG_DATA_DIRS` and before them. A program that is
+    /// installed with its plugins adds the `share` folder of its prefix.
+    #[must_use]
+    pub fn data_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.data_folders.push(folder.into());
         self
     }
 

@@ -62,6 +62,7 @@ impl Collector<'_> {
         folders.extend(shared("XDG_CONFIG_DIRS", &["/etc/xdg"]));
         folders.push(discovery.system("/etc"));
         folders.extend(own("XDG_DATA_HOME", ".local/share"));
+        folders.extend(discovery.data_folders.iter().cloned());
         folders.extend(shared("XDG_DATA_DIRS", &["/usr/local/share", "/usr/share"]));
         folders.iter().map(|folder| folder.join(FOLDER)).collect()
     }

@@ -25,7 +25,7 @@
 //! 2. Manifests that `PJRT_REGISTRY_ADD_MANIFESTS` names.
 //! 3. Environment variables that name libraries, in the order of [`variables`].
 //! 4. Manifests in `pjrt/plugins.d` below `XDG_CONFIG_HOME`, `APPDATA` (only on Windows), `XDG_CONFIG_DIRS`, `/etc`,
-//!    `XDG_DATA_HOME` and `XDG_DATA_DIRS`.
+//!    `XDG_DATA_HOME`, the folders of [`Discovery::data_folder`] and `XDG_DATA_DIRS`.
 //! 5. Python environments: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`, the interpreters in
 //!    `%LOCALAPPDATA%\Programs\Python` and `%ProgramFiles%` (only on Windows), and `/usr`. In each environment, the
 //!    search looks along the module search path for entry points of the groups `jax_plugins`, `torch_xla.plugins` and

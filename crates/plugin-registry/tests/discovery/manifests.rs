@@ -53,6 +53,13 @@ fn directories_in_order() {
         .discover();
     let good: Vec<&str> = found.candidates.iter().filter(|c| c.is_usable()).filter_map(Candidate::name).collect();
     assert_eq!(good, ["x", "c2", "c3", "d1"]);
+
+    // A program's own data folder comes before those of the machine.
+    machine.plugin("own/l.so");
+    machine.file("own/pjrt/plugins.d/own.json", manifest("own", &library("../../l.so")));
+    let found = discovery(&machine).data_folder(machine.path("own")).discover();
+    let good: Vec<&str> = found.candidates.iter().filter(|c| c.is_usable()).filter_map(Candidate::name).collect();
+    assert_eq!(good, ["c1", "c2", "c3", "d1", "own", "d2", "d3"]);
 }
 
 #[test]
