@@ -1,5 +1,6 @@
-//! The section "C and C++" of `cargo xtask test --all`: tests of libplugin_registry in C and C++ programs.
+//! The section "C and C++" of `cargo xtask test --all`: tests of libdevice_plugin in C and C++ programs.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,30 +18,35 @@ pub(crate) fn run(report: &mut Report, headers: Option<&Path>, plugins: &[PathBu
             return Ok(());
         }
     }
-    let library = c_library::install(None, false)?;
+    let library = c_library::install(None, &c_library::Build::default())?;
     let folder = sh::target().join("c-tests");
     let home = folder.join("home");
     fs::create_dir_all(&home)?;
 
+    // The device of the tests: the embedded CPU device, as a library of its own.
+    let device = sh::target().join("debug").join(format!("{DLL_PREFIX}pjrt_plugin_cpu{DLL_SUFFIX}"));
+    sh::run(sh::cargo().args(["build", "--quiet", "-p", "pjrt-cpu-plugin"]))?;
+    let home = Home { folder: home, plugins: format!("{CPU}:{}", device.display()) };
+    let home = &home;
     lifetimes(report, &library, headers);
-    sanitized(report, &folder.join("sanitized"), &library, headers, &home);
-    valgrind(report, &folder, &library, &home);
+    sanitized(report, &folder.join("sanitized"), &library, headers, home);
+    valgrind(report, &folder, &library, home);
     embedding(report, &folder, &library);
-    pkg_config(report, &folder, &library, &home);
-    let minimal = folder.join("c-minimal");
-    check(
-        report,
-        "examples/c-minimal",
-        example("c-minimal", &minimal, &library, None).and_then(|()| {
-            let said = sh::output(clean(&minimal.join("c_minimal"), &home).arg("cpu"))?;
-            expect(&said, "speaks PJRT 0.117")
-        }),
-    );
-    match headers {
-        Some(headers) => framework(report, &folder.join("cpp-framework"), &library, headers, plugins, &home),
-        None => report.skip("examples/cpp-framework: it needs the PJRT headers".into()),
-    }
+    pkg_config(report, &folder, &library, home);
+    framework(report, &folder.join("cpp-framework"), &library, plugins, home);
+    programs(report, &folder, &library, home);
+    vendor(report, &folder.join("cpp-plugin"), &library);
     Ok(())
+}
+
+/// Name of the embedded CPU device.
+const CPU: &str = "pjrt_cpu";
+
+/// Where programs run: a folder for their files, and the plugins that they find.
+struct Home {
+    folder: PathBuf,
+    /// The value of `PJRT_NAMES_AND_LIBRARY_PATHS`.
+    plugins: String,
 }
 
 /// Counts a test, and prints its name.
@@ -58,9 +64,10 @@ fn expect(said: &str, part: &str) -> Result<(), Error> {
 }
 
 /// Creates a command that does not read or write the user's files.
-fn clean(program: &Path, home: &Path) -> Command {
+fn clean(program: &Path, home: &Home) -> Command {
     let mut command = Command::new(program);
-    command.env_clear().env("HOME", home).env("PJRT_REGISTRY_LOCK_DIR", home);
+    command.env_clear().env("HOME", &home.folder).env("PJRT_REGISTRY_LOCK_DIR", &home.folder);
+    command.env("PJRT_NAMES_AND_LIBRARY_PATHS", &home.plugins);
     command
 }
 
@@ -77,30 +84,40 @@ fn cmake(source: &Path, build: &Path, library: &Installed, options: &[(&str, &Os
     Ok(())
 }
 
-fn example(name: &str, build: &Path, library: &Installed, headers: Option<&Path>) -> Result<(), Error> {
-    let headers = headers.map(|headers| ("PJRT_INCLUDE_DIR", headers.as_os_str()));
-    cmake(&sh::root().join("examples").join(name), build, library, headers.as_slice())
+fn example(name: &str, build: &Path, library: &Installed, sanitizers: &str) -> Result<(), Error> {
+    let flags = if sanitizers.is_empty() {
+        String::new()
+    } else {
+        format!("-fsanitize={sanitizers} -fno-sanitize-recover=all")
+    };
+    let options = [("CMAKE_C_FLAGS", OsStr::new(&flags)), ("CMAKE_CXX_FLAGS", OsStr::new(&flags))];
+    cmake(&sh::root().join("examples").join(name), build, library, &options)
+}
+
+/// Returns the sanitizers that the C compiler supports.
+fn sanitizers(home: &Home) -> &'static str {
+    if has_sanitizers(home) { "address,undefined" } else { "" }
 }
 
 /// Runs `tests/c`, under the sanitizers if the compiler supports them.
-fn sanitized(report: &mut Report, build: &Path, library: &Installed, headers: Option<&Path>, home: &Path) {
-    let sanitizers = if has_sanitizers(home) {
-        "address,undefined"
-    } else {
+fn sanitized(report: &mut Report, build: &Path, library: &Installed, headers: Option<&Path>, home: &Home) {
+    let sanitizers = sanitizers(home);
+    if sanitizers.is_empty() {
         report.skip("sanitizers of tests/c: the C compiler cannot link -fsanitize=address,undefined".into());
-        ""
-    };
+    }
     let mut options = vec![("SANITIZE", OsStr::new(sanitizers))];
     if let Some(headers) = headers {
         options.push(("PJRT_INCLUDE_DIR", headers.as_os_str()));
     } else {
-        report.skip("tests/c/exit.c, and to_pjrt in tests/c/cpp.cpp: they need the PJRT headers".into());
+        report.skip("the parts of tests/c that call the plugin's table: they need the PJRT headers".into());
     }
     if let Err(error) = cmake(&sh::root().join("tests/c"), build, library, &options) {
         check(report, "tests/c builds", Err(error));
         return;
     }
-    for test in ["options", "registry", "process", "threads", "exit", "cpp", MISUSE] {
+    let c = ["options", "registry", "process", "threads", "exit", "caller", MISUSE];
+    let cpp = ["cpp", "cpp_caller", "cpp_coroutine", "cpp_stablehlo"];
+    for test in c.into_iter().chain(cpp) {
         for kind in ["shared", "static"] {
             let program = build.join(format!("{test}_{kind}"));
             let mut run = clean(&program, home);
@@ -115,7 +132,7 @@ fn sanitized(report: &mut Report, build: &Path, library: &Installed, headers: Op
 const MISUSE: &str = "misuse";
 
 /// Runs the test that makes random calls under Valgrind, which also sees the code of the library.
-fn valgrind(report: &mut Report, folder: &Path, library: &Installed, home: &Path) {
+fn valgrind(report: &mut Report, folder: &Path, library: &Installed, home: &Home) {
     if !present("valgrind") {
         return report.skip("tests/c/misuse.c under Valgrind: there is no `valgrind`".into());
     }
@@ -125,7 +142,7 @@ fn valgrind(report: &mut Report, folder: &Path, library: &Installed, home: &Path
         let mut cc = Command::new("cc");
         cc.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread", "-I"]).arg(library.prefix.join("include"));
         cc.arg(sh::root().join("tests/c/misuse.c")).arg("-o").arg(&program);
-        cc.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-lplugin_registry");
+        cc.arg("-L").arg(&lib).arg(format!("-Wl,-rpath,{}", lib.display())).arg("-ldevice_plugin");
         sh::output(&mut cc)?;
         let mut run = clean(Path::new("valgrind"), home);
         // Pointers into the middle of an allocation, which Rust's `Arc` consists of, are possible leaks for Valgrind.
@@ -139,7 +156,7 @@ fn valgrind(report: &mut Report, folder: &Path, library: &Installed, home: &Path
 }
 
 /// Index of the last case in `tests/c/lifetimes.cpp`, which needs the PJRT headers.
-const CASES: usize = 9;
+const CASES: usize = 16;
 
 /// Checks that calls that would leave a dangling pointer do not compile. Case 0 has no such call, and must compile.
 fn lifetimes(report: &mut Report, library: &Installed, headers: Option<&Path>) {
@@ -202,17 +219,17 @@ fn embedding(report: &mut Report, folder: &Path, library: &Installed) {
     check(report, "exports of a library with the archive in it, pkg-config", linked);
 }
 
-fn has_sanitizers(folder: &Path) -> bool {
-    let (source, program) = (folder.join("empty.c"), folder.join("empty"));
+fn has_sanitizers(home: &Home) -> bool {
+    let (source, program) = (home.folder.join("empty.c"), home.folder.join("empty"));
     let mut cc = Command::new("cc");
     cc.arg("-fsanitize=address,undefined").arg(&source).arg("-o").arg(&program);
     fs::write(&source, "int main(void) { return 0; }\n").is_ok()
         && cc.output().is_ok_and(|out| out.status.success())
-        && clean(&program, folder).output().is_ok_and(|out| out.status.success())
+        && clean(&program, home).output().is_ok_and(|out| out.status.success())
 }
 
 /// Builds the C example with the flags of pkg-config, once with the shared and once with the static library.
-fn pkg_config(report: &mut Report, folder: &Path, library: &Installed, home: &Path) {
+fn pkg_config(report: &mut Report, folder: &Path, library: &Installed, home: &Home) {
     if !present("pkg-config") {
         report.skip("pkg-config file: there is no `pkg-config`".into());
         return;
@@ -227,10 +244,10 @@ fn pkg_config(report: &mut Report, folder: &Path, library: &Installed, home: &Pa
             cc.arg(format!("-Wl,-rpath,{}", library.prefix.join("lib").display()));
             sh::output(&mut cc)?;
             let needs = sh::output(Command::new("ldd").arg(&program))?;
-            if needs.contains("libplugin_registry") == is_static {
+            if needs.contains("libdevice_plugin") == is_static {
                 return Err(format!("linked against the other library:\n{needs}").into());
             }
-            expect(&sh::output(clean(&program, home).arg("cpu"))?, "speaks PJRT")
+            expect(&sh::output(clean(&program, home).arg(CPU))?, "2 3 4")
         });
         check(report, &format!("pkg-config, {kind} library"), built);
     }
@@ -239,14 +256,14 @@ fn pkg_config(report: &mut Report, folder: &Path, library: &Installed, home: &Pa
 fn flags(library: &Installed, is_static: bool) -> Result<Vec<String>, Error> {
     let mut pkg_config = Command::new("pkg-config");
     pkg_config.env("PKG_CONFIG_PATH", library.prefix.join("lib/pkgconfig")).args(["--cflags", "--libs"]);
-    let said = sh::output(pkg_config.arg(if is_static { "plugin_registry-static" } else { "plugin_registry" }))?;
+    let said = sh::output(pkg_config.arg(if is_static { "device_plugin-static" } else { "device_plugin" }))?;
     Ok(said.split_whitespace().map(str::to_owned).collect())
 }
 
 /// Runs the C++ framework on the embedded device and on XLA's CPU plugins. Each plugin runs once with its own
 /// description and once with the description of a TPU.
-fn framework(report: &mut Report, build: &Path, library: &Installed, headers: &Path, plugins: &[PathBuf], home: &Path) {
-    if let Err(error) = example("cpp-framework", build, library, Some(headers)) {
+fn framework(report: &mut Report, build: &Path, library: &Installed, plugins: &[PathBuf], home: &Home) {
+    if let Err(error) = example("cpp-framework", build, library, "") {
         check(report, "examples/cpp-framework builds", Err(error));
         return;
     }
@@ -257,7 +274,7 @@ fn framework(report: &mut Report, build: &Path, library: &Installed, headers: &P
     if plugins.is_empty() {
         report.skip("examples/cpp-framework on XLA CPU: no plugin could be fetched".into());
     }
-    let embedded = PathBuf::from("cpu");
+    let embedded = PathBuf::from(home.plugins.split_once(':').map_or("", |(_, path)| path));
     for plugin in std::iter::once(&embedded).chain(plugins) {
         let mut runs = |name: &str, said: &str, command: &mut Command| {
             let ran = sh::output(command).and_then(|out| expect(&out, said).and_then(|()| expect(&out, "(right)")));
@@ -273,19 +290,43 @@ fn framework(report: &mut Report, build: &Path, library: &Installed, headers: &P
     }
 }
 
+/// Builds and runs the examples that are programs, under the sanitizers if the compiler supports them.
+fn programs(report: &mut Report, folder: &Path, library: &Installed, home: &Home) {
+    for (name, said) in [("c-minimal", "2 3 4"), ("cpp-engine", "(right)"), ("cpp-train", "final loss")] {
+        let build = folder.join(name);
+        let ran = example(name, &build, library, sanitizers(home))
+            .and_then(|()| sh::output(clean(&build.join(name.replace('-', "_")), home).arg(CPU)))
+            .and_then(|out| expect(&out, said));
+        check(report, &format!("examples/{name}"), ran);
+    }
+}
+
+/// Builds the example of a plugin in C++, and runs the conformance suite on it.
+fn vendor(report: &mut Report, build: &Path, library: &Installed) {
+    let library =
+        example("cpp-plugin", build, library, "").map(|()| build.join(format!("{DLL_PREFIX}cpp_example{DLL_SUFFIX}")));
+    let ran = library.and_then(|library| {
+        let mut conform = sh::cargo();
+        conform.args(["run", "--quiet", "-p", "pjrt-cli", "--features", "full", "--", "conform"]).arg(library);
+        expect(&sh::output(&mut conform)?, "0 unexpected")
+    });
+    check(report, "examples/cpp-plugin passes the conformance suite", ran);
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::exports::declared;
+    use crate::exports::declared_in;
 
     #[test]
     fn random_calls_cover_every_function() {
         let oracle = fs::read_to_string(sh::root().join("tests/c/misuse/oracle.h")).unwrap();
         let listed = oracle.split("X(").filter_map(|rest| rest.split(')').next());
         let called: BTreeSet<String> = listed.filter(|name| name.starts_with("dp_")).map(str::to_owned).collect();
-        assert_eq!(called, declared().unwrap());
+        let headers = ["base", "registry"].map(|name| format!("include/device_plugin/{name}.h"));
+        assert_eq!(called, declared_in(&headers).unwrap());
         assert!(called.len() > 60, "{}", called.len());
     }
 }

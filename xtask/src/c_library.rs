@@ -1,4 +1,4 @@
-//! `cargo xtask c-library`: builds libplugin_registry and installs it for C and C++.
+//! `cargo xtask c-library`: builds libdevice_plugin and installs it for C and C++.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::fs;
@@ -15,8 +15,11 @@ const PACKAGE: &str = "pjrt-c";
 /// Name of the library that Cargo builds. A Rust library in the same target folder already has the name [`NAME`].
 const BUILT: &str = "pjrt_c";
 
-/// Name of the installed library and of its pkg-config file. The CMake package is named `PluginRegistry`.
-const NAME: &str = "plugin_registry";
+/// Name of the installed library and of its pkg-config file. The CMake package is named `DevicePlugin`.
+const NAME: &str = "device_plugin";
+
+/// The profile of installed libraries.
+const PROFILE: &str = "c-library";
 
 /// The folder in which the library was installed.
 pub(crate) struct Installed {
@@ -30,64 +33,149 @@ impl Installed {
     }
 }
 
+/// How the library is built.
+#[derive(Default)]
+pub(crate) struct Build {
+    /// Small and fast, instead of quickly.
+    release: bool,
+    /// The oldest version of glibc with which the library works, instead of the machine's. Needs cargo-zigbuild.
+    glibc: Option<String>,
+    /// Whether to install the embedded CPU device, too.
+    cpu: bool,
+}
+
 /// Parses the arguments of the task and runs it.
 pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     let mut prefix = None;
-    let mut release = false;
+    let mut how = Build::default();
+    let mut tarball = false;
     let mut args = args.iter();
     while let Some(&arg) = args.next() {
         match arg {
             "--prefix" => prefix = Some(PathBuf::from(args.next().ok_or("--prefix needs a folder")?)),
-            "--release" => release = true,
+            "--glibc" => how.glibc = Some((*args.next().ok_or("--glibc needs a version, such as 2.28")?).to_owned()),
+            "--release" => how.release = true,
+            "--cpu" => how.cpu = true,
+            "--tarball" => tarball = true,
             other => return Err(format!("c-library: unknown argument {other}; see `cargo xtask`").into()),
         }
     }
-    let installed = install(prefix, release)?;
-    println!("installed libplugin_registry {} in {}", version()?, installed.prefix.display());
+    if how.glibc.is_some() && !how.release {
+        return Err("--glibc needs --release".into());
+    }
+    let installed = install(prefix, &how)?;
+    println!("installed libdevice_plugin {} in {}", version()?, installed.prefix.display());
     println!("pkg-config: PKG_CONFIG_PATH={}", installed.prefix.join("lib/pkgconfig").display());
     println!("CMake: -DCMAKE_PREFIX_PATH={}", installed.prefix.display());
+    if tarball {
+        println!("tarball: {}", pack(&installed)?.display());
+    }
     Ok(())
 }
 
+/// Writes the installed folder as a tarball beside it, whose only folder has the name of the tarball.
+fn pack(installed: &Installed) -> Result<PathBuf, Error> {
+    let name = format!("{NAME}-{}-{}-{}", version()?, std::env::consts::ARCH, std::env::consts::OS);
+    let folder = installed.prefix.parent().unwrap_or(Path::new("."));
+    let path = folder.join(format!("{name}.tar.gz"));
+    let mut tar = Command::new("tar");
+    tar.arg("-czf").arg(&path).arg("-C").arg(&installed.prefix);
+    tar.args(["--owner=0", "--group=0", "--sort=name", &format!("--transform=s,^\\.,{name},"), "."]);
+    sh::output(&mut tar)?;
+    Ok(path)
+}
+
 /// Builds the library and installs it. Without a prefix, installs it below the target folder.
-pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installed, Error> {
-    let profile = if release { "release" } else { "debug" };
+pub(crate) fn install(prefix: Option<PathBuf>, how: &Build) -> Result<Installed, Error> {
     let prefix = match prefix {
         Some(prefix) => std::path::absolute(prefix)?,
-        None => sh::target().join("c-library").join(profile),
+        None => sh::target().join("c-library-prefix").join(if how.release { "release" } else { "debug" }),
     };
     let version = version()?;
-    let private_libs = build(release, &version)?;
-    let built = sh::target().join(profile);
+    let private_libs = build(how, &version)?;
+    let built = how.folder();
     let lib = prefix.join("lib");
-    let include = prefix.join("include");
-    let cmake = lib.join("cmake/PluginRegistry");
-    for folder in [&lib, &include, &cmake, &lib.join("pkgconfig")] {
+    let cmake = lib.join("cmake/DevicePlugin");
+    for folder in [&lib, &cmake, &lib.join("pkgconfig")] {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
     install_shared(&built, &lib, &version)?;
     copy(&built.join(format!("lib{BUILT}.a")), &lib.join(format!("lib{NAME}.a")))?;
-    for header in ["device_plugin.h", "device_plugin.hpp", "device_plugin_pjrt.hpp"] {
-        copy(&sh::root().join("include").join(header), &include.join(header))?;
-    }
+    copy_folder(&sh::root().join("include"), &prefix.join("include"))?;
     let shared = format!("-L${{libdir}} -l{NAME}");
     fs::write(lib.join("pkgconfig").join(format!("{NAME}.pc")), pkg_config(&version, &shared, &private_libs))?;
     // Name the archive by its path, because with `-l` the linker prefers the shared library.
     let archive = format!("{}${{libdir}}/lib{NAME}.a {}", hiding(), private_libs.join(" "));
     fs::write(lib.join("pkgconfig").join(format!("{NAME}-static.pc")), pkg_config(&version, &archive, &[]))?;
-    fs::write(cmake.join("PluginRegistryConfig.cmake"), cmake_config(&private_libs))?;
-    fs::write(cmake.join("PluginRegistryConfigVersion.cmake"), cmake_version(&version))?;
+    fs::write(cmake.join("DevicePluginConfig.cmake"), cmake_config(&private_libs))?;
+    fs::write(cmake.join("DevicePluginConfigVersion.cmake"), cmake_version(&version))?;
+    if how.cpu {
+        install_cpu(&prefix, how)?;
+    }
     Ok(Installed { prefix })
 }
 
+/// Installs the embedded CPU device as a plugin that the library of the same prefix finds.
+fn install_cpu(prefix: &Path, how: &Build) -> Result<(), Error> {
+    let mut cargo = sh::cargo();
+    cargo.args(["build", "--quiet", "-p", "pjrt-cpu-plugin"]);
+    if how.release {
+        cargo.arg("--release");
+    }
+    sh::run(&mut cargo)?;
+    let file = format!("{DLL_PREFIX}pjrt_plugin_cpu{DLL_SUFFIX}");
+    let built = sh::target().join(if how.release { "release" } else { "debug" }).join(&file);
+    let (plugins, manifests) = (prefix.join("lib/pjrt"), prefix.join("share/pjrt/plugins.d"));
+    for folder in [&plugins, &manifests] {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    copy(&built, &plugins.join(&file))?;
+    let mut pjrt = sh::cargo();
+    pjrt.args(["run", "--quiet", "-p", "pjrt-cli", "--", "inspect", "--manifest"]).arg(plugins.join(&file));
+    fs::write(manifests.join("pjrt_cpu.json"), sh::output(&mut pjrt)?)?;
+    Ok(())
+}
+
+impl Build {
+    /// Returns the folder in which Cargo stores the built library.
+    fn folder(&self) -> PathBuf {
+        match (self.release, &self.glibc) {
+            (false, _) => sh::target().join("debug"),
+            (true, None) => sh::target().join(PROFILE),
+            (true, Some(_)) => sh::target().join(TARGET).join(PROFILE),
+        }
+    }
+}
+
+/// The target of libraries for another version of glibc.
+const TARGET: &str =
+    if cfg!(target_arch = "aarch64") { "aarch64-unknown-linux-gnu" } else { "x86_64-unknown-linux-gnu" };
+
 /// Builds the shared and the static library. Returns the system libraries that a program with the static library must
 /// link.
-fn build(release: bool, version: &Version) -> Result<Vec<String>, Error> {
-    let mut cargo = sh::cargo();
-    cargo.args(["rustc", "--quiet", "-p", PACKAGE, "--lib"]);
-    cargo.args(["--crate-type", "cdylib,staticlib"]);
-    if release {
-        cargo.arg("--release");
+fn build(how: &Build, version: &Version) -> Result<Vec<String>, Error> {
+    let mut cargo = match &how.glibc {
+        None => {
+            let mut cargo = sh::cargo();
+            cargo.arg("rustc");
+            cargo
+        }
+        Some(glibc) => {
+            let mut zigbuild = Command::new("cargo-zigbuild");
+            zigbuild.current_dir(sh::root()).args(["rustc", "--target", &format!("{TARGET}.{glibc}")]);
+            zigbuild
+        }
+    };
+    cargo.args(["--quiet", "-p", PACKAGE, "--lib", "--crate-type", "cdylib,staticlib"]);
+    if how.release {
+        cargo.args(["--profile", PROFILE]);
+        // The library contains no paths of the machine that built it.
+        let home =
+            std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))?;
+        cargo.env(
+            "RUSTFLAGS",
+            format!("--remap-path-prefix={home}=/cargo --remap-path-prefix={}=", sh::root().display()),
+        );
     }
     cargo.args(["--", "--print", "native-static-libs"]);
     if cfg!(target_os = "linux") {
@@ -148,6 +236,25 @@ fn install_shared(built: &Path, lib: &Path, version: &Version) -> Result<(), Err
     Ok(())
 }
 
+/// Copies the files of a folder and of its subfolders, and removes others.
+fn copy_folder(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::create_dir_all(to)?;
+    let names = |folder: &Path| -> Result<Vec<std::ffi::OsString>, Error> {
+        Ok(fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>()?)
+    };
+    let wanted = names(from)?;
+    for name in names(to)? {
+        if to.join(&name).is_file() && !wanted.contains(&name) {
+            fs::remove_file(to.join(name))?;
+        }
+    }
+    for name in wanted {
+        let (from, to) = (from.join(&name), to.join(&name));
+        if from.is_dir() { copy_folder(&from, &to)? } else { copy(&from, &to)? }
+    }
+    Ok(())
+}
+
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {
     // Replace the file instead of overwriting it, because a running program may use the old file.
     if to.symlink_metadata().is_ok() {
@@ -172,7 +279,7 @@ libdir=${{prefix}}/lib
 includedir=${{prefix}}/include
 
 Name: {NAME}
-Description: Finds, chooses and loads PJRT plugins
+Description: Finds PJRT plugins and runs programs on their devices
 Version: {version}
 Cflags: -I${{includedir}}
 Libs: {libs}
@@ -185,26 +292,26 @@ Libs.private: {}
 fn cmake_config(private_libs: &[String]) -> String {
     let shared = format!("{DLL_PREFIX}{NAME}{DLL_SUFFIX}");
     format!(
-        "# Targets: PluginRegistry::plugin_registry (shared), PluginRegistry::plugin_registry_static, and
-# PluginRegistry::cpp, the C++17 header, to be linked beside one of them.
-get_filename_component(_plugin_registry_prefix \"${{CMAKE_CURRENT_LIST_DIR}}/../../..\" ABSOLUTE)
-if(NOT TARGET PluginRegistry::plugin_registry)
-  add_library(PluginRegistry::plugin_registry SHARED IMPORTED)
-  set_target_properties(PluginRegistry::plugin_registry PROPERTIES
-    IMPORTED_LOCATION \"${{_plugin_registry_prefix}}/lib/{shared}\"
-    INTERFACE_INCLUDE_DIRECTORIES \"${{_plugin_registry_prefix}}/include\")
-  add_library(PluginRegistry::plugin_registry_static STATIC IMPORTED)
-  set_target_properties(PluginRegistry::plugin_registry_static PROPERTIES
-    IMPORTED_LOCATION \"${{_plugin_registry_prefix}}/lib/lib{NAME}.a\"
-    INTERFACE_INCLUDE_DIRECTORIES \"${{_plugin_registry_prefix}}/include\"
+        "# Targets: DevicePlugin::device_plugin (shared), DevicePlugin::device_plugin_static, and
+# DevicePlugin::cpp, the C++17 header, to be linked beside one of them.
+get_filename_component(_device_plugin_prefix \"${{CMAKE_CURRENT_LIST_DIR}}/../../..\" ABSOLUTE)
+if(NOT TARGET DevicePlugin::device_plugin)
+  add_library(DevicePlugin::device_plugin SHARED IMPORTED)
+  set_target_properties(DevicePlugin::device_plugin PROPERTIES
+    IMPORTED_LOCATION \"${{_device_plugin_prefix}}/lib/{shared}\"
+    INTERFACE_INCLUDE_DIRECTORIES \"${{_device_plugin_prefix}}/include\")
+  add_library(DevicePlugin::device_plugin_static STATIC IMPORTED)
+  set_target_properties(DevicePlugin::device_plugin_static PROPERTIES
+    IMPORTED_LOCATION \"${{_device_plugin_prefix}}/lib/lib{NAME}.a\"
+    INTERFACE_INCLUDE_DIRECTORIES \"${{_device_plugin_prefix}}/include\"
     INTERFACE_LINK_OPTIONS \"{}\"
     INTERFACE_LINK_LIBRARIES \"{}\")
-  add_library(PluginRegistry::cpp INTERFACE IMPORTED)
-  set_target_properties(PluginRegistry::cpp PROPERTIES
-    INTERFACE_INCLUDE_DIRECTORIES \"${{_plugin_registry_prefix}}/include\"
+  add_library(DevicePlugin::cpp INTERFACE IMPORTED)
+  set_target_properties(DevicePlugin::cpp PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES \"${{_device_plugin_prefix}}/include\"
     INTERFACE_COMPILE_FEATURES cxx_std_17)
 endif()
-unset(_plugin_registry_prefix)
+unset(_device_plugin_prefix)
 ",
         hiding().trim_end(),
         private_libs.join(";")
@@ -213,14 +320,14 @@ unset(_plugin_registry_prefix)
 
 /// Creates a CMake version file that applies `SameMinorVersion` to 0.x and `SameMajorVersion` to later versions.
 fn cmake_version(version: &Version) -> String {
-    // `find_package(PluginRegistry 0)` accepts any 0.x, although for example 0.0.x and 0.1.x are incompatible.
+    // `find_package(DevicePlugin 0)` accepts any 0.x, although for example 0.0.x and 0.1.x are incompatible.
     let compatible = compatible(version).replace('.', "\\\\.");
     let bare = if compatible.starts_with('0') { "|0\\\\.$" } else { "" };
     format!(
         "set(PACKAGE_VERSION \"{version}\")
-set(_plugin_registry_compatible \"{compatible}\")
+set(_device_plugin_compatible \"{compatible}\")
 if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION
-   OR NOT \"${{PACKAGE_FIND_VERSION}}.\" MATCHES \"^(${{_plugin_registry_compatible}}\\\\.{bare})\")
+   OR NOT \"${{PACKAGE_FIND_VERSION}}.\" MATCHES \"^(${{_device_plugin_compatible}}\\\\.{bare})\")
   set(PACKAGE_VERSION_COMPATIBLE FALSE)
 else()
   set(PACKAGE_VERSION_COMPATIBLE TRUE)
@@ -228,7 +335,7 @@ else()
     set(PACKAGE_VERSION_EXACT TRUE)
   endif()
 endif()
-unset(_plugin_registry_compatible)
+unset(_device_plugin_compatible)
 "
     )
 }
@@ -247,7 +354,7 @@ mod tests {
     fn versions() {
         assert_eq!(compatible(&Version::new(0, 1, 2)), "0.1");
         assert_eq!(compatible(&Version::new(3, 1, 2)), "3");
-        assert_eq!(soname(&Version::new(0, 1, 0)), "libplugin_registry.so.0.1");
+        assert_eq!(soname(&Version::new(0, 1, 0)), "libdevice_plugin.so.0.1");
         assert_eq!(version().unwrap().to_string(), env!("CARGO_PKG_VERSION"));
     }
 

@@ -49,23 +49,31 @@ pub(crate) fn run(_: Elf, workspace: Workspace) -> Result<u64, Error> {
         examine(&library, &exports.map(str::to_owned).into())?;
         checked += 1;
     }
-    examine(&c_library::install(None, false)?.shared(), &declared()?)?;
+    examine(&c_library::install(None, &c_library::Build::default())?.shared(), &declared()?)?;
     Ok(checked + 1)
 }
 
-/// Returns the functions that the C header declares.
+/// Returns the functions that the C headers declare.
 pub(crate) fn declared() -> Result<BTreeSet<String>, Error> {
-    let header = fs::read_to_string(sh::root().join("include/device_plugin.h"))?;
-    let calls = header.match_indices('(').filter_map(|(at, _)| {
-        let before = &header[..at];
-        let start = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
-        let name = &before[start..];
-        let line = before.rfind('\n').map_or(before, |at| &before[at + 1..]);
-        // Skip comments, which also contain names of functions.
-        let is_code = !line.trim_start().starts_with(['*', '/', '#']);
-        (is_code && name.starts_with("dp_")).then(|| name.to_owned())
-    });
-    Ok(calls.collect())
+    declared_in(&crate::header::paths())
+}
+
+/// Returns the functions that some of the C headers declare.
+pub(crate) fn declared_in(headers: &[String]) -> Result<BTreeSet<String>, Error> {
+    let mut names = BTreeSet::new();
+    for path in headers {
+        let header = fs::read_to_string(sh::root().join(path))?;
+        names.extend(header.match_indices('(').filter_map(|(at, _)| {
+            let before = &header[..at];
+            let start = before.rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+            let name = &before[start..];
+            let line = before.rfind('\n').map_or(before, |at| &before[at + 1..]);
+            // Skip comments, which also contain names of functions.
+            let is_code = !line.trim_start().starts_with(['*', '/', '#']);
+            (is_code && name.starts_with("dp_")).then(|| name.to_owned())
+        }));
+    }
+    Ok(names)
 }
 
 fn examine(library: &Path, expected: &BTreeSet<String>) -> Result<(), Error> {
@@ -156,7 +164,7 @@ mod tests {
         let list = std::env::var("PJRT_EXAMINE").unwrap_or_default();
         for library in list.split(':').filter(|library| !library.is_empty()) {
             let expected =
-                if library.contains("registry") { declared().unwrap() } else { PLUGIN.map(str::to_owned).into() };
+                if library.contains("device_plugin") { declared().unwrap() } else { PLUGIN.map(str::to_owned).into() };
             examine(Path::new(library), &expected).unwrap();
         }
         let other = std::env::current_exe().unwrap();

@@ -1,56 +1,134 @@
-//! `cargo xtask header`: writes the committed C headers with cbindgen, from Rust code.
+//! `cargo xtask header`: writes the committed C headers, from the Rust code that defines their functions.
+//!
+//! Each folder of `crates/pjrt-c/src` has a header in `include/device_plugin`. The functions of a folder are declared
+//! with `#[c_function]`. This task turns them into C functions with the code of that attribute, and writes the
+//! declarations with cbindgen.
 
+use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
+
+use quote::ToTokens;
 
 use crate::{Error, sh};
 
 mod constants;
+mod describe;
+#[path = "../../crates/pjrt-c-macros/src/expand.rs"]
+mod expand;
+mod ops;
+
+/// The folder with the headers, relative to the repository's root.
+const FOLDER: &str = "include/device_plugin";
+
+/// Configuration of cbindgen.
+const CONFIG: &str = "crates/pjrt-c/cbindgen.toml";
+
+/// The file with the types of strings.
+const CAPABILITIES: &str = "crates/plugin-manifest/src/c_view/capabilities/structs.rs";
 
 /// A header, and the Rust files from which it is generated.
 struct Header {
-    /// Path of the header, relative to the repository's root.
-    path: &'static str,
-    /// Path of cbindgen's configuration.
-    config: &'static str,
+    name: &'static str,
+    /// The headers that it includes.
+    includes: &'static [&'static str],
     /// Rust files, or folders of Rust files, in the order of their declarations in the header.
     sources: &'static [&'static str],
-    /// Text after the header's first line. The first line names the generator.
-    preamble: &'static str,
+    /// What the header is about.
+    about: &'static str,
 }
 
-const HEADERS: &[Header] = &[Header {
-    path: "include/device_plugin.h",
-    config: "crates/pjrt-c/cbindgen.toml",
-    sources: &[
-        "crates/plugin-manifest/src/c_view/capabilities/structs.rs",
-        constants::PATH,
-        "crates/plugin-manifest/src/c_view/descriptor/structs.rs",
-        "crates/pjrt-c/src/lib.rs",
-    ],
-    preamble: "/*
- * Finding, choosing and loading PJRT plugins from C and C++: the interface of libplugin_registry.
- *
- * The rules in short; see docs/c-interface.md for details.
- *
- * - The caller owns every result of `_new`, `_detect`, `_find`, `_select`, `_acquire` and other functions with an out
- *   parameter of type `T**`, and frees it with `_free`. A `const` pointer or a `dp_string` that a function returns belongs
- *   to the object that was passed, and is valid as long as that object.
- * - `_free` of NULL has no effect. NULL for any other pointer is the error DP_INVALID_ARGUMENT, unless the documentation
- *   of the parameter allows it. A function that returns no code then returns its empty value.
- * - Outputs are written on success only, a `dp_error**` on failure only.
- * - Any function may be called on any thread, and several threads may use one object at the same time. While an object is
- *   freed, or a function that takes it without `const` runs, no other call may use it.
- * - Input text is NUL-terminated UTF-8. Structs begin with `struct_size`, which the caller sets to `sizeof`.
- */",
-}];
+const HEADERS: &[Header] = &[
+    Header {
+        name: "base",
+        includes: &[],
+        sources: &["crates/pjrt-c/src/border"],
+        about: "What all functions have in common: objects, errors, text and bytes.
+
+The rules; see docs/c-interface.md for details.
+
+- A function that fills `out` passes one reference to an object to the caller, who releases it with dp_release. Text,
+  arrays and structs that a function lends belong to the object that was passed, and are valid as long as it.
+- Every object that is passed is checked. NULL, an object that was freed and an object of another type are the error
+  DP_INVALID_ARGUMENT. NULL is allowed only where the documentation of the parameter says so. A function that returns no
+  code then returns its empty value.
+- Outputs are written on success only, a `dp_error **` on failure only.
+- Any function may be called on any thread, and several threads may use one object at the same time. While an object is
+  freed, or a function that takes it without `const` runs, no other call may use it.
+- Input text is NUL-terminated UTF-8. Structs that may grow begin with `struct_size`, which the caller sets to `sizeof`.",
+    },
+    Header {
+        name: "capabilities",
+        includes: &["base"],
+        sources: &[CAPABILITIES, constants::PATH],
+        about: "What a plugin declares about its devices.",
+    },
+    Header {
+        name: "descriptor",
+        includes: &["capabilities"],
+        sources: &["crates/plugin-manifest/src/c_view/descriptor/structs.rs"],
+        about: "How a plugin describes itself: the result of DevicePlugin_GetDescriptor of its library.",
+    },
+    Header {
+        name: "registry",
+        includes: &["descriptor"],
+        sources: &["crates/pjrt-c/src/registry"],
+        about: "Finding, choosing and loading plugins.",
+    },
+    Header {
+        name: "client",
+        includes: &["base"],
+        sources: &["crates/pjrt-c/src/client"],
+        about: "Clients, their devices and memories, topologies, and stores of keys and values.",
+    },
+    Header {
+        name: "buffer",
+        includes: &["base"],
+        sources: &["crates/pjrt-c/src/buffer"],
+        about: "Arrays on devices: uploads, downloads, properties and events.",
+    },
+    Header {
+        name: "program",
+        includes: &["buffer"],
+        sources: &["crates/pjrt-c/src/program"],
+        about: "Programs, the options for compiling them, compiled programs, and their runs.",
+    },
+    Header {
+        name: "stablehlo",
+        includes: &["program"],
+        sources: &["crates/pjrt-c/src/stablehlo"],
+        about: "StableHLO programs: building, reading, checking, printing and writing them.",
+    },
+    Header {
+        name: "extensions",
+        includes: &["program"],
+        sources: &["crates/pjrt-c/src/extensions"],
+        about: "Extensions of PJRT that a plugin may have. Without the extension, a function returns DP_UNIMPLEMENTED.",
+    },
+    Header {
+        name: "vendor",
+        includes: &["descriptor", "stablehlo"],
+        sources: &["crates/pjrt-c/src/vendor"],
+        about: "Plugins in C and C++: the functions of a vendor's driver become a plugin.",
+    },
+];
+
+/// What the header with all the others says.
+const ALL: &str =
+    "/* Includes all headers of libdevice_plugin: finding plugins, and running programs on their devices. */";
+
+/// Returns the paths of the headers, relative to the repository's root, except those in C++.
+pub(crate) fn paths() -> Vec<String> {
+    let each = HEADERS.iter().map(|header| format!("{FOLDER}/{}.h", header.name));
+    each.chain([format!("{FOLDER}.h")]).collect()
+}
 
 /// Writes the headers, and the Rust constants that they contain. With `check`, compares them with the committed files
 /// instead.
 pub(crate) fn run(check: bool) -> Result<(), Error> {
     let mut stale = Vec::new();
-    let mut finish = |name: &'static str, text: String| -> Result<(), Error> {
-        let path = sh::root().join(name);
+    let mut finish = |name: String, text: String| -> Result<(), Error> {
+        let path = sh::root().join(&name);
         if check {
             if fs::read_to_string(&path).unwrap_or_default() != text {
                 stale.push(name);
@@ -64,10 +142,20 @@ pub(crate) fn run(check: bool) -> Result<(), Error> {
         }
         Ok(())
     };
-    finish(constants::PATH, constants::generate()?)?;
-    for header in HEADERS {
-        finish(header.path, header.generate()?)?;
+    finish(constants::PATH.to_owned(), constants::generate()?)?;
+    finish(ops::PATH.to_owned(), ops::generate()?)?;
+    let views = HEADERS.iter().map(Header::view).collect::<Result<Vec<_>, _>>()?;
+    let objects: Vec<String> = views.iter().flat_map(|view| view.objects.iter().cloned()).collect();
+    let mut described = Vec::new();
+    for (header, mut view) in HEADERS.iter().zip(views) {
+        view.objects = if header.name == "base" { objects.clone() } else { Vec::new() };
+        let text = header.generate(&view)?;
+        described.push(describe::Described::read(header.name, header.about, &text)?);
+        finish(format!("{FOLDER}/{}.h", header.name), text)?;
     }
+    finish(describe::JSON.to_owned(), describe::json(&described)?)?;
+    finish(describe::PAGE.to_owned(), describe::page(&described)?)?;
+    finish(format!("{FOLDER}.h"), all())?;
     match stale.as_slice() {
         [] if check => println!("headers are up to date"),
         [] => {}
@@ -76,19 +164,139 @@ pub(crate) fn run(check: bool) -> Result<(), Error> {
     Ok(())
 }
 
+const GENERATED: &str = "// Generated by `cargo xtask header`; do not edit.";
+
+fn all() -> String {
+    let mut out = format!("{GENERATED}\n{ALL}\n\n#ifndef DEVICE_PLUGIN_H\n#define DEVICE_PLUGIN_H\n\n");
+    for header in HEADERS {
+        let _ = writeln!(out, "#include \"device_plugin/{}.h\"", header.name);
+    }
+    out + "\n#endif  /* DEVICE_PLUGIN_H */\n"
+}
+
+/// The declarations of a folder as cbindgen sees them.
+#[derive(Default)]
+struct View {
+    /// Objects that C programs see only through handles.
+    objects: Vec<String>,
+    /// Constants, structs and types.
+    items: Vec<String>,
+    /// Names of the structs and types, which cbindgen omits unless it is told to include them.
+    names: Vec<String>,
+    functions: Vec<String>,
+}
+
+impl View {
+    /// Adds the public items of a file.
+    fn read(&mut self, source: &str, name: &str) -> Result<(), Error> {
+        let file = syn::parse_file(source).map_err(|error| format!("{name}: {error}"))?;
+        let has = |attrs: &[syn::Attribute], name: &str| attrs.iter().any(|attr| attr.path().is_ident(name));
+        for item in file.items {
+            match item {
+                syn::Item::Fn(function) if has(&function.attrs, "c_function") => {
+                    let signature = expand::Function::new(&function)?.signature();
+                    let docs = docs(&function.attrs);
+                    let text = format!("{docs}#[unsafe(no_mangle)]\npub extern \"C\" {signature} {{}}");
+                    self.functions.push(text.replace(":: std :: ffi :: ", ""));
+                }
+                syn::Item::Struct(it) if is_public(&it.vis) && !has(&it.attrs, "repr") => {
+                    self.objects.push(object(&docs(&it.attrs), &it.ident.to_string()));
+                }
+                syn::Item::Struct(it) if is_public(&it.vis) => {
+                    self.names.push(it.ident.to_string());
+                    self.items.push(it.to_token_stream().to_string());
+                }
+                syn::Item::Type(it) if is_public(&it.vis) => {
+                    self.names.push(it.ident.to_string());
+                    self.items.push(it.to_token_stream().to_string());
+                }
+                syn::Item::Const(it) if is_public(&it.vis) => self.items.push(it.to_token_stream().to_string()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Declares an object in C.
+fn object(docs: &str, name: &str) -> String {
+    let lines: Vec<&str> = docs.lines().map(|line| line.trim_start_matches("///")).collect();
+    let comment = match lines[..] {
+        [line] => format!("/**{line} */"),
+        _ => lines.iter().fold("/**".to_owned(), |out, line| out + "\n *" + line) + "\n */",
+    };
+    format!("{comment}\ntypedef struct {name} {name};")
+}
+
+fn is_public(visibility: &syn::Visibility) -> bool {
+    matches!(visibility, syn::Visibility::Public(_))
+}
+
+/// Returns the documentation as Rust comments.
+fn docs(attrs: &[syn::Attribute]) -> String {
+    let mut out = String::new();
+    for attr in attrs {
+        if let syn::Meta::NameValue(meta) = &attr.meta
+            && meta.path.is_ident("doc")
+            && let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &meta.value
+        {
+            let _ = writeln!(out, "///{}", text.value());
+        }
+    }
+    out
+}
+
 impl Header {
-    fn generate(&self) -> Result<String, Error> {
-        let root = sh::root();
-        let config = cbindgen::Config::from_file(root.join(self.config))?;
-        let mut builder = cbindgen::Builder::new().with_config(config);
+    fn view(&self) -> Result<View, Error> {
+        let mut view = View::default();
         for file in self.files()? {
-            builder = builder.with_src(file);
+            let name = file.display().to_string();
+            view.read(&fs::read_to_string(&file).map_err(|error| format!("{name}: {error}"))?, &name)?;
+        }
+        // Strings are declared with the functions that all headers have.
+        let is_string = |item: &String| item.contains("pub struct dp_string");
+        match self.name {
+            "capabilities" => {
+                view.items.retain(|item| !is_string(item));
+                view.names.retain(|name| name != "dp_string");
+            }
+            "base" => {
+                let mut strings = Self { sources: &[CAPABILITIES], name: "", ..*self }.view()?.items;
+                strings.retain(is_string);
+                view.items.splice(0..0, strings);
+                view.names.push("dp_string".to_owned());
+            }
+            _ => {}
+        }
+        Ok(view)
+    }
+
+    fn generate(&self, view: &View) -> Result<String, Error> {
+        let folder = sh::target().join("headers");
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(format!("{}.rs", self.name));
+        fs::write(&path, [&view.items[..], &view.functions].concat().join("\n\n"))?;
+
+        let mut config = cbindgen::Config::from_file(sh::root().join(CONFIG))?;
+        config.include_guard = Some(format!("DEVICE_PLUGIN_{}_H", self.name.to_uppercase()));
+        config.includes = self.includes.iter().map(|name| format!("{name}.h")).collect();
+        config.export.include.clone_from(&view.names);
+        if self.name == "base" {
+            let objects = config.after_includes.get_or_insert_default();
+            view.objects.iter().for_each(|object| objects.push_str(&format!("\n\n{object}")));
+        } else {
+            config.after_includes = None;
+            config.sys_includes.clear();
         }
         let mut written = Vec::new();
-        builder.generate()?.write(&mut written);
+        cbindgen::Builder::new().with_config(config).with_src(path).generate()?.write(&mut written);
         let written = String::from_utf8(written)?;
-        let how = "// Generated by `cargo xtask header`; do not edit.";
-        Ok(format!("{how}\n{}\n\n{}", self.preamble, tidy(&without_safety(&written)).trim_start()))
+        let mut about = String::new();
+        for line in self.about.lines() {
+            about.push_str(format!(" * {line}").trim_end());
+            about.push('\n');
+        }
+        Ok(format!("{GENERATED}\n/*\n{about} */\n\n{}", tidy(&written).trim_start()))
     }
 
     fn files(&self) -> Result<Vec<PathBuf>, Error> {
@@ -106,29 +314,6 @@ impl Header {
         }
         Ok(files)
     }
-}
-
-/// Removes the sections `# Safety` of Rust's documentation. They cite contracts that the header's first comment states.
-fn without_safety(text: &str) -> String {
-    let mut out = String::new();
-    let mut dropping = false;
-    for line in text.lines() {
-        if line.trim() == "* # Safety" {
-            dropping = true;
-            // Also remove the empty line before the section.
-            if out.ends_with(" *\n") {
-                out.truncate(out.len() - " *\n".len());
-                out.truncate(out.trim_end_matches(' ').len());
-            }
-        } else if line.trim() == "*/" {
-            dropping = false;
-        }
-        if !dropping {
-            out.push_str(line.trim_end());
-            out.push('\n');
-        }
-    }
-    out
 }
 
 /// Puts one-line comments on one line, replaces links by plain names, and removes `struct`, which the typedefs make
@@ -184,8 +369,14 @@ mod tests {
     }
 
     #[test]
-    fn safety_sections_are_dropped() {
-        let text = "/**\n * Frees it.\n *\n * # Safety\n *\n * K2.\n */\nvoid f(void);\n";
-        assert_eq!(super::without_safety(text), "/**\n * Frees it.\n */\nvoid f(void);\n");
+    fn c_functions_have_c_signatures() {
+        let source = "/// Finds it.\n#[c_function]\npub fn dp_find(registry: &dp_registry, name: Name<'_>, codes: &[i64]) \
+                      -> Outcome<Owned<dp_plugin>> { unit() }\n/// A plugin.\npub struct dp_plugin { inner: u8 }\nfn other() {}";
+        let mut view = super::View::default();
+        view.read(source, "a.rs").unwrap();
+        let [function] = &view.functions[..] else { panic!() };
+        assert!(function.contains("/// Finds it.") && function.contains("codes_size : usize"), "{function}");
+        assert!(function.contains("out : * mut * mut dp_plugin , error : * mut * mut dp_error"), "{function}");
+        assert_eq!(view.objects, ["/** A plugin. */\ntypedef struct dp_plugin dp_plugin;"]);
     }
 }

@@ -63,9 +63,11 @@ const USAGE: &str = "usage: cargo xtask TASK
   deny [CHECK ...]    check licences, sources and bans of dependencies with cargo-deny, or the checks named
   fuzz [--seconds N | --runs N] [TARGET ...]
                       run the fuzz targets for N seconds each (15), under libFuzzer on the stable toolchain
-  c-tests             build libplugin_registry, and run the tests and examples in C and C++
-  c-library [--prefix DIR] [--release]
-                      build libplugin_registry and install it with headers, pkg-config and CMake files
+  c-tests             build libdevice_plugin, and run the tests and examples in C and C++
+  c-library [--prefix DIR] [--release [--glibc VERSION]] [--cpu] [--tarball]
+                      build libdevice_plugin and install it with headers, pkg-config and CMake files; --cpu also installs
+                      the embedded CPU device, --glibc builds for older systems (needs cargo-zigbuild and zig), and
+                      --tarball packs the folder
   layers              run the conformance suite with layers in front of the embedded CPU device and XLA's CPU plugins
   layouts [BUILDS]    measure the null device against C in 15 or BUILDS builds with different code layouts, and print
                       the range of the ratios (requires the linker LLD)

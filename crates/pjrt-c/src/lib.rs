@@ -1,68 +1,48 @@
-//! `libplugin_registry`, the plugin registry for C and C++. It defines the functions of `include/device_plugin.h`.
+//! `libdevice_plugin`: PJRT for C and C++. It defines the functions of `include/device_plugin.h`.
 //!
-//! A program in C or C++ links the library that `cargo xtask c-library` builds from this crate. It includes the header,
-//! which cbindgen generates from the source files of this crate. A Rust program uses `plugin_registry` instead.
+//! A program in C or C++ links the library that `cargo xtask c-library` builds from this crate. It includes the
+//! headers, which `cargo xtask header` generates from the source files of this crate: one header for each folder. A
+//! Rust program uses `pjrt`, `plugin_registry` or `device_plugin` instead.
 //!
-//! Each type of object has its own module. Every function that uses an object or a pointer calls the functions of
-//! `guard`. Callers must keep the contracts K1 to K7 of [`pjrt::contracts`]. The letter K denotes the contracts of this
-//! C interface.
+//! Each type of object has its own module. Its functions are declared with `#[c_function]` of `pjrt_c_macros`, which
+//! reads and checks their parameters with the functions of `border::guard`. `border::table` holds all objects, so that
+//! a wrong handle is an error. Callers must keep the contracts K1 to K6 of [`pjrt::contracts`]. The letter K denotes
+//! the contracts of this C interface.
 //!
 //! # Features
 //!
 //! | feature | default | adds |
 //! |---|---|---|
-//! | `cpu` | yes | the embedded CPU device, under the name `cpu` |
+//! | `cpu` | no | the embedded CPU device, under the name `cpu` |
+//! | `jit` | no | with `cpu`, machine code for loops of programs |
 //! | `hazards` | yes | a check that rejects programs known to crash XLA's plugins |
+//! | `redis`, `etcd` | yes | key-value stores on such servers |
 //! | `capi` | no | nothing; cargo-c enables this feature when it builds packages |
 
 #![allow(non_camel_case_types, reason = "these are C names")]
 #![allow(missing_debug_implementations, reason = "C programs do not use `Debug`")]
 
-mod discovery;
-mod error;
-mod error_functions;
-mod failure;
-mod guard;
-mod lease;
-mod options;
-mod plan;
-mod plugin;
-mod policy;
+mod border;
+mod buffer;
+mod client;
+mod extensions;
+mod program;
 mod registry;
-mod sized;
-mod support;
-mod text;
-mod topology;
-mod version;
+mod stablehlo;
+mod vendor;
 
-pub use discovery::*;
-pub use error::*;
-pub use error_functions::*;
-pub use lease::*;
-pub use options::*;
-pub use plan::*;
-pub use plugin::*;
-pub use policy::*;
+pub use border::bytes::*;
+pub use border::error::*;
+pub use border::foreign::dp_release_callback;
+pub use border::references::{dp_object_count, dp_release, dp_retain};
+pub use border::version::*;
+pub use buffer::*;
+pub use client::*;
+pub use extensions::*;
+pub use program::*;
 pub use registry::*;
-pub use support::*;
-pub use topology::*;
-pub use version::*;
-
-/// Checks that the objects are `Send` and `Sync`. Contract K3 allows several threads to use an object at the same time.
-/// A thread may also free an object that another thread created.
-const _: () = {
-    const fn shared<T: Send + Sync>() {}
-    shared::<dp_discovery>();
-    shared::<dp_error>();
-    shared::<dp_lease>();
-    shared::<dp_options>();
-    shared::<dp_plan>();
-    shared::<dp_plugin>();
-    shared::<dp_plugin_list>();
-    shared::<dp_policy>();
-    shared::<dp_registry>();
-    shared::<dp_support>();
-};
+pub use stablehlo::*;
+pub use vendor::*;
 
 /// Tests the examples of the package's README.
 #[cfg(doctest)]

@@ -1,1 +1,0 @@
-../../../include/device_plugin_pjrt.hpp
