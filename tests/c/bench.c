@@ -1,8 +1,12 @@
 /*
- * Measures calls of the registry: dp_registry_find, dp_plugin_load of a plugin that is already loaded, and
- * dp_plugin_free. For comparison, it measures the minimum that a framework's own registry would do in C: look up a name
- * in a table without regard to case, take a lock, and return a reference-counted handle. Both run alternately in one
- * process. Prints the medians over the batches.
+ * Measures this library against what a framework would do without it. Each pair runs alternately in one process. Prints
+ * the medians over the batches.
+ *
+ * - dp_registry_find, dp_plugin_load of a plugin that is already loaded, and dp_release, against the minimum that a
+ *   framework's own registry would do in C: look up a name in a table without regard to case, take a lock, and return a
+ *   reference-counted handle.
+ * - With XLA's header (WITH_PJRT): a run with one input and one output, and transfers of 64 MiB, against the same calls
+ *   through the plugin's table.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
@@ -62,26 +66,29 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-int main(void) {
-    dp_registry *registry = linked_registry();
-    dp_plugin *kept = NULL;
-    const PJRT_Api *loaded = NULL;
-    OK(dp_registry_find(registry, "cpu", &kept, &error));
-    OK(dp_plugin_load(kept, NULL, &loaded, &error));
+static double median(double *values, size_t count) {
+    qsort(values, count, sizeof *values, by_value);
+    return values[count / 2];
+}
+
+static void measure_registry(dp_registry *registry, dp_plugin *kept, const PJRT_Api *loaded) {
     dp_plugin_list *list = NULL;
     OK(dp_registry_plugins(registry, &list, &error));
     for (size_t i = 0; i < dp_plugin_list_count(list) && num_own < 15; ++i) {
-        own[num_own++].name = strdup(dp_plugin_name(dp_plugin_list_at(list, i)).data);
+        dp_plugin *plugin = NULL;
+        OK(dp_plugin_list_at(list, i, &plugin, &error));
+        own[num_own++].name = strdup(dp_plugin_name(plugin).data);
+        RELEASE(plugin);
     }
-    own[num_own].name = "cpu";
+    own[num_own].name = "loaded";
     own[num_own++].api = loaded;
-    dp_plugin_list_free(list);
+    RELEASE(list);
 
-    double ours[BATCHES], theirs[BATCHES], load[BATCHES];
+    static double ours[BATCHES], theirs[BATCHES], load[BATCHES];
     for (size_t batch = 0; batch < BATCHES; ++batch) {
         double start = now();
         for (size_t i = 0; i < BATCH; ++i) {
-            struct own_handle *handle = own_find("cpu");
+            struct own_handle *handle = own_find("loaded");
             CHECK(handle->plugin->api == loaded);
             own_free(handle);
         }
@@ -90,9 +97,9 @@ int main(void) {
         for (size_t i = 0; i < BATCH; ++i) {
             dp_plugin *plugin = NULL;
             const PJRT_Api *api = NULL;
-            CHECK(dp_registry_find(registry, "cpu", &plugin, NULL) == DP_OK);
+            CHECK(dp_registry_find(registry, CPU, &plugin, NULL) == DP_OK);
             CHECK(dp_plugin_load(plugin, NULL, &api, NULL) == DP_OK && api == loaded);
-            dp_plugin_free(plugin);
+            RELEASE(plugin);
         }
         ours[batch] = (now() - start) / BATCH;
         start = now();
@@ -102,16 +109,180 @@ int main(void) {
         }
         load[batch] = (now() - start) / BATCH;
     }
-    qsort(ours, BATCHES, sizeof *ours, by_value);
-    qsort(theirs, BATCHES, sizeof *theirs, by_value);
-    qsort(load, BATCHES, sizeof *load, by_value);
-    const double own_time = theirs[BATCHES / 2];
+    const double own_time = median(theirs, BATCHES), our_time = median(ours, BATCHES);
+    const double load_time = median(load, BATCHES);
     printf("a C table: find %.0f ns\n", own_time);
-    printf("dp_registry_find + dp_plugin_load + dp_plugin_free: %.0f ns, %.1f times the table\n", ours[BATCHES / 2],
-           ours[BATCHES / 2] / own_time);
-    printf("dp_plugin_load of a handle kept: %.0f ns, %.1f times the table\n", load[BATCHES / 2],
-           load[BATCHES / 2] / own_time);
-    dp_plugin_free(kept);
-    dp_registry_free(registry);
+    printf("dp_registry_find + dp_plugin_load + dp_release: %.0f ns, %.1f times the table\n", our_time,
+           our_time / own_time);
+    printf("dp_plugin_load of a handle kept: %.0f ns, %.1f times the table\n", load_time, load_time / own_time);
+}
+
+#ifdef WITH_PJRT
+#include "xla/pjrt/c/pjrt_c_api.h"
+
+static const PJRT_Api *api;
+
+static void must(PJRT_Error *error) {
+    if (error == NULL) return;
+    fprintf(stderr, "a call through the table failed\n");
+    exit(1);
+}
+
+static void destroy_buffer(PJRT_Buffer *buffer) {
+    PJRT_Buffer_Destroy_Args args = {.struct_size = PJRT_Buffer_Destroy_Args_STRUCT_SIZE, .buffer = buffer};
+    must(api->PJRT_Buffer_Destroy(&args));
+}
+
+static void await_and_destroy(PJRT_Event *event) {
+    PJRT_Event_Await_Args await = {.struct_size = PJRT_Event_Await_Args_STRUCT_SIZE, .event = event};
+    must(api->PJRT_Event_Await(&await));
+    PJRT_Event_Destroy_Args destroy = {.struct_size = PJRT_Event_Destroy_Args_STRUCT_SIZE, .event = event};
+    must(api->PJRT_Event_Destroy(&destroy));
+}
+
+static void compare(const char *what, double *ours, double *theirs, size_t count) {
+    static double differences[BATCHES];
+    for (size_t i = 0; i < count; ++i) differences[i] = ours[i] - theirs[i];
+    const double our_time = median(ours, count), their_time = median(theirs, count);
+    printf("%s: %.0f ns, through the table %.0f ns; difference %+.0f ns (%+.1f %%)\n", what, our_time, their_time,
+           median(differences, count), 100 * (our_time / their_time - 1));
+}
+
+static const int64_t SMALL[] = {4};
+static const char PROGRAM[] =
+    "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+    "  %0 = stablehlo.add %x, %x : tensor<4xf32>\n"
+    "  return %0 : tensor<4xf32>\n"
+    "}";
+
+static void measure_runs(const dp_client *client) {
+    const float four[] = {1, 2, 3, 4};
+    dp_program *program = NULL;
+    dp_loaded_executable *executable = NULL;
+    dp_buffer *input = NULL;
+    const dp_upload upload = {.struct_size = sizeof upload, .data = four, .size = sizeof four, .element_type = DP_F32,
+                              .dimensions = SMALL, .dimensions_size = 1};
+    OK(dp_program_new("mlir", PROGRAM, sizeof PROGRAM - 1, &program, &error));
+    OK(dp_client_compile(client, program, NULL, &executable, &error));
+    OK(dp_client_upload(client, &upload, &input, &error));
+    OK(dp_buffer_await(input, &error));
+
+    const dp_buffer *const inputs[] = {input};
+    PJRT_ExecuteOptions options = {.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE};
+    PJRT_Buffer *const arguments[] = {dp_buffer_raw(input)};
+    PJRT_Buffer *const *const argument_lists[] = {arguments};
+    PJRT_LoadedExecutable *const raw = dp_loaded_executable_raw(executable);
+    enum { RUNS = 500 };
+    static double ours[BATCHES], theirs[BATCHES];
+    for (size_t batch = 0; batch < BATCHES; ++batch) {
+        /* The order changes, so that neither is always the first. */
+        for (size_t turn = 0; turn < 2; ++turn) {
+            const double start = now();
+            if ((batch + turn) % 2 == 0) {
+                for (size_t i = 0; i < RUNS; ++i) {
+                    dp_buffer *output = NULL;
+                    if (dp_loaded_executable_execute(executable, inputs, 1, NULL, 0, NULL, &output, 1, NULL, NULL) !=
+                        DP_OK) exit(1);
+                    if (dp_release(output) != DP_OK) exit(1);
+                }
+                ours[batch] = (now() - start) / RUNS;
+            } else {
+                for (size_t i = 0; i < RUNS; ++i) {
+                    PJRT_Buffer *outputs[] = {NULL};
+                    PJRT_Buffer **const output_lists[] = {outputs};
+                    PJRT_LoadedExecutable_Execute_Args execute = {
+                        .struct_size = PJRT_LoadedExecutable_Execute_Args_STRUCT_SIZE, .executable = raw,
+                        .options = &options, .argument_lists = argument_lists, .num_devices = 1, .num_args = 1,
+                        .output_lists = output_lists};
+                    must(api->PJRT_LoadedExecutable_Execute(&execute));
+                    destroy_buffer(outputs[0]);
+                }
+                theirs[batch] = (now() - start) / RUNS;
+            }
+        }
+    }
+    compare("dp_loaded_executable_execute + dp_release", ours, theirs, BATCHES);
+    RELEASE(input);
+    RELEASE(executable);
+    RELEASE(program);
+}
+
+enum { TRANSFERS = 21, ELEMENTS = 16 << 20 };
+static const int64_t LARGE[] = {ELEMENTS};
+
+static void measure_transfers(const dp_client *client) {
+    const size_t size = ELEMENTS * sizeof(float);
+    float *const data = malloc(size), *const found = malloc(size);
+    CHECK(data != NULL && found != NULL);
+    for (size_t i = 0; i < ELEMENTS; ++i) data[i] = found[i] = (float)i;
+    dp_device *device = NULL;
+    OK(dp_client_addressable_device_at(client, 0, &device, &error));
+    static double ours[TRANSFERS], theirs[TRANSFERS], our_downloads[TRANSFERS], their_downloads[TRANSFERS];
+    for (size_t i = 0; i < TRANSFERS; ++i) {
+        for (size_t turn = 0; turn < 2; ++turn) {
+            double start = now();
+            if ((i + turn) % 2 == 0) {
+                const dp_upload upload = {.struct_size = sizeof upload, .data = data, .size = size,
+                                          .element_type = DP_F32, .dimensions = LARGE, .dimensions_size = 1};
+                dp_buffer *buffer = NULL;
+                OK(dp_client_upload(client, &upload, &buffer, &error));
+                OK(dp_buffer_await(buffer, &error));
+                ours[i] = now() - start;
+                start = now();
+                OK(dp_buffer_to_host(buffer, NULL, found, size, &error));
+                our_downloads[i] = now() - start;
+                RELEASE(buffer);
+            } else {
+                PJRT_Client_BufferFromHostBuffer_Args upload = {
+                    .struct_size = PJRT_Client_BufferFromHostBuffer_Args_STRUCT_SIZE, .client = dp_client_raw(client),
+                    .data = data, .type = PJRT_Buffer_Type_F32, .dims = LARGE, .num_dims = 1,
+                    .host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall,
+                    .device = dp_device_raw(device)};
+                must(api->PJRT_Client_BufferFromHostBuffer(&upload));
+                await_and_destroy(upload.done_with_host_buffer);
+                PJRT_Buffer_ReadyEvent_Args ready = {
+                    .struct_size = PJRT_Buffer_ReadyEvent_Args_STRUCT_SIZE, .buffer = upload.buffer};
+                must(api->PJRT_Buffer_ReadyEvent(&ready));
+                await_and_destroy(ready.event);
+                theirs[i] = now() - start;
+                start = now();
+                PJRT_Buffer_ToHostBuffer_Args download = {
+                    .struct_size = PJRT_Buffer_ToHostBuffer_Args_STRUCT_SIZE, .src = upload.buffer, .dst = found,
+                    .dst_size = size};
+                must(api->PJRT_Buffer_ToHostBuffer(&download));
+                await_and_destroy(download.event);
+                their_downloads[i] = now() - start;
+                destroy_buffer(upload.buffer);
+            }
+            CHECK(found[ELEMENTS - 1] == data[ELEMENTS - 1]);
+        }
+    }
+    compare("upload of 64 MiB", ours, theirs, TRANSFERS);
+    compare("download of 64 MiB", our_downloads, their_downloads, TRANSFERS);
+    RELEASE(device);
+    free(data);
+    free(found);
+}
+#endif
+
+int main(void) {
+    dp_registry *registry = cpu_registry();
+    dp_plugin *plugin = NULL;
+    const PJRT_Api *loaded = NULL;
+    OK(dp_registry_find(registry, CPU, &plugin, &error));
+    OK(dp_plugin_load(plugin, NULL, &loaded, &error));
+    measure_registry(registry, plugin, loaded);
+#ifdef WITH_PJRT
+    dp_client *client = NULL;
+    OK(dp_plugin_create_client(plugin, NULL, NULL, &client, &error));
+    api = dp_client_api(client);
+    measure_runs(client);
+    measure_transfers(client);
+    RELEASE(client);
+#else
+    printf("SKIPPED runs and transfers: they need the PJRT headers\n");
+#endif
+    RELEASE(plugin);
+    RELEASE(registry);
     return 0;
 }

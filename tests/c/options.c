@@ -1,4 +1,4 @@
-/* Tests errors, versions and options. */
+/* Tests errors, versions, references, handles and options. */
 #include "check.h"
 
 static dp_option at(const dp_options *options, size_t index) {
@@ -49,6 +49,9 @@ static void values(void) {
           dp_options_at(options, 0, &option, &error));
     option.struct_size = sizeof option - 1;
     FAILS(DP_INVALID_ARGUMENT, "struct_size", dp_options_at(options, 0, &option, &error));
+    option.struct_size = SIZE_MAX;
+    FAILS(DP_INVALID_ARGUMENT, "struct_size", dp_options_at(options, 0, &option, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`out` is not aligned", dp_options_at(options, 0, CROOKED(dp_option), &error));
     struct {
         dp_option option;
         unsigned char later[16];
@@ -73,9 +76,52 @@ static void values(void) {
     FAILS(DP_INVALID_ARGUMENT, "`values` is NULL", dp_options_set_int64_list(options, "x", NULL, 2, &error));
     FAILS(DP_INVALID_ARGUMENT, "`values` is not a valid array",
           dp_options_set_int64_list(options, "x", list, SIZE_MAX, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`values` is not a valid array",
+          dp_options_set_int64_list(options, "x", CROOKED(const int64_t), 2, &error));
     CHECK(dp_options_set_int64(NULL, "x", 1, NULL) == DP_INVALID_ARGUMENT);
     CHECK(dp_options_count(options) == 6);
-    dp_options_free(options);
+    RELEASE(options);
+}
+
+/* An object lives until it was released as often as it was retained, and once more. After that, and for everything else
+ * that is no object, each use is an error. */
+static void handles(void) {
+    dp_options *options = dp_options_new();
+    dp_policy *policy = dp_policy_new();
+    CHECK(dp_retain(options) == DP_OK && dp_retain(options) == DP_OK);
+    RELEASE(options);
+    RELEASE(options);
+    CHECK(dp_options_set_int64(options, "x", 1, NULL) == DP_OK && dp_options_count(options) == 1);
+
+    dp_option out = {.struct_size = sizeof out};
+    FAILS(DP_INVALID_ARGUMENT, "`options` is a dp_policy, but must be a dp_options",
+          dp_options_at((const dp_options *)policy, 0, &out, &error));
+    CHECK(dp_options_count((const dp_options *)policy) == 0);
+    const dp_options *const garbage[] = {(const dp_options *)&out, (const dp_options *)1, (const dp_options *)-1,
+                                         (const dp_options *)zeros(), CROOKED(dp_options),
+                                         (const dp_options *)((uintptr_t)options ^ 2),
+                                         (const dp_options *)((uintptr_t)options + ((uintptr_t)1 << 40))};
+    for (size_t i = 0; i < sizeof garbage / sizeof *garbage; ++i) {
+        FAILS(DP_INVALID_ARGUMENT, "`options` is", dp_options_at(garbage[i], 0, &out, &error));
+        CHECK(dp_options_count(garbage[i]) == 0);
+        CHECK(dp_retain(garbage[i]) == DP_INVALID_ARGUMENT);
+        CHECK(dp_release((void *)(uintptr_t)garbage[i]) == DP_INVALID_ARGUMENT);
+    }
+    FAILS(DP_INVALID_ARGUMENT, "`options` is no object of this library", dp_options_at(garbage[0], 0, &out, &error));
+
+    RELEASE(options);
+    CHECK(dp_release(options) == DP_INVALID_ARGUMENT && dp_retain(options) == DP_INVALID_ARGUMENT);
+    FAILS(DP_INVALID_ARGUMENT, "`options` is a dp_options that was freed", dp_options_at(options, 0, &out, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`options` is a dp_options that was freed",
+          dp_options_set_int64(options, "x", 1, &error));
+    CHECK(dp_options_count(options) == 0 && out.struct_size == sizeof out);
+
+    /* The handle of the freed object does not name a new one. */
+    dp_options *next = dp_options_new();
+    CHECK(next != options && dp_release(options) == DP_INVALID_ARGUMENT && dp_options_count(options) == 0);
+    RELEASE(next);
+    RELEASE(policy);
+    CHECK(dp_release(NULL) == DP_OK && dp_retain(NULL) == DP_OK);
 }
 
 int main(void) {
@@ -84,10 +130,10 @@ int main(void) {
 
     CHECK(dp_error_code(NULL) == DP_OK);
     CHECK(dp_error_message(NULL).data == NULL && dp_error_message(NULL).size == 0);
-    dp_error_free(NULL);
-    dp_options_free(NULL);
-    CHECK(dp_options_count(NULL) == 0);
+    size_t size = 77;
+    CHECK(dp_options_count(NULL) == 0 && dp_bytes_data(NULL, &size) == NULL && size == 77);
     values();
+    handles();
 
     /* The text of an error is independent of its cause, and a success does not change an earlier error. */
     dp_options *options = dp_options_new();
@@ -96,8 +142,12 @@ int main(void) {
     dp_error *before = kept;
     CHECK(dp_options_set_int64(options, "x", 1, &kept) == DP_OK);
     CHECK(kept == before);
-    dp_options_free(options);
+    /* A place for the error that is not aligned is not used. */
+    CHECK(dp_options_set_int64(options, "", 1, CROOKED(dp_error *)) == DP_INVALID_ARGUMENT);
+    for (size_t i = 0; i < 1024; ++i) CHECK(zeros()[i] == 0);
+    RELEASE(options);
     CHECK(is(dp_error_message(kept), "dp_options_set_int64: `name` is empty"));
-    dp_error_free(kept);
+    RELEASE(kept);
+    CHECK(dp_error_code(kept) == DP_OK && dp_error_message(kept).data == NULL);
     return done("options");
 }

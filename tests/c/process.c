@@ -2,7 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
-/* A copy of the embedded device's table. The registry treats it as another plugin, because it identifies libraries by
+/* A copy of the CPU device's table. The registry treats it as another plugin, because it identifies libraries by
  * the address of their table. */
 static union {
     size_t struct_size;
@@ -62,10 +62,13 @@ static dp_topology second_of_two(void) {
 }
 
 static void topologies(const dp_plugin *plugin) {
-    dp_topology *alone = NULL, *torchrun = NULL;
+    dp_detected_topology *alone = NULL, *torchrun = NULL;
     OK(dp_topology_detect(&alone, &error));
-    CHECK(alone->struct_size >= sizeof *alone && alone->world_size <= 1);
-    dp_topology_free(alone);
+    const dp_topology *found = dp_detected_topology_get(alone);
+    CHECK(found->struct_size >= sizeof *found && found->world_size <= 1);
+    CHECK(dp_detected_topology_get(alone) == found);
+    RELEASE(alone);
+    CHECK(dp_detected_topology_get(alone) == NULL);
     setenv("RANK", "1", 1);
     setenv("WORLD_SIZE", "2", 1);
     setenv("LOCAL_RANK", "1", 1);
@@ -73,22 +76,23 @@ static void topologies(const dp_plugin *plugin) {
     setenv("MASTER_ADDR", "localhost", 1);
     setenv("XLA_COORDINATOR_PORT", "1234", 1);
     OK(dp_topology_detect(&torchrun, &error));
-    CHECK(torchrun->global_rank == 1 && torchrun->world_size == 2);
-    CHECK(torchrun->coordinator.size == strlen("localhost:1234"));
-    CHECK(memcmp(torchrun->coordinator.data, "localhost:1234", torchrun->coordinator.size) == 0);
+    found = dp_detected_topology_get(torchrun);
+    CHECK(found->global_rank == 1 && found->world_size == 2 && is(found->coordinator, "localhost:1234"));
     dp_plan *plan = NULL;
-    OK(dp_plugin_configure(plugin, torchrun, &plan, &error));
-    dp_plan_free(plan);
-    dp_topology_free(torchrun);
+    OK(dp_plugin_configure(plugin, found, &plan, &error));
+    RELEASE(plan);
+    RELEASE(torchrun);
     setenv("LOCAL_RANK", "9", 1);
     FAILS(DP_INVALID_ARGUMENT, "LOCAL_RANK", dp_topology_detect(&torchrun, &error));
-    const char *const names[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "XLA_COORDINATOR_PORT"};
+    const char *const names[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+                                 "XLA_COORDINATOR_PORT"};
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i) unsetenv(names[i]);
 
     dp_topology topology = second_of_two();
     topology.struct_size = 4;
     plan = NULL;
     FAILS(DP_INVALID_ARGUMENT, "dp_topology", dp_plugin_configure(plugin, &topology, &plan, &error));
+    FAILS(DP_INVALID_ARGUMENT, "", dp_plugin_configure(plugin, CROOKED(dp_topology), &plan, &error));
     topology = second_of_two();
     topology.global_rank = 5;
     FAILS(DP_INVALID_ARGUMENT, "", dp_plugin_configure(plugin, &topology, &plan, &error));
@@ -106,9 +110,9 @@ static void topologies(const dp_plugin *plugin) {
 }
 
 int main(void) {
-    dp_registry *source = linked_registry(), *registry = NULL;
+    dp_registry *source = cpu_registry(), *registry = NULL;
     dp_plugin *cpu = NULL, *plugin = NULL;
-    OK(dp_registry_find(source, "cpu", &cpu, &error));
+    OK(dp_registry_find(source, CPU, &cpu, &error));
     const PJRT_Api *table = NULL;
     OK(dp_plugin_load(cpu, NULL, &table, &error));
     size_t size;
@@ -120,6 +124,7 @@ int main(void) {
     dp_descriptor descriptor = describe("described");
     descriptor.struct_size = 8;
     FAILS(DP_INVALID_ARGUMENT, "", dp_registry_register(registry, &descriptor, &plugin, &error));
+    FAILS(DP_INVALID_ARGUMENT, "", dp_registry_register(registry, CROOKED(dp_descriptor), &plugin, &error));
     descriptor = describe("described");
     descriptor.version = 77;
     FAILS(DP_INVALID_ARGUMENT, "version 77 is unknown", dp_registry_register(registry, &descriptor, &plugin, &error));
@@ -148,7 +153,15 @@ int main(void) {
     FAILS(DP_INVALID_ARGUMENT, "`out` is NULL", dp_plan_at(plan, 0, NULL, &error));
     step.struct_size = 1;
     FAILS(DP_INVALID_ARGUMENT, "dp_plan_step", dp_plan_at(plan, 0, &step, &error));
-    CHECK(dp_options_count(dp_plan_options(plan)) == 1);
+    dp_options *planned = NULL;
+    OK(dp_plan_options(plan, &planned, &error));
+    FAILS(DP_INVALID_ARGUMENT, "`out` is NULL", dp_plan_options(plan, NULL, &error));
+    CHECK(dp_options_count(planned) == 1);
+    OK(dp_options_set_bool(planned, "more", true, &error)); /* the program owns it, and changes only its copy */
+    RELEASE(planned);
+    OK(dp_plan_options(plan, &planned, &error));
+    CHECK(dp_options_count(planned) == 1);
+    RELEASE(planned);
     CHECK(dp_plan_coordinator(plan).data == NULL);
     CHECK(has(dp_plan_json(plan), "DP_TEST_RANK") && has(dp_plan_to_string(plan), "DP_TEST_RANK"));
 
@@ -158,7 +171,7 @@ int main(void) {
     dp_option option = {.struct_size = sizeof option};
     OK(dp_options_at(resolved, 0, &option, &error));
     CHECK(is(option.name, "rank") && option.int64_value == 1);
-    dp_options_free(resolved);
+    RELEASE(resolved);
 
     /* Without its variables, the plugin cannot be loaded for this topology. With them, it is loaded. After that,
      * applying a plan is an error. */
@@ -173,7 +186,7 @@ int main(void) {
     topology.global_rank = 0;
     topology.local_rank = 0;
     FAILS(DP_FAILED_PRECONDITION, "described", dp_plugin_load(plugin, &topology, &api, &error));
-    dp_plan_free(plan);
+    RELEASE(plan);
 
     /* After the replacement, the old handle is stale. */
     static dp_descriptor next;
@@ -183,11 +196,11 @@ int main(void) {
     CHECK(dp_plugin_status(plugin) == DP_PLUGIN_STALE && is(dp_plugin_name(replaced), "next"));
     FAILS(DP_FAILED_PRECONDITION, "is stale", dp_registry_replace(registry, plugin, &next, NULL, &error));
     /* When the last handle of the registry is freed, the plugin is shut down, once. */
-    dp_plugin_free(replaced);
-    dp_plugin_free(plugin);
-    dp_registry_free(registry);
+    RELEASE(replaced);
+    RELEASE(plugin);
+    RELEASE(registry);
     CHECK(shutdowns == 1);
-    dp_plugin_free(cpu);
-    dp_registry_free(source);
+    RELEASE(cpu);
+    RELEASE(source);
     return done("process");
 }

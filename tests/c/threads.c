@@ -1,4 +1,4 @@
-/* Uses one registry on many threads at the same time. */
+/* Uses one registry, and the tables of objects, on many threads at the same time. */
 #include <pthread.h>
 #include <sched.h>
 
@@ -7,7 +7,7 @@
 enum { THREADS = 8, ROUNDS = 200 };
 
 static dp_registry *registry;
-static const dp_plugin *shared;
+static dp_plugin *shared;
 
 static void *work(void *argument) {
     const size_t me = (size_t)(uintptr_t)argument;
@@ -17,17 +17,20 @@ static void *work(void *argument) {
         const dp_capabilities *capabilities = NULL;
         dp_lease *lease = NULL;
         dp_error *error = NULL;
-        if (dp_registry_find(registry, "cpu", &plugin, NULL) != DP_OK) return "find";
+        if (dp_registry_find(registry, CPU, &plugin, NULL) != DP_OK) return "find";
         if (dp_plugin_load(plugin, NULL, &api, NULL) != DP_OK || api == NULL) return "load";
         /* All threads use the same object. A value that is created on request is created once. */
+        if (dp_retain(shared) != DP_OK) return "retain";
         if (dp_plugin_manifest_json(shared).size == 0) return "manifest";
         if (dp_plugin_capabilities(shared, &capabilities, NULL) != DP_OK) return "capabilities";
+        if (dp_release(shared) != DP_OK) return "release";
         if (dp_plugin_acquire(plugin, "a thread", &lease, NULL) != DP_OK) return "acquire";
         if (dp_registry_find(registry, "nosuch", &plugin, &error) != DP_NOT_FOUND) return "nosuch";
-        dp_error_free(error);
+        if (dp_release(error) != DP_OK) return "release";
         if (me == 0 && round % 50 == 0 && dp_registry_refresh(registry, NULL) != DP_OK) return "refresh";
-        dp_lease_free(lease);
-        dp_plugin_free(plugin);
+        if (dp_release(lease) != DP_OK || dp_release(plugin) != DP_OK) return "release";
+        /* The slots of freed objects are used again by all threads, but never under the same handle. */
+        if (dp_release(plugin) == DP_OK || dp_plugin_name(plugin).data != NULL) return "release twice";
     }
     return NULL;
 }
@@ -41,9 +44,9 @@ static void *shut_down(void *argument) {
 }
 
 int main(void) {
-    registry = linked_registry();
+    registry = cpu_registry();
     dp_plugin *plugin = NULL;
-    OK(dp_registry_find(registry, "cpu", &plugin, &error));
+    OK(dp_registry_find(registry, CPU, &plugin, &error));
     shared = plugin;
     pthread_t threads[THREADS];
     for (size_t i = 0; i < THREADS; ++i) CHECK(pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)i) == 0);
@@ -60,25 +63,25 @@ int main(void) {
     pthread_t ending;
     CHECK(pthread_create(&ending, NULL, shut_down, NULL) == 0);
     while (dp_plugin_status(plugin) != DP_PLUGIN_STALE) sched_yield();
-    dp_lease_free(lease);
+    RELEASE(lease);
     void *failed = NULL;
     CHECK(pthread_join(ending, &failed) == 0 && failed == NULL);
-    dp_plugin_free(plugin);
-    dp_registry_free(registry);
+    RELEASE(plugin);
+    RELEASE(registry);
 
     /* With a timeout of zero, it only counts the plugins that have leases. */
     size_t waiting = 77;
-    registry = linked_registry();
-    OK(dp_registry_find(registry, "cpu", &plugin, &error));
+    registry = cpu_registry();
+    OK(dp_registry_find(registry, CPU, &plugin, &error));
     const PJRT_Api *api = NULL;
     OK(dp_plugin_load(plugin, NULL, &api, &error));
     OK(dp_plugin_acquire(plugin, "a client", &lease, &error));
     OK(dp_registry_shutdown_within(registry, 0, &waiting, &error));
     CHECK(waiting == 1);
-    dp_lease_free(lease);
+    RELEASE(lease);
     OK(dp_registry_shutdown_within(registry, UINT64_MAX, NULL, &error));
     FAILS(DP_INVALID_ARGUMENT, "registry", dp_registry_shutdown_within(NULL, 0, &waiting, &error));
-    dp_plugin_free(plugin);
-    dp_registry_free(registry);
+    RELEASE(plugin);
+    RELEASE(registry);
     return done("threads");
 }

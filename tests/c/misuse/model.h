@@ -1,4 +1,5 @@
-/* A model of registries, plugins and leases, from which the random calls derive the results that the library must return. */
+/* A model of registries, plugins and leases, from which the random calls derive the results that the library must
+ * return. */
 #ifndef MISUSE_MODEL_H
 #define MISUSE_MODEL_H
 
@@ -14,9 +15,9 @@ struct row {
 };
 
 static struct registry {
-    dp_registry *handle[3];
-    int handles;
-    int users; /* handles, and objects that keep the registry alive */
+    dp_registry *handle;
+    int handles; /* references to `handle` */
+    int users; /* references, and objects that keep the registry alive */
     struct row rows[KINDS + 1];
     bool ended[KINDS]; /* plugins of which a shutdown waits for the clients */
     bool searches;
@@ -117,7 +118,9 @@ static inline void leave(struct registry *registry) {
 }
 
 /* Random objects. Each returns NULL if there is none. */
-#define PICK(array, free) pick((char *)(array), sizeof(array) / sizeof *(array), sizeof *(array), offsetof(__typeof__(*(array)), object), free)
+#define PICK(array, free)                                                         \
+    pick((char *)(array), sizeof(array) / sizeof *(array), sizeof *(array),       \
+         offsetof(__typeof__(*(array)), object), free)
 
 static inline void *pick(char *array, size_t count, size_t size, size_t object, bool is_free) {
     for (size_t i = 0, first = below(count); i < count; ++i) {
@@ -135,18 +138,44 @@ static inline struct registry *any_registry(void) {
     return NULL;
 }
 
-static inline dp_registry *handle_of(struct registry *registry) { return registry->handle[below((size_t)registry->handles)]; }
-
 static inline void check_shutdowns(void) {
     for (int kind = 0; kind < API; ++kind) MUST(atomic_load(&shutdowns[kind]) == libraries[kind].shutdowns);
 }
 
-/* Keeps a handle of the plugin in a row, or frees it if there is no place. */
+/* Releases a registry. */
+static inline void leave_handle(struct registry *registry) {
+    let_go(registry->handle, --registry->handles == 0);
+    leave(registry);
+}
+
+/* Releases a plugin. Several elements of `handles` may be references to one object. */
+static inline void free_handle(struct handle *handle) {
+    void *const object = handle->object;
+    bool is_last = true;
+    handle->object = NULL;
+    for (size_t i = 0; i < HANDLES; ++i) is_last = is_last && handles[i].object != object;
+    let_go(object, is_last);
+    leave(handle->of.registry);
+}
+
+static inline void free_plan(struct plan *plan) {
+    let_go(plan->object, true);
+    plan->object = NULL;
+    leave(plan->of.registry);
+}
+
+static inline void free_list(struct list *list) {
+    let_go(list->object, true);
+    list->object = NULL;
+    if (list->count > 0) leave(list->registry);
+}
+
+/* Keeps a handle of the plugin in a row, or releases it if there is no place. */
 static inline void keep_handle(dp_plugin *object, struct registry *registry, struct row *row) {
     MUST(equals(known(dp_plugin_name(object)), NAMES[row->kind]) || row->kind >= FILES);
     struct handle *handle = PICK(handles, true);
     if (handle == NULL) {
-        GET(dp_plugin_free)(object);
+        let_go(object, true);
         return;
     }
     handle->object = object;

@@ -21,7 +21,8 @@ static struct options {
     size_t count;
 } options[OPTIONS];
 
-static const char *const OPTION_NAMES[ENTRIES] = {"threads", "fast", "a\nb", "\xc3\xa9", "\xf0\x9f\x92\xa9", "{x}", "%s%n", "\"", "'", "\\", " ", "rank"};
+static const char *const OPTION_NAMES[ENTRIES] = {
+    "threads", "fast", "a\nb", "\xc3\xa9", "\xf0\x9f\x92\xa9", "{x}", "%s%n", "\"", "'", "\\", " ", "rank"};
 static const int64_t INTEGERS[] = {0, 1, -1, INT64_MAX, INT64_MIN, INT64_C(1) << 53};
 
 static inline struct entry *entry_of(struct options *of, const char *name) {
@@ -34,7 +35,7 @@ static void set_option(struct options *of) {
     struct entry entry = {.type = (dp_value_type)below(5)};
     strcpy(entry.name, OPTION_NAMES[below(4) ? below(2) : below(ENTRIES)]);
     const char *name = text(entry.name);
-    dp_options *object = OR_NULL(of->object);
+    dp_options *object = OBJECT(of->object);
     bool succeeded;
     switch (entry.type) {
     case DP_VALUE_STRING: {
@@ -54,6 +55,7 @@ static void set_option(struct options *of) {
         size_t count = entry.count;
         if (misuses()) {
             if (below(2)) values = NULL, count = 1 + below(3);
+            else if (below(2)) values = CROOKED, count = 1 + below(3);
             else values = entry.integers, count = SIZE_MAX / (1 + below(15));
         }
         succeeded = CALL(SUCCEEDS, dp_options_set_int64_list, object, name, values, count);
@@ -120,11 +122,11 @@ static void read_option(struct options *of) {
     const size_t announced = out.value.struct_size = struct_size(sizeof out.value);
     const size_t index = below(8) ? below(ENTRIES) : SIZE_MAX - below(2);
     const unsigned expected = index < of->count ? SUCCEEDS : ONE_OF(DP_OUT_OF_RANGE);
-    const dp_options *object = OR_NULL(of->object);
-    const bool succeeded = CALL(expected, dp_options_at, object, index, OR_NULL(&out.value));
+    const dp_options *object = OBJECT(of->object);
+    const bool succeeded = CALL(expected, dp_options_at, object, index, PLACE(&out.value));
     check_sized((const unsigned char *)&out, sizeof out.value, announced, succeeded);
     if (succeeded) same_option(&out.value, &of->entries[index]);
-    MUST(GET(dp_options_count)(of->object) == of->count);
+    MUST(GET(dp_options_count)(of->object) == of->count && dp_options_count(no_object(of->object)) == 0);
 }
 
 static void use_options(void) {
@@ -134,7 +136,7 @@ static void use_options(void) {
         of->count = 0;
         MUST(of->object != NULL);
     } else if (below(12) == 0) {
-        GET(dp_options_free)(of->object);
+        let_go(of->object, true);
         of->object = NULL;
     } else if (below(2)) {
         set_option(of);
@@ -176,7 +178,7 @@ static void use_policy(void) {
         *policy = (struct policy){.object = GET(dp_policy_new)(), .experimental = EXPERIMENTAL_UNSET};
         return;
     }
-    dp_policy *object = OR_NULL(policy->object);
+    dp_policy *object = OBJECT(policy->object);
     const int kind = (int)below(KINDS);
     const bool has_place_left = policy->count < 8;
     switch (below(6)) {
@@ -207,7 +209,7 @@ static void use_policy(void) {
         break;
     }
     default:
-        GET(dp_policy_free)(policy->object);
+        let_go(policy->object, true);
         policy->object = NULL;
     }
     misused = false;
@@ -220,19 +222,20 @@ static void use_discovery(void) {
     dp_discovery *made = UNTOUCHED;
     if (below(4) == 0) {
         made = GET(dp_discovery_new)();
-        (void)CALL(SUCCEEDS, dp_discovery_set_python, OR_NULL(made), below(2));
+        (void)CALL(SUCCEEDS, dp_discovery_set_python, OBJECT(made), below(2));
     } else {
-        const bool succeeded = CALL(SUCCEEDS, dp_discovery_new_isolated, path(hostile_root), OR_NULL(&made));
+        const bool succeeded = CALL(SUCCEEDS, dp_discovery_new_isolated, path(hostile_root), PLACE(&made));
         WROTE(succeeded, made);
         if (!succeeded) return;
-        dp_discovery *object = OR_NULL(made);
-        (void)CALL(SUCCEEDS, dp_discovery_set_variable, object, text(below(2) ? "PJRT_NAMES_AND_LIBRARY_PATHS" : "a=b\n"),
+        dp_discovery *object = OBJECT(made);
+        (void)CALL(SUCCEEDS, dp_discovery_set_variable, object,
+                   text(below(2) ? "PJRT_NAMES_AND_LIBRARY_PATHS" : "a=b\n"),
                    any_text(below(2) ? "x:/dev/zero,:::,y:,\n:z" : paths[FILES + below(KINDS - FILES)]));
-        object = OR_NULL(made);
+        object = OBJECT(made);
         (void)CALL(SUCCEEDS, dp_discovery_set_home, object, path(below(2) ? hostile_root : "/dev/null"));
-        object = OR_NULL(made);
+        object = OBJECT(made);
         (void)CALL(SUCCEEDS, dp_discovery_set_conventional, object, below(2));
-        object = OR_NULL(made);
+        object = OBJECT(made);
         (void)CALL(SUCCEEDS, dp_discovery_set_verify_sha256, object, below(2));
         if (below(8) == 0) {
             dp_registry *registry = UNTOUCHED;
@@ -241,31 +244,48 @@ static void use_discovery(void) {
             dp_plugin_list *list = UNTOUCHED;
             MUST(CALL(SUCCEEDS, dp_registry_plugins, registry, &list));
             for (size_t i = GET(dp_plugin_list_count)(list); i-- > 0;) {
-                const dp_plugin *plugin = GET(dp_plugin_list_at)(list, i);
-                /* Only the embedded device can be used. */
-                const bool is_usable = GET(dp_plugin_status)(plugin) == DP_PLUGIN_AVAILABLE;
-                MUST(is_usable == equals(known(GET(dp_plugin_name)(plugin)), NAMES[CPU]));
+                dp_plugin *plugin = UNTOUCHED;
+                MUST(CALL(SUCCEEDS, dp_plugin_list_at, list, i, &plugin));
+                MUST(GET(dp_plugin_status)(plugin) == DP_PLUGIN_REFUSED);
+                let_go(plugin, true);
             }
-            GET(dp_plugin_list_free)(list);
-            GET(dp_registry_free)(registry);
+            let_go(list, true);
+            let_go(registry, true);
         }
     }
-    GET(dp_discovery_free)(made);
+    let_go(made, true);
 }
 
+/* Calls with something that is no object. */
 static void use_nothing(void) {
-    dp_topology *topology = UNTOUCHED;
-    const bool succeeded = CALL(SUCCEEDS, dp_topology_detect, OR_NULL(&topology));
-    WROTE(succeeded, topology);
+    dp_detected_topology *detected = UNTOUCHED;
+    const bool succeeded = CALL(SUCCEEDS, dp_topology_detect, PLACE(&detected));
+    WROTE(succeeded, detected);
     if (succeeded) {
+        const dp_topology *topology = GET(dp_detected_topology_get)(detected);
         MUST(topology->struct_size >= sizeof *topology && topology->world_size <= 1);
-        GET(dp_topology_free)(topology);
+        MUST(dp_detected_topology_get(detected) == topology && dp_detected_topology_get(no_object(detected)) == NULL);
+        let_go(detected, true);
     }
-    GET(dp_topology_free)(NULL);
+    MUST(GET(dp_object_count)() > 0);
     MUST(GET(dp_abi_version)() == DP_ABI_VERSION && known(GET(dp_version)()).size > 0);
-    MUST(GET(dp_error_code)(NULL) == DP_OK && GET(dp_error_message)(NULL).data == NULL);
+    for (int i = 0; i < 64; ++i) {
+        void *const object = i == 0 ? NULL : i < 48 ? dead(detected) : no_object(detected);
+        size_t size = 77;
+        MUST(GET(dp_error_code)(object) == DP_OK && GET(dp_error_message)(object).data == NULL);
+        MUST(GET(dp_bytes_data)(object, below(2) ? &size : below(2) ? NULL : CROOKED) == NULL && size == 77);
+        MUST(dp_options_count(object) == 0 && dp_plugin_list_count(object) == 0 && dp_plan_count(object) == 0);
+        MUST(dp_plan_json(object).data == NULL && dp_plan_to_string(object).data == NULL);
+        MUST(dp_plan_coordinator(object).data == NULL && dp_detected_topology_get(object) == NULL);
+        MUST(dp_support_answer(object) == DP_SUPPORT_NONE && dp_support_reason_count(object) == 0);
+        MUST(dp_support_reason_at(object, 0).data == NULL && dp_support_json(object).data == NULL);
+        if (i >= 48) continue;
+        const dp_code expected = i == 0 ? DP_OK : DP_INVALID_ARGUMENT;
+        MUST(GET(dp_retain)(object) == expected && GET(dp_release)(object) == expected);
+    }
     for (int i = 0; i < KEPT; ++i)
         if (kept[i] != NULL) MUST(known(dp_error_message(kept[i])).size > 0 && dp_error_code(kept[i]) != DP_OK);
+    for (size_t i = 0; i < sizeof zeros.bytes; ++i) MUST(zeros.bytes[i] == 0);
 }
 
 #endif

@@ -12,30 +12,29 @@
 
 #include "device_plugin.h"
 
-/* Every function of the interface. A test of `cargo xtask` compares the list with the header, and the program fails if
- * it did not call one of them. */
-#define FUNCTIONS(X)                                                                                           \
-    X(dp_abi_version) X(dp_version) X(dp_error_code) X(dp_error_message) X(dp_error_free) X(dp_lease_free)       \
-    X(dp_discovery_new) X(dp_discovery_new_isolated) X(dp_discovery_free) X(dp_discovery_set_variable)           \
-    X(dp_discovery_set_home) X(dp_discovery_set_python) X(dp_discovery_set_conventional)                         \
-    X(dp_discovery_set_verify_sha256) X(dp_options_new) X(dp_options_free) X(dp_options_set_string)              \
-    X(dp_options_set_int64) X(dp_options_set_int64_list) X(dp_options_set_float) X(dp_options_set_bool)          \
-    X(dp_options_count) X(dp_options_at) X(dp_plan_free) X(dp_plan_count) X(dp_plan_at) X(dp_plan_options)       \
-    X(dp_plan_coordinator) X(dp_plan_json) X(dp_plan_to_string) X(dp_plan_apply) X(dp_plugin_list_free)          \
-    X(dp_plugin_list_count) X(dp_plugin_list_at) X(dp_plugin_clone) X(dp_plugin_free) X(dp_plugin_name)          \
-    X(dp_plugin_alias_count) X(dp_plugin_alias_at) X(dp_plugin_answers_to) X(dp_plugin_path)                     \
-    X(dp_plugin_provenance) X(dp_plugin_refusal_count) X(dp_plugin_refusal_at) X(dp_plugin_status)               \
-    X(dp_plugin_priority) X(dp_plugin_is_experimental) X(dp_plugin_hardware) X(dp_plugin_hardware_evidence)      \
-    X(dp_plugin_ownership) X(dp_plugin_manifest_json) X(dp_plugin_capabilities_json) X(dp_plugin_capabilities)   \
-    X(dp_plugin_configure) X(dp_plugin_load) X(dp_plugin_api_version) X(dp_plugin_client_options)                \
-    X(dp_plugin_acquire) X(dp_policy_new) X(dp_policy_free) X(dp_policy_prefer) X(dp_policy_fallback)            \
-    X(dp_policy_any) X(dp_policy_set_environment) X(dp_policy_set_experimental) X(dp_registry_new)               \
-    X(dp_registry_new_empty) X(dp_registry_clone) X(dp_registry_free) X(dp_registry_refresh)                     \
-    X(dp_registry_shutdown) X(dp_registry_shutdown_within) X(dp_registry_plugins) X(dp_registry_find)            \
-    X(dp_registry_select) X(dp_registry_register) X(dp_registry_register_library) X(dp_registry_register_api)    \
-    X(dp_registry_replace) X(dp_registry_disable) X(dp_registry_enable) X(dp_registry_remove)                    \
-    X(dp_plugin_supports) X(dp_support_free) X(dp_support_answer) X(dp_support_reason_count)                     \
-    X(dp_support_reason_at) X(dp_support_json) X(dp_topology_detect) X(dp_topology_free)
+/* Every function of base.h and registry.h. A test of `cargo xtask` compares the list with the headers, and the program
+ * fails if it did not call one of them. caller.c calls those of the other headers. */
+#define FUNCTIONS(X)                                                                                            \
+    X(dp_abi_version) X(dp_version) X(dp_error_code) X(dp_error_message) X(dp_bytes_data) X(dp_retain)          \
+    X(dp_release) X(dp_discovery_new) X(dp_discovery_new_isolated) X(dp_discovery_set_variable)                 \
+    X(dp_discovery_set_home) X(dp_discovery_set_python) X(dp_discovery_set_conventional)                        \
+    X(dp_discovery_set_verify_sha256) X(dp_options_new) X(dp_options_set_string) X(dp_options_set_int64)        \
+    X(dp_options_set_int64_list) X(dp_options_set_float) X(dp_options_set_bool) X(dp_options_count)             \
+    X(dp_options_at) X(dp_plan_count) X(dp_plan_at) X(dp_plan_options) X(dp_plan_coordinator) X(dp_plan_json)   \
+    X(dp_plan_to_string) X(dp_plan_apply) X(dp_plugin_list_count) X(dp_plugin_list_at) X(dp_plugin_name)        \
+    X(dp_plugin_alias_count) X(dp_plugin_alias_at) X(dp_plugin_answers_to) X(dp_plugin_path)                    \
+    X(dp_plugin_provenance) X(dp_plugin_refusal_count) X(dp_plugin_refusal_at) X(dp_plugin_status)              \
+    X(dp_plugin_priority) X(dp_plugin_is_experimental) X(dp_plugin_hardware) X(dp_plugin_hardware_evidence)     \
+    X(dp_plugin_ownership) X(dp_plugin_manifest_json) X(dp_plugin_capabilities_json) X(dp_plugin_capabilities)  \
+    X(dp_plugin_configure) X(dp_plugin_load) X(dp_plugin_api_version) X(dp_plugin_client_options)               \
+    X(dp_plugin_acquire) X(dp_policy_new) X(dp_policy_prefer) X(dp_policy_fallback) X(dp_policy_any)            \
+    X(dp_policy_set_environment) X(dp_policy_set_experimental) X(dp_registry_new) X(dp_registry_new_empty)      \
+    X(dp_registry_refresh) X(dp_registry_shutdown) X(dp_registry_shutdown_within) X(dp_registry_plugins)        \
+    X(dp_registry_find) X(dp_registry_select) X(dp_registry_register) X(dp_registry_register_library)           \
+    X(dp_registry_register_api) X(dp_registry_replace) X(dp_registry_disable) X(dp_registry_enable)             \
+    X(dp_registry_remove) X(dp_plugin_supports) X(dp_support_answer) X(dp_support_reason_count)                 \
+    X(dp_support_reason_at) X(dp_support_json) X(dp_topology_detect) X(dp_detected_topology_get)                 \
+    X(dp_object_count)
 
 #define INDEX_OF(name) name##_index,
 enum function { FUNCTIONS(INDEX_OF) FUNCTION_COUNT };
@@ -76,6 +75,41 @@ static inline bool misuses(void) {
     return true;
 }
 
+/* Handles that name no object of the right type: of freed objects, of objects of types that no function here takes, and
+ * numbers that never were handles. */
+enum { FREED = 64, STRANGERS = 2 };
+static void *freed[FREED];
+static void *strangers[STRANGERS];
+static union {
+    max_align_t aligned;
+    unsigned char bytes[512];
+} zeros; /* stays zero */
+#define CROOKED ((void *)(zeros.bytes + 1))
+
+/* A handle without an object. `right` may be a live one. */
+static inline void *dead(const void *right) {
+    void *const garbage[] = {&untouched_place, CROOKED, (void *)1, (void *)-1, (void *)(uintptr_t)below, (void *)-2,
+                             (void *)(uintptr_t)(scramble(&state) | (uint64_t)1 << 63)};
+    void *const old = freed[below(FREED)];
+    const size_t way = below(4);
+    if (way == 0 || right == NULL) return garbage[below(sizeof garbage / sizeof *garbage)];
+    /* The same slot at another time. The upper bits of a handle count how often its slot was used. */
+    if (way == 1) return (void *)((uintptr_t)right ^ (uintptr_t)1 << (40 + below(24)));
+    if (way == 2) return (void *)((uintptr_t)right & ~(uintptr_t)1);
+    return old == NULL ? CROOKED : old;
+}
+
+static inline void *no_object(const void *right) {
+    return below(4) ? dead(right) : strangers[below(STRANGERS)];
+}
+
+/* An object, or NULL or something that is no such object. */
+#define OBJECT(handle) (misuses() ? below(3) ? no_object(handle) : NULL : (void *)(uintptr_t)(handle))
+/* The same for a parameter that may be NULL. */
+#define OPTIONAL(handle) (misuses() ? no_object(handle) : (void *)(uintptr_t)(handle))
+/* A place for an output, or NULL or a place that is not aligned. */
+#define PLACE(place) (misuses() ? below(2) ? NULL : CROOKED : (void *)(place))
+#define OPTIONAL_PLACE(place) (misuses() ? CROOKED : (void *)(place))
 #define OR_NULL(pointer) (misuses() ? NULL : (pointer))
 
 static const char *const NOT_UTF8[] = {"\xff", "caf\xe9", "\xc3(", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\xc0\x80z"};
@@ -105,13 +139,14 @@ static bool has_place;
 static inline dp_error **place(void) {
     error_of_call = UNTOUCHED;
     has_place = below(4) != 0;
-    return has_place ? &error_of_call : NULL;
+    return has_place ? &error_of_call : below(4) ? NULL : CROOKED; /* a crooked place is not used */
 }
 
 static inline bool utf8(dp_string text) {
     const unsigned char *at = (const unsigned char *)text.data, *end = at + text.size;
     while (at < end) {
-        size_t more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : (*at & 0xf0) == 0xe0 ? 2 : *at >= 0xf0 && *at < 0xf5 ? 3 : 9;
+        size_t more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : (*at & 0xf0) == 0xe0 ? 2 : 9;
+        if (*at >= 0xf0 && *at < 0xf5) more = 3;
         if (more > (size_t)(end - at) - 1) return false;
         for (++at; more > 0; --more, ++at)
             if ((*at & 0xc0) != 0x80) return false;
@@ -140,6 +175,21 @@ static inline bool equals(dp_string text, const char *expected) {
 enum { KEPT = 16 };
 static dp_error *kept[KEPT];
 
+/* Releases a reference to an object, or ignores NULL. Sometimes adds references before, and tries to release the object
+ * again if it was the last one. */
+static inline void let_go(void *object, bool is_last) {
+    const unsigned more = object != NULL && below(8) == 0 ? 1 + (unsigned)below(3) : 0;
+    doing = "dp_retain";
+    for (unsigned i = 0; i < more; ++i) MUST(dp_retain(object) == DP_OK);
+    doing = "dp_release";
+    for (unsigned i = 0; i <= more; ++i) MUST(dp_release(object) == DP_OK);
+    atomic_fetch_add(&calls[dp_retain_index], more);
+    atomic_fetch_add(&calls[dp_release_index], more + 1);
+    if (object == NULL || !is_last) return;
+    freed[below(FREED)] = object;
+    if (below(4) == 0) MUST(dp_release(object) == DP_INVALID_ARGUMENT && dp_retain(object) == DP_INVALID_ARGUMENT);
+}
+
 /* Checks the result of a call that may fail with one of the codes in `expected`. Returns whether it succeeded. */
 static inline bool verdict(enum function function, unsigned expected, dp_code code) {
     atomic_fetch_add(&calls[function], 1);
@@ -150,7 +200,8 @@ static inline bool verdict(enum function function, unsigned expected, dp_code co
         char why[512];
         dp_string said = {NULL, 0};
         if (has_place && error_of_call != UNTOUCHED) said = dp_error_message(error_of_call);
-        snprintf(why, sizeof why, "code %u, expected one of the set %#x; %.*s", code, expected, (int)said.size, said.data ? said.data : "");
+        snprintf(why, sizeof why, "code %u, expected one of the set %#x; %.*s", code, expected, (int)said.size,
+                 said.data ? said.data : "");
         wrong(why);
     }
     if (code == DP_OK) {
@@ -170,10 +221,9 @@ static inline bool verdict(enum function function, unsigned expected, dp_code co
     MUST(message.size > name + 2 && memcmp(message.data, doing, name) == 0 && message.data[name] == ':');
     atomic_fetch_add(&calls[dp_error_code_index], 1);
     atomic_fetch_add(&calls[dp_error_message_index], 1);
-    atomic_fetch_add(&calls[dp_error_free_index], 1);
-    /* Free another error, so that errors outlive the objects of their calls. */
+    /* Release another error, so that errors outlive the objects of their calls. */
     const size_t index = below(KEPT);
-    dp_error_free(kept[index]);
+    let_go(kept[index], true);
     kept[index] = error_of_call;
     return false;
 }

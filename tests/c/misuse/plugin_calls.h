@@ -14,24 +14,26 @@ static void call_from_hook(const dp_plugin *own) {
     const PJRT_Api *api = UNTOUCHED;
     dp_plugin *found = NULL;
     dp_plugin_list *list = NULL;
-    MUST(dp_plugin_status(inner_plugin) == DP_PLUGIN_AVAILABLE && known(dp_plugin_manifest_json(inner_plugin)).size > 0);
-    MUST(dp_registry_find(inner, NAMES[REENTRANT], &found, NULL) == DP_OK && dp_registry_plugins(inner, &list, NULL) == DP_OK);
+    MUST(dp_plugin_status(inner_plugin) == DP_PLUGIN_AVAILABLE);
+    MUST(known(dp_plugin_manifest_json(inner_plugin)).size > 0);
+    MUST(dp_registry_find(inner, NAMES[REENTRANT], &found, NULL) == DP_OK);
+    MUST(dp_registry_plugins(inner, &list, NULL) == DP_OK);
     MUST(dp_plugin_load(found, NULL, &api, NULL) == DP_FAILED_PRECONDITION && api == UNTOUCHED);
-    dp_plugin_list_free(list);
-    dp_plugin_free(found);
+    MUST(dp_release(list) == DP_OK && dp_release(found) == DP_OK);
     if (own == NULL) return;
     MUST(dp_plugin_load(own, NULL, &api, NULL) == DP_FAILED_PRECONDITION && api == UNTOUCHED);
     dp_lease *lease = UNTOUCHED;
     MUST(dp_plugin_acquire(own, "a hook", &lease, NULL) == DP_FAILED_PRECONDITION && lease == UNTOUCHED);
 }
 
-static uint32_t configure_reentrant(const dp_topology *topology, const dp_variable *environment, size_t count, dp_sink sink, void *user) {
+static uint32_t configure_reentrant(const dp_topology *topology, const dp_variable *environment, size_t count,
+                                    dp_sink sink, void *user) {
     (void)topology, (void)environment, (void)count;
     if (depth == 0 && reentrant != NULL) {
         ++depth;
         dp_plan *plan = NULL;
         MUST(dp_plugin_configure(reentrant, NULL, &plan, NULL) == DP_OK);
-        dp_plan_free(plan);
+        MUST(dp_release(plan) == DP_OK);
         call_from_hook(reentrant);
         --depth;
     }
@@ -47,6 +49,7 @@ static const dp_topology *topology_of(int which, dp_topology *topology) {
     *topology = (dp_topology){.struct_size = sizeof *topology};
     if (misuses()) {
         which = SECOND_OF_TWO;
+        if (below(4) == 0) return CROOKED;
         topology->device_share = 3; /* and one more fault */
         if (below(2)) topology->struct_size = below(sizeof(size_t));
         if (below(2)) topology->num_hosts = 1 + below(3);
@@ -78,13 +81,13 @@ static void load(struct handle *handle) {
     } else if (expected == SUCCEEDS) {
         const char *rank = getenv(RANK);
         expected = configures(of, topology);
-        if (of.kind == PLANNED && expected == SUCCEEDS && (rank == NULL || strcmp(rank, topology == ALONE ? "0" : "1") != 0))
-            expected = ONE_OF(DP_FAILED_PRECONDITION);
+        const bool is_set = rank != NULL && strcmp(rank, topology == ALONE ? "0" : "1") == 0;
+        if (of.kind == PLANNED && expected == SUCCEEDS && !is_set) expected = ONE_OF(DP_FAILED_PRECONDITION);
         else if (expected == SUCCEEDS && !loads(of.kind)) expected = ONE_OF(DP_UNAVAILABLE);
     }
     const PJRT_Api *api = UNTOUCHED;
     reentrant = of.kind == REENTRANT ? handle->object : NULL;
-    const bool succeeded = CALL(expected, dp_plugin_load, OR_NULL(handle->object), argument, OR_NULL(&api));
+    const bool succeeded = CALL(expected, dp_plugin_load, OBJECT(handle->object), argument, PLACE(&api));
     reentrant = NULL;
     WROTE(succeeded, api);
     if (!succeeded) return;
@@ -108,7 +111,7 @@ static void acquire(struct handle *handle) {
     if (lease == NULL) return;
     dp_lease *out = UNTOUCHED;
     const char *holder = text(below(50) ? "the\nholder\x1b[2J" : long_name);
-    const bool succeeded = CALL(expected, dp_plugin_acquire, OR_NULL(handle->object), holder, OR_NULL(&out));
+    const bool succeeded = CALL(expected, dp_plugin_acquire, OBJECT(handle->object), holder, PLACE(&out));
     WROTE(succeeded, out);
     if (!succeeded) return;
     *lease = (struct lease){out, of.kind};
@@ -119,7 +122,7 @@ static void acquire(struct handle *handle) {
 static void free_lease(void) {
     struct lease *lease = PICK(leases, false);
     if (lease == NULL) return;
-    GET(dp_lease_free)(lease->object);
+    let_go(lease->object, true);
     lease->object = NULL;
     --libraries[lease->kind].clients;
     stop_using(lease->kind);
@@ -133,7 +136,8 @@ static void configure(struct handle *handle) {
     dp_topology given;
     const dp_topology *argument = of.kind == CPU ? NULL : topology_of(topology, &given);
     dp_plan *out = UNTOUCHED;
-    const bool succeeded = CALL(configures(of, topology), dp_plugin_configure, OR_NULL(handle->object), argument, OR_NULL(&out));
+    const bool succeeded = CALL(configures(of, topology), dp_plugin_configure, OBJECT(handle->object), argument,
+                                PLACE(&out));
     WROTE(succeeded, out);
     if (!succeeded) return;
     *plan = (struct plan){.object = out, .of = of, .topology = topology};
@@ -148,18 +152,17 @@ static void use_plan(void) {
     if (plan == NULL) return;
     const bool is_planned = plan->of.kind == PLANNED;
     if (below(4) == 0) {
-        GET(dp_plan_free)(plan->object);
-        plan->object = NULL;
-        leave(plan->of.registry);
+        free_plan(plan);
         return;
     }
     if (below(2)) {
         const dp_plugin_state now = status(plan->of);
-        const unsigned expected = now == DP_PLUGIN_LOADED || now == DP_PLUGIN_STALE ? ONE_OF(DP_FAILED_PRECONDITION) : SUCCEEDS;
+        const bool is_late = now == DP_PLUGIN_LOADED || now == DP_PLUGIN_STALE;
+        const unsigned expected = is_late ? ONE_OF(DP_FAILED_PRECONDITION) : SUCCEEDS;
         const char *rank = getenv(RANK);
         char before[RANK_VARIABLE_SIZE];
         snprintf(before, sizeof before, "%s", rank == NULL ? "" : rank);
-        const bool succeeded = CALL(expected, dp_plan_apply, OR_NULL(plan->object));
+        const bool succeeded = CALL(expected, dp_plan_apply, OBJECT(plan->object));
         rank = getenv(RANK);
         MUST(strcmp(rank == NULL ? "" : rank, succeeded && is_planned && plan->changes ? plan->rank : before) == 0);
         return;
@@ -169,16 +172,22 @@ static void use_plan(void) {
     const size_t announced = out.value.struct_size = struct_size(sizeof out.value), index = below(3);
     const size_t count = GET(dp_plan_count)(plan->object);
     MUST(plan->of.kind == CPU || count == (is_planned ? 1 : 0));
-    const dp_plan *object = OR_NULL(plan->object);
-    const bool succeeded = CALL(index < count ? SUCCEEDS : ONE_OF(DP_OUT_OF_RANGE), dp_plan_at, object, index, OR_NULL(&out.value));
+    const dp_plan *object = OBJECT(plan->object);
+    const unsigned expected = index < count ? SUCCEEDS : ONE_OF(DP_OUT_OF_RANGE);
+    const bool succeeded = CALL(expected, dp_plan_at, object, index, PLACE(&out.value));
     check_sized((const unsigned char *)&out, sizeof out.value, announced, succeeded);
     if (succeeded && is_planned) {
         MUST(equals(known(out.value.variable), RANK) && equals(known(out.value.value), plan->rank));
         MUST(equals(known(out.value.reason), "a \"reason\"\nin two lines") && out.value.reserved == 0);
         MUST(((out.value.flags & DP_STEP_CHANGES) != 0) == plan->changes);
     }
-    const dp_options *borrowed = GET(dp_plan_options)(plan->object);
-    MUST(dp_options_count(borrowed) == (is_planned ? 1 : 0) || plan->of.kind == CPU);
+    dp_options *planned = UNTOUCHED;
+    const bool has_options = CALL(SUCCEEDS, dp_plan_options, OBJECT(plan->object), PLACE(&planned));
+    WROTE(has_options, planned);
+    if (has_options) {
+        MUST(dp_options_count(planned) == (is_planned ? 1 : 0) || plan->of.kind == CPU);
+        let_go(planned, true);
+    }
     known(GET(dp_plan_coordinator)(plan->object));
     MUST(known(GET(dp_plan_json)(plan->object)).size > 0 && known(GET(dp_plan_to_string)(plan->object)).size > 0);
 }
@@ -197,20 +206,24 @@ static void client_options(struct handle *handle) {
             const struct entry *entry = &given->entries[i];
             const bool is_threads = strcmp(entry->name, "threads") == 0, is_fast = strcmp(entry->name, "fast") == 0;
             const bool is_text = entry->type == DP_VALUE_STRING;
-            fit = fit && ((is_threads && (entry->type == DP_VALUE_INT64 || (is_text && strcmp(entry->text, "3") == 0))) ||
-                          (is_fast && (entry->type == DP_VALUE_BOOL || (is_text && strcmp(entry->text, "true") == 0))));
+            const bool is_3 = is_text && strcmp(entry->text, "3") == 0;
+            const bool is_true = is_text && strcmp(entry->text, "true") == 0;
+            fit = fit && ((is_threads && (entry->type == DP_VALUE_INT64 || is_3)) ||
+                          (is_fast && (entry->type == DP_VALUE_BOOL || is_true)));
         }
         if (!fit) expected = ONE_OF(DP_INVALID_ARGUMENT);
     }
     dp_options *out = UNTOUCHED;
-    const bool succeeded = CALL(expected, dp_plugin_client_options, OR_NULL(handle->object), plan ? plan->object : NULL, given->object, OR_NULL(&out));
+    const bool succeeded = CALL(expected, dp_plugin_client_options, OBJECT(handle->object),
+                                OPTIONAL(plan ? plan->object : NULL), OPTIONAL(given->object), PLACE(&out));
     WROTE(succeeded, out);
     if (!succeeded) return;
     size_t found = 0;
     for (size_t i = 0; i < dp_options_count(out); ++i) {
         dp_option option = {.struct_size = sizeof option};
         MUST(CALL(SUCCEEDS, dp_options_at, out, i, &option));
-        const struct entry *entry = given->object == NULL ? NULL : entry_of((struct options *)(uintptr_t)given, option.name.data);
+        struct options *const of_entry = (struct options *)(uintptr_t)given;
+        const struct entry *entry = given->object == NULL ? NULL : entry_of(of_entry, option.name.data);
         if (entry != NULL) ++found;
         if (entry != NULL && of.kind != API) same_option(&option, entry);
         if (of.kind == API && equals(option.name, "threads")) {
@@ -219,7 +232,7 @@ static void client_options(struct handle *handle) {
         }
     }
     MUST(found == (given->object == NULL ? 0 : given->count));
-    GET(dp_options_free)(out);
+    let_go(out, true);
 }
 
 static void supports(struct handle *handle) {
@@ -240,40 +253,46 @@ static void supports(struct handle *handle) {
     unsigned expected = SUCCEEDS;
     if (is_file(of.kind)) expected = ONE_OF(DP_FAILED_PRECONDITION);
     else if (of.kind == SHARED && way == FAILING) expected = ONE_OF(DP_UNAVAILABLE);
-    else if (of.kind == SHARED && way != RIGHT) expected = way == FOREIGN_CODE ? ONE_OF(DP_UNKNOWN) : way == TWICE || way == GARBAGE || way == SILENT || way == NOT_TEXT ? ONE_OF(DP_INTERNAL) : ONE_OF(DP_INVALID_ARGUMENT);
+    else if (of.kind == SHARED && way == FOREIGN_CODE) expected = ONE_OF(DP_UNKNOWN);
+    else if (of.kind == SHARED && (way == TWICE || way == GARBAGE || way == SILENT || way == NOT_TEXT))
+        expected = ONE_OF(DP_INTERNAL);
+    else if (of.kind == SHARED && way != RIGHT) expected = ONE_OF(DP_INVALID_ARGUMENT);
     else if (!is_program) expected |= ONE_OF(DP_INVALID_ARGUMENT);
     dp_support *out = UNTOUCHED;
-    const bool succeeded = CALL(expected, dp_plugin_supports, OR_NULL(handle->object), text("mlir"), code, size, wanted, OR_NULL(&out));
+    const bool succeeded = CALL(expected, dp_plugin_supports, OBJECT(handle->object), text("mlir"), code, size, wanted,
+                                PLACE(&out));
     WROTE(succeeded, out);
     if (!succeeded) return;
     const uint32_t said = GET(dp_support_answer)(out);
     MUST(said >= DP_SUPPORT_YES && said <= DP_SUPPORT_MAYBE);
-    if (is_program && (of.kind == SHARED || (of.kind == API && wanted != DP_DEPTH_COMPILE))) MUST(said == DP_SUPPORT_YES);
+    const bool is_decided = of.kind == SHARED || (of.kind == API && wanted != DP_DEPTH_COMPILE);
+    if (is_program && is_decided) MUST(said == DP_SUPPORT_YES);
     const size_t reasons = GET(dp_support_reason_count)(out);
     MUST((reasons == 0) == (said == DP_SUPPORT_YES));
     for (size_t i = 0; i < reasons; ++i) MUST(known(GET(dp_support_reason_at)(out, i)).size > 0);
     MUST(dp_support_reason_at(out, reasons).data == NULL && dp_support_reason_at(out, SIZE_MAX).data == NULL);
     MUST(known(GET(dp_support_json)(out)).size > 0);
-    GET(dp_support_free)(out);
+    let_go(out, true);
 }
 
-/* Reads every property of a plugin, or of NULL. */
+/* Reads every property of a plugin, or of what is no plugin if there is no `of`. */
 static void read_plugin(const dp_plugin *object, const struct reference *of) {
     const dp_string name = known(GET(dp_plugin_name)(object));
-    MUST((name.data == NULL) == (object == NULL));
+    MUST((name.data == NULL) == (of == NULL));
     MUST(GET(dp_plugin_status)(object) == (of == NULL ? DP_PLUGIN_NONE : status(*of)));
     const size_t aliases = GET(dp_plugin_alias_count)(object), refusals = GET(dp_plugin_refusal_count)(object);
     for (size_t i = 0; i < aliases; ++i) MUST(known(GET(dp_plugin_alias_at)(object, i)).size > 0);
     for (size_t i = 0; i < refusals; ++i) MUST(known(GET(dp_plugin_refusal_at)(object, i)).size > 0);
-    MUST(dp_plugin_alias_at(object, aliases + below(9)).data == NULL && dp_plugin_refusal_at(object, SIZE_MAX).data == NULL);
+    MUST(dp_plugin_alias_at(object, aliases + below(9)).data == NULL);
+    MUST(dp_plugin_refusal_at(object, SIZE_MAX).data == NULL);
     MUST((refusals > 0) == (of != NULL && is_file(of->kind)));
-    MUST(GET(dp_plugin_answers_to)(object, name.data) == (object != NULL) && !dp_plugin_answers_to(object, NULL));
+    MUST(GET(dp_plugin_answers_to)(object, name.data) == (of != NULL) && !dp_plugin_answers_to(object, NULL));
     MUST(!dp_plugin_answers_to(object, NOT_UTF8[below(6)]) && !dp_plugin_answers_to(object, ""));
-    MUST((known(GET(dp_plugin_path)(object)).data != NULL) == (of != NULL && is_file(of->kind)));
-    MUST((known(GET(dp_plugin_provenance)(object)).size > 0) == (object != NULL));
-    MUST((known(GET(dp_plugin_hardware_evidence)(object)).size > 0) == (object != NULL));
-    MUST((known(GET(dp_plugin_manifest_json)(object)).size > 0) == (object != NULL));
-    MUST((known(GET(dp_plugin_capabilities_json)(object)).size > 0) == (object != NULL));
+    MUST((known(GET(dp_plugin_path)(object)).data != NULL) == (of != NULL && (is_file(of->kind) || of->kind == CPU)));
+    MUST((known(GET(dp_plugin_provenance)(object)).size > 0) == (of != NULL));
+    MUST((known(GET(dp_plugin_hardware_evidence)(object)).size > 0) == (of != NULL));
+    MUST((known(GET(dp_plugin_manifest_json)(object)).size > 0) == (of != NULL));
+    MUST((known(GET(dp_plugin_capabilities_json)(object)).size > 0) == (of != NULL));
     (void)GET(dp_plugin_priority)(object);
     MUST(GET(dp_plugin_hardware)(object) <= DP_HARDWARE_ABSENT);
     if (of == NULL || of->kind < CPU) {
@@ -289,9 +308,7 @@ static void use_plugin(void) {
     /* Usually use a plugin that can be used, and free handles that cannot. */
     for (int tries = 0; handle != NULL && usable(handle->of) != SUCCEEDS && below(4) != 0; ++tries) {
         if (tries == 0 && status(handle->of) == DP_PLUGIN_STALE && below(8) == 0) {
-            GET(dp_plugin_free)(handle->object);
-            handle->object = NULL;
-            leave(handle->of.registry);
+            free_handle(handle);
         }
         handle = PICK(handles, false);
     }
@@ -306,36 +323,27 @@ static void use_plugin(void) {
     case 5: read_plugin(handle->object, &of); break;
     case 6: {
         dp_api_version version = {-1, -1};
-        if (CALL(loaded(of), dp_plugin_api_version, OR_NULL(handle->object), OR_NULL(&version))) MUST(version.major == 0 && version.minor > 0);
-        else MUST(version.major == -1 && version.minor == -1);
+        const bool succeeded = CALL(loaded(of), dp_plugin_api_version, OBJECT(handle->object), PLACE(&version));
+        MUST(succeeded ? version.major == 0 && version.minor > 0 : version.major == -1);
         break;
     }
     case 7: {
         const dp_capabilities *out = UNTOUCHED;
-        const bool succeeded = CALL(SUCCEEDS, dp_plugin_capabilities, OR_NULL(handle->object), OR_NULL(&out));
+        const bool succeeded = CALL(SUCCEEDS, dp_plugin_capabilities, OBJECT(handle->object), PLACE(&out));
         WROTE(succeeded, out);
         if (succeeded) MUST(out->struct_size >= sizeof *out);
         break;
     }
     case 8: {
-        dp_plugin *out = UNTOUCHED;
-        const bool succeeded = CALL(SUCCEEDS, dp_plugin_clone, OR_NULL(handle->object), OR_NULL(&out));
-        WROTE(succeeded, out);
-        if (!succeeded) break;
-        struct handle *clone = PICK(handles, true);
-        MUST(GET(dp_plugin_status)(out) == status(of));
-        if (clone == NULL) {
-            GET(dp_plugin_free)(out);
-            break;
-        }
-        *clone = (struct handle){out, of};
+        /* Another reference to the same object. */
+        struct handle *reference = PICK(handles, true);
+        if (reference == NULL) break;
+        MUST(GET(dp_retain)(handle->object) == DP_OK);
+        *reference = *handle;
         ++of.registry->users;
         break;
     }
-    default:
-        GET(dp_plugin_free)(handle->object);
-        handle->object = NULL;
-        leave(of.registry);
+    default: free_handle(handle);
     }
 }
 

@@ -18,7 +18,7 @@ enum kind {
     TOO_SHORT, /* its table ends after its first field */
     API,       /* registered as a table, with a schema of options */
     DESCRIBED, /* number of the kinds above, which have a table */
-    CPU = DESCRIBED, /* the embedded device */
+    CPU = DESCRIBED, /* the CPU device, which the search finds */
     GHOST,     /* found by the search, without a file */
     FILES,     /* the first kind that is a path */
     KINDS = FILES + 9
@@ -27,7 +27,7 @@ enum kind {
 enum { RANK_VARIABLE_SIZE = 32 };
 static const char RANK[] = "DP_MISUSE_RANK";
 
-/* Copies of the embedded device's table. The registry treats each as another plugin. */
+/* Copies of the CPU device's table. The registry treats each as another plugin. */
 static union table {
     size_t struct_size;
     max_align_t aligned;
@@ -60,7 +60,8 @@ static inline uint32_t answer(dp_sink sink, void *user, uint32_t code, const cha
     return code;
 }
 
-static uint32_t configure_planned(const dp_topology *topology, const dp_variable *environment, size_t count, dp_sink sink, void *user) {
+static uint32_t configure_planned(const dp_topology *topology, const dp_variable *environment, size_t count,
+                                  dp_sink sink, void *user) {
     for (size_t i = 0; i < count; ++i) {
         if (environment[i].name.size == 0) return answer(sink, user, DP_INTERNAL, "a variable without a name");
     }
@@ -98,16 +99,19 @@ static uint32_t configure_reentrant(const dp_topology *, const dp_variable *, si
 static void shut_down_REENTRANT(void);
 
 static const char *const NAMES[KINDS] = {
-    "misuse_shared", "misuse_single", "misuse_machine", "misuse_planned", "misuse_reentrant", "misuse_new", "misuse_short",
-    "misuse_api", "pjrt_cpu", "ghost", "missing", "folder", "pipe", "device", "garbage", "truncated", "loop", "too_long", "line_feed",
+    "misuse_shared", "misuse_single", "misuse_machine", "misuse_planned", "misuse_reentrant", "misuse_new",
+    "misuse_short", "misuse_api", "pjrt_cpu", "ghost", "missing", "folder", "pipe", "device", "garbage", "truncated",
+    "loop", "too_long", "line_feed",
 };
 #define MANIFEST(name, rest) "{\"format_version\": \"1.0\", \"name\": \"" name "\"" rest "}"
 static const char *const MANIFESTS[KINDS] = {
-    [SHARED] = MANIFEST("misuse_shared", ", \"aliases\": [\"misuse_alias\"], \"platform_names\": [\"Misuse Platform\"]"),
+    [SHARED] = MANIFEST("misuse_shared",
+        ", \"aliases\": [\"misuse_alias\"], \"platform_names\": [\"Misuse Platform\"]"),
     [SINGLE] = MANIFEST("misuse_single", ", \"ownership\": \"per_process\", \"priority\": -2147483648"),
     [MACHINE] = MANIFEST("misuse_machine", ", \"ownership\": \"exclusive\", \"priority\": 2147483647"),
     [PLANNED] = MANIFEST("misuse_planned", ", \"experimental\": true"),
-    [API] = MANIFEST("misuse_api", ", \"supported_programs\": {\"complete\": true, \"operations\": {\"stablehlo.add\": {}}},"
+    [API] = MANIFEST("misuse_api",
+        ", \"supported_programs\": {\"complete\": true, \"operations\": {\"stablehlo.add\": {}}},"
         " \"create_options\": {\"options\": [{\"name\": \"threads\", \"type\": \"int64\", \"default\": 2},"
         " {\"name\": \"fast\", \"type\": \"bool\"}]}"),
 };
@@ -157,7 +161,8 @@ static char paths[KINDS][5000];
 
 /* Creates the files of the kinds that are paths in `folder`. */
 static void make_files(const char *folder) {
-    for (int kind = FILES; kind < KINDS; ++kind) snprintf(paths[kind], sizeof paths[kind], "%s/%s", folder, NAMES[kind]);
+    for (int kind = FILES; kind < KINDS; ++kind)
+        snprintf(paths[kind], sizeof paths[kind], "%s/%s", folder, NAMES[kind]);
     MUST(mkdir(paths[FILES + 1], 0700) == 0 && mkfifo(paths[FILES + 2], 0600) == 0);
     MUST(symlink("/dev/zero", paths[FILES + 3]) == 0 && symlink(paths[FILES + 6], paths[FILES + 6]) == 0);
     char start[700] = "not a library";
@@ -176,7 +181,7 @@ static void remove_files(const char *folder) {
     MUST(rmdir(folder) == 0);
 }
 
-/* Fills the tables from the table of the embedded device. */
+/* Fills the tables from the table of the CPU device. */
 static void make_plugins(const PJRT_Api *table) {
     size_t size;
     memcpy(&size, table, sizeof size);
@@ -186,7 +191,8 @@ static void make_plugins(const PJRT_Api *table) {
     memcpy(&tables[TOO_NEW].bytes[MAJOR], &major, sizeof major);
     tables[TOO_SHORT].struct_size = sizeof(size_t);
 
-    const dp_get_pjrt_api get[DESCRIBED] = {get_SHARED, get_SINGLE, get_MACHINE, get_PLANNED, get_REENTRANT, get_TOO_NEW, get_TOO_SHORT};
+    const dp_get_pjrt_api get[DESCRIBED] = {get_SHARED, get_SINGLE, get_MACHINE, get_PLANNED,
+                                            get_REENTRANT, get_TOO_NEW, get_TOO_SHORT};
     const dp_shutdown ends[DESCRIBED] = {shut_down_SHARED, shut_down_SINGLE, shut_down_MACHINE, shut_down_PLANNED,
                                          shut_down_REENTRANT, shut_down_TOO_NEW, shut_down_TOO_SHORT};
     for (int kind = 0; kind < API; ++kind) {

@@ -4,7 +4,10 @@
 
 #include "plugin_calls.h"
 
-/* Makes a registry: an empty one, or one of a search that finds the embedded device and a plugin without a file. */
+/* The search's variable: the CPU device, and a plugin without a file. */
+static char searched[5000];
+
+/* Makes a registry: an empty one, or one of a search that finds the plugins of `searched`. */
 static void make_registry(void) {
     struct registry *registry = registries;
     while (registry < registries + REGISTRIES && registry->users > 0) ++registry;
@@ -14,16 +17,18 @@ static void make_registry(void) {
     bool succeeded;
     if (searches) {
         dp_discovery *discovery = NULL;
-        MUST(CALL(SUCCEEDS, dp_discovery_new_isolated, "/nonexistent", &discovery));
-        MUST(CALL(SUCCEEDS, dp_discovery_set_variable, discovery, "PJRT_NAMES_AND_LIBRARY_PATHS", "ghost:/nonexistent/ghost.so"));
-        succeeded = CALL(SUCCEEDS, dp_registry_new, discovery, OR_NULL(&out));
-        dp_discovery_free(discovery);
+        MUST(CALL(SUCCEEDS, dp_discovery_new_isolated, "/", &discovery));
+        MUST(CALL(SUCCEEDS, dp_discovery_set_python, discovery, false));
+        MUST(CALL(SUCCEEDS, dp_discovery_set_conventional, discovery, false));
+        MUST(CALL(SUCCEEDS, dp_discovery_set_variable, discovery, "PJRT_NAMES_AND_LIBRARY_PATHS", searched));
+        succeeded = CALL(SUCCEEDS, dp_registry_new, OPTIONAL(discovery), PLACE(&out));
+        let_go(discovery, true);
     } else {
-        succeeded = CALL(SUCCEEDS, dp_registry_new_empty, OR_NULL(&out));
+        succeeded = CALL(SUCCEEDS, dp_registry_new_empty, PLACE(&out));
     }
     WROTE(succeeded, out);
     if (!succeeded) return;
-    registry->handle[0] = out;
+    registry->handle = out;
     registry->handles = registry->users = 1;
     registry->searches = searches;
     if (!searches) return;
@@ -34,19 +39,22 @@ static void make_registry(void) {
 static void add_plugin(struct registry *registry) {
     const enum kind kind = below(6) == 0 ? FILES + below(KINDS - FILES) : below(DESCRIBED);
     struct row *row = row_of(registry, kind);
-    dp_registry *object = OR_NULL(handle_of(registry));
+    dp_registry *object = OBJECT(registry->handle);
     dp_plugin *out = UNTOUCHED, **const place_of_out = below(4) ? &out : NULL;
     bool succeeded;
     if (kind >= FILES) {
         char manifest[200];
         snprintf(manifest, sizeof manifest, MANIFEST("%s", ""), NAMES[kind]);
-        succeeded = CALL(SUCCEEDS, dp_registry_register_library, object, path(paths[kind]), optional_text(manifest), place_of_out);
+        succeeded = CALL(SUCCEEDS, dp_registry_register_library, object, path(paths[kind]), optional_text(manifest),
+                         OPTIONAL_PLACE(place_of_out));
     } else if (kind == API) {
-        succeeded = CALL(SUCCEEDS, dp_registry_register_api, object, text(NAMES[API]), OR_NULL((const PJRT_Api *)(const void *)&tables[API]), optional_text(MANIFESTS[API]), place_of_out);
+        succeeded = CALL(SUCCEEDS, dp_registry_register_api, object, text(NAMES[API]),
+                         OR_NULL((const PJRT_Api *)(const void *)&tables[API]), optional_text(MANIFESTS[API]),
+                         OPTIONAL_PLACE(place_of_out));
     } else {
         const dp_descriptor *descriptor = &descriptors[kind];
-        if (misuses()) descriptor = below(BROKEN) ? &broken[below(BROKEN)] : NULL;
-        succeeded = CALL(SUCCEEDS, dp_registry_register, object, descriptor, place_of_out);
+        if (misuses()) descriptor = below(BROKEN) ? &broken[below(BROKEN)] : below(2) ? NULL : CROOKED;
+        succeeded = CALL(SUCCEEDS, dp_registry_register, object, descriptor, OPTIONAL_PLACE(place_of_out));
     }
     MUST(succeeded || out == UNTOUCHED);
     if (!succeeded) return;
@@ -58,18 +66,18 @@ static void add_plugin(struct registry *registry) {
 static void add_wrongly(struct registry *registry) {
     static const char *const FAULTY[] = {
         "{", "[]", "\"\"", "{}", MANIFEST("other", ""), MANIFEST("Upper", ""), MANIFEST("", ""),
-        "{\"format_version\": \"9.0\", \"name\": \"misuse_api\"}", "{\"format_version\": \"1.0\", \"name\": \"misuse_api\", \"priority\": 1e99}",
-        "{\"format_version\": \"1.0\", \"name\": \"misuse_api\", \"name\": \"misuse_api\"}", "{\"format_version\": \"1.0\", \"name\": \"misuse_api\\u0000\"}",
-        "{\"format_version\": \"1.0\", \"name\": \"misuse_api\", \"aliases\": [\"\\ud800\"]}", "{\"format_version\": \"1.0\", \"name\": 7}",
+        "{\"format_version\": \"9.0\", \"name\": \"misuse_api\"}", MANIFEST("misuse_api", ", \"priority\": 1e99"),
+        MANIFEST("misuse_api", ", \"name\": \"misuse_api\""), MANIFEST("misuse_api\\u0000", ""),
+        MANIFEST("misuse_api", ", \"aliases\": [\"\\ud800\"]"), "{\"format_version\": \"1.0\", \"name\": 7}",
     };
     dp_plugin *out = UNTOUCHED;
     const char *json = FAULTY[below(sizeof FAULTY / sizeof *FAULTY)];
     if (below(2) && row_of(registry, SINGLE) != NULL) {
         /* The program gave this name to another plugin. */
-        (void)CALL(ONE_OF(DP_ALREADY_EXISTS), dp_registry_register_library, handle_of(registry), "/nonexistent/other.so",
+        (void)CALL(ONE_OF(DP_ALREADY_EXISTS), dp_registry_register_library, registry->handle, "/nonexistent/other.so",
                    MANIFEST("misuse_single", ""), &out);
     } else {
-        (void)CALL(ONE_OF(DP_INVALID_ARGUMENT), dp_registry_register_api, handle_of(registry), NAMES[API],
+        (void)CALL(ONE_OF(DP_INVALID_ARGUMENT), dp_registry_register_api, registry->handle, NAMES[API],
                    (const PJRT_Api *)(const void *)&tables[API], json, &out);
     }
     MUST(out == UNTOUCHED);
@@ -83,25 +91,27 @@ static void change_plugin(struct registry *registry) {
     unsigned expected = is_current(of) ? SUCCEEDS : ONE_OF(DP_FAILED_PRECONDITION);
     if (of.registry != registry) expected = ONE_OF(DP_INVALID_ARGUMENT);
     struct row *row = of.row;
-    dp_registry *object = OR_NULL(handle_of(registry));
-    const dp_plugin *plugin = OR_NULL(handle->object);
+    dp_registry *object = OBJECT(registry->handle);
+    const dp_plugin *plugin = OBJECT(handle->object);
     dp_plugin *out = UNTOUCHED, **const place_of_out = below(4) ? &out : NULL;
     bool succeeded;
     switch (below(5)) {
     case 0:
     case 1:
-        succeeded = CALL(expected, dp_registry_disable, object, plugin, text("a\nreason"), place_of_out);
+        succeeded = CALL(expected, dp_registry_disable, object, plugin, text("a\nreason"),
+                         OPTIONAL_PLACE(place_of_out));
         if (succeeded) row->disabled = true, ++row->generation;
         break;
     case 2:
-        succeeded = CALL(expected, dp_registry_enable, object, plugin, place_of_out);
+        succeeded = CALL(expected, dp_registry_enable, object, plugin, OPTIONAL_PLACE(place_of_out));
         if (succeeded && row->disabled) row->disabled = false, ++row->generation;
         break;
     case 3: {
         const enum kind kind = below(API);
         const struct row *other = row_of(registry, kind);
         if (expected == SUCCEEDS && other != NULL && other != row) expected = ONE_OF(DP_ALREADY_EXISTS);
-        succeeded = CALL(expected, dp_registry_replace, object, plugin, &descriptors[kind], place_of_out);
+        succeeded = CALL(expected, dp_registry_replace, object, plugin, &descriptors[kind],
+                         OPTIONAL_PLACE(place_of_out));
         if (succeeded) row->disabled = false, put(row, kind);
         break;
     }
@@ -130,12 +140,14 @@ static void find(struct registry *registry) {
         char name[40];
         snprintf(name, sizeof name, "%s", NAMES[kind]);
         if (below(2)) name[0] = (char)(name[0] - 'a' + 'A');
-        succeeded = CALL(set ? SUCCEEDS : ONE_OF(DP_NOT_FOUND), dp_registry_find, OR_NULL(handle_of(registry)), text(name), OR_NULL(&out));
+        succeeded = CALL(set ? SUCCEEDS : ONE_OF(DP_NOT_FOUND), dp_registry_find, OBJECT(registry->handle), text(name),
+                         PLACE(&out));
     } else {
         struct policy used = *policy;
         if (used.count == 0) used.preferences[0] = ANY, used.by_name[0] = false, used.count = 1;
         set = selectable(&used, registry);
-        succeeded = CALL(set ? SUCCEEDS : ONE_OF(DP_NOT_FOUND), dp_registry_select, OR_NULL(handle_of(registry)), OR_NULL(policy->object), OR_NULL(&out));
+        succeeded = CALL(set ? SUCCEEDS : ONE_OF(DP_NOT_FOUND), dp_registry_select, OBJECT(registry->handle),
+                         OBJECT(policy->object), PLACE(&out));
     }
     WROTE(succeeded, out);
     if (!succeeded) return;
@@ -150,9 +162,10 @@ static void find(struct registry *registry) {
 
 static void shut_down(struct registry *registry) {
     size_t waiting = 777, *const out = below(3) ? &waiting : NULL;
-    dp_registry *object = OR_NULL(handle_of(registry));
-    const bool succeeded = below(2) ? CALL(SUCCEEDS, dp_registry_shutdown, object, out)
-                                    : CALL(SUCCEEDS, dp_registry_shutdown_within, object, below(2), out);
+    dp_registry *object = OBJECT(registry->handle);
+    const bool succeeded =
+        below(2) ? CALL(SUCCEEDS, dp_registry_shutdown, object, OPTIONAL_PLACE(out))
+                 : CALL(SUCCEEDS, dp_registry_shutdown_within, object, below(2), OPTIONAL_PLACE(out));
     if (!succeeded) {
         MUST(waiting == 777);
         return;
@@ -191,51 +204,54 @@ static void use_registry(void) {
         if (below(8) == 0) shut_down(registry);
         break;
     case 11:
-        if (!CALL(SUCCEEDS, dp_registry_refresh, OR_NULL(handle_of(registry))) || !registry->searches) break;
-        if (row_of(registry, GHOST) == NULL) put(free_row(registry), GHOST);
+        if (!CALL(SUCCEEDS, dp_registry_refresh, OBJECT(registry->handle)) || !registry->searches) break;
+        /* What was removed or replaced is found again. */
+        for (enum kind kind = CPU; kind <= GHOST; ++kind)
+            if (row_of(registry, kind) == NULL) put(free_row(registry), kind);
         break;
     case 12: {
         if (registry->handles == 3) break;
-        dp_registry *out = UNTOUCHED;
-        const bool succeeded = CALL(SUCCEEDS, dp_registry_clone, OR_NULL(handle_of(registry)), OR_NULL(&out));
-        WROTE(succeeded, out);
-        if (succeeded) registry->handle[registry->handles++] = out, ++registry->users;
+        /* Another reference to the same object. */
+        MUST(GET(dp_retain)(registry->handle) == DP_OK);
+        ++registry->handles;
+        ++registry->users;
         break;
     }
     case 13: {
         struct list *list = PICK(lists, true);
         if (list == NULL) break;
         dp_plugin_list *out = UNTOUCHED;
-        const bool succeeded = CALL(SUCCEEDS, dp_registry_plugins, OR_NULL(handle_of(registry)), OR_NULL(&out));
+        const bool succeeded = CALL(SUCCEEDS, dp_registry_plugins, OBJECT(registry->handle), PLACE(&out));
         WROTE(succeeded, out);
         if (!succeeded) break;
         *list = (struct list){out, registry, GET(dp_plugin_list_count)(out)};
         size_t present = 0;
-        for (size_t i = 0; i < sizeof registry->rows / sizeof *registry->rows; ++i) present += registry->rows[i].present;
+        for (size_t i = 0; i < sizeof registry->rows / sizeof *registry->rows; ++i)
+            present += registry->rows[i].present;
         MUST(list->count == present);
         if (present > 0) ++registry->users;
         break;
     }
     default:
         if (below(8) || count_handles() == 1) break; /* without a handle, most calls would be skipped */
-        GET(dp_registry_free)(registry->handle[--registry->handles]);
-        leave(registry);
+        leave_handle(registry);
     }
 }
 
 static void use_list(void) {
     struct list *list = PICK(lists, false);
     if (list == NULL) return;
-    for (size_t i = 0; i < list->count; ++i) {
-        const dp_plugin *plugin = GET(dp_plugin_list_at)(list->object, i);
-        MUST(plugin != NULL && known(dp_plugin_name(plugin)).size > 0);
-        MUST(dp_plugin_status(plugin) >= DP_PLUGIN_AVAILABLE);
+    for (size_t i = 0; i < list->count + 2; ++i) {
+        dp_plugin *plugin = UNTOUCHED;
+        const size_t index = i == list->count + 1 ? SIZE_MAX : i;
+        const unsigned expected = index < list->count ? SUCCEEDS : ONE_OF(DP_OUT_OF_RANGE);
+        const bool succeeded = CALL(expected, dp_plugin_list_at, OBJECT(list->object), index, PLACE(&plugin));
+        WROTE(succeeded, plugin);
+        if (!succeeded) continue;
+        MUST(known(dp_plugin_name(plugin)).size > 0 && dp_plugin_status(plugin) >= DP_PLUGIN_AVAILABLE);
+        let_go(plugin, true);
     }
-    MUST(dp_plugin_list_at(list->object, list->count) == NULL && dp_plugin_list_at(list->object, SIZE_MAX) == NULL);
-    if (below(2)) return;
-    GET(dp_plugin_list_free)(list->object);
-    list->object = NULL;
-    if (list->count > 0) leave(list->registry);
+    if (below(2)) free_list(list);
 }
 
 #endif
