@@ -41,7 +41,7 @@ static dp::Module network() {
 // Adds the rows of a result to the totals. The attribute lets the result have the memory of the first argument.
 static dp::Module statistic() {
     return dp::build("statistic", [](dp::FunctionBuilder& f) -> std::vector<dp::Operand> {
-        const dp::Operand totals = f.argument(f32({CLASSES}), dp::Attributes().integer32("tf.aliasing_output", 0));
+        const dp::Operand totals = f.argument(f32({CLASSES}), dp::Attributes().donated_to(0));
         const dp::Operand result = f.argument(f32({BATCH, CLASSES}));
         const auto add = [](dp::FunctionBuilder& body, const dp::Operand& a, const dp::Operand& b) {
             return body.add(a, b);

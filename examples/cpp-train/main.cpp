@@ -40,7 +40,7 @@ static dp::Module step() {
         // Each part of the state is donated: the result with the same number gets its memory.
         std::int32_t arguments = 0;
         const auto state = [&](const dp::Shape& shape) {
-            return f.argument(shape, dp::Attributes().integer32("tf.aliasing_output", arguments++));
+            return f.argument(shape, dp::Attributes().donated_to(arguments++));
         };
         std::vector<Layer> layers;
         for (std::size_t i = 0; i < LAYERS; ++i) {

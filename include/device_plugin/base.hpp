@@ -358,14 +358,21 @@ T call(Error* error, F* function, const A&... arguments) {
     }
 }
 
-// Calls a function for each index below `size`, and collects the objects that it returns. `error` was cleared before.
-template <typename T, typename F, typename Raw>
-std::vector<T> list(Error* error, std::size_t size, F* at, Raw* owner) {
+// The number of items that `function` counts. Without an owner 1, so that reading the first item fails.
+template <typename F, typename Raw>
+std::size_t count(Error* error, F* function, Raw* owner) {
+    if (error != nullptr) error->clear();
+    return owner == nullptr ? 1 : function(owner);
+}
+
+// Calls a function for each index below `size`, and collects what it returns. `error` was set before.
+template <typename T, typename F, typename... A>
+std::vector<T> list(Error* error, std::size_t size, F* at, const A&... owner) {
     std::vector<T> items;
     items.reserve(size);
     for (std::size_t i = 0; i < size; ++i) {
-        items.push_back(call<T>(error, at, owner, i));
-        if (!items.back()) return {};
+        items.push_back(call<T>(error, at, owner..., i));
+        if (error != nullptr && *error) return {};
     }
     return items;
 }

@@ -315,8 +315,11 @@ private:
         const detail::Text layout(options.layout.empty() ? std::string_view() : std::string_view(options.layout));
         const std::size_t num_strides = options.byte_strides.size();
         if (layout.has_nul() || (num_strides != 0 && num_strides != dimensions.size())) {
-            const char* const wrong = layout.has_nul() ? "the layout" : "the number of byte_strides";
-            detail::report(Error(ErrorCode::InvalidArgument, std::string("upload: wrong is ") + wrong), error);
+            const std::string wrong =
+                layout.has_nul() ? "`layout` contains a NUL byte"
+                                 : "there are " + std::to_string(num_strides) + " byte_strides, but " +
+                                       std::to_string(dimensions.size()) + " dimensions";
+            detail::report(Error(ErrorCode::InvalidArgument, "upload: " + wrong), error);
             return Buffer();
         }
         dp_upload upload{};
@@ -380,9 +383,7 @@ inline ExecuteOptions ExecuteOptions::device(const Device& device, Error* error)
     return change(error, dp_execute_options_set_device, device.get());
 }
 inline std::vector<Device> LoadedExecutable::devices(Error* error) const {
-    if (error != nullptr) error->clear();
-    // Without an executable, the first call fails.
-    const std::size_t size = raw() == nullptr ? 1 : dp_loaded_executable_device_count(get());
+    const auto size = detail::count(error, dp_loaded_executable_device_count, get());
     return detail::list<Device>(error, size, dp_loaded_executable_device_at, get());
 }
 inline Client LoadedExecutable::client(Error* error) const {

@@ -55,6 +55,8 @@ public:
     Attributes& integer32(std::string_view name, std::int32_t value) {
         return add(name, std::to_string(value) + " : i32");
     }
+    // An argument's buffer may become that of the result with this index, which has the same size.
+    Attributes& donated_to(std::int32_t result) { return integer32("tf.aliasing_output", result); }
     Attributes& boolean(std::string_view name, bool value) { return add(name, value ? "true" : "false"); }
     Attributes& integers(std::string_view name, Span<const std::int64_t> values) {
         std::string text = "array<i64";
@@ -106,10 +108,14 @@ public:
         return detail::call<FunctionBuilder>(error, dp_function_builder_new, detail::Text(name));
     }
 
-    // Adds an argument. `attributes` are such as `tf.aliasing_output`, which donates it to a result.
+    // Adds an argument. `attributes` are such as `Attributes().donated_to(0)`.
     Operand argument(const Type& type, const Attributes& attributes = {}, Error* error = nullptr) {
         return detail::call<Operand>(error, dp_function_builder_argument, get(), detail::Text(type.text()),
                                      detail::Text(attributes.text()));
+    }
+
+    Operand argument(const Shape& shape, const Attributes& attributes = {}, Error* error = nullptr) {
+        return argument(Type(shape), attributes, error);
     }
 
     // Adds a constant with these elements, in row-major order.
@@ -120,6 +126,11 @@ public:
         const dp_shape shape = described.raw();
         return detail::call<Operand>(error, dp_function_builder_constant, get(), &shape,
                                      static_cast<const void*>(elements.data()), elements.size() * sizeof(T));
+    }
+    template <typename T>
+    Operand constant(std::initializer_list<T> values, const std::vector<std::int64_t>& dimensions,
+                     Error* error = nullptr) {
+        return constant(Span<const T>(values), dimensions, error);
     }
     // Adds a constant whose elements all have the same value, rounded to the element type.
     Operand splat(double value, const Shape& shape, Error* error = nullptr) {
@@ -183,11 +194,39 @@ public:
         if (failed(error)) return {};
         return op("stablehlo.reduce", {input, init}, Attributes().integers("dimensions", dimensions), {}, 1, error);
     }
-    // A product of arrays: `contracting` are pairs of dimensions that are summed over, `batching` pairs that both
-    // results share.
+    // Runs `body` while `condition` is true. Both get the values, which are `init` at first; `condition` returns a
+    // `tensor<i1>`, `body` the next values.
+    template <typename C, typename B>
+    std::vector<Operand> while_loop(Span<const Operand> init, C condition, B body, Error* error = nullptr) {
+        std::vector<Type> types;
+        for (const Operand& value : init) {
+            types.push_back(type(value, error));
+            if (failed(error)) return {};
+        }
+        std::vector<Operand> values = begin_region(types, error);
+        if (failed(error)) return {};
+        end_region({condition(*this, values)}, error);
+        if (failed(error)) return {};
+        values = begin_region(types, error);
+        if (failed(error)) return {};
+        const std::vector<Operand> next = body(*this, values);
+        end_region(next, error);
+        if (failed(error)) return {};
+        return op_with_results(init.size(), "stablehlo.while", init, {}, {}, 2, error);
+    }
+    // Calls a function that was added to the module before, with results of these types.
+    std::vector<Operand> call(std::string_view function, Span<const Operand> operands, Span<const Type> results,
+                              Error* error = nullptr) {
+        const std::string callee = '@' + std::string(function);
+        return op_with_results(results.size(), "func.call", operands, Attributes().add("callee", callee), results, 0,
+                               error);
+    }
+    // A product of arrays: `contracting` are pairs of dimensions that are summed over, `batching` pairs of dimensions
+    // that both operands have. The result has the element type of the operands, or the type `result`.
     Operand dot_general(const Operand& lhs, const Operand& rhs,
                         Span<const std::array<std::int64_t, 2>> contracting,
-                        Span<const std::array<std::int64_t, 2>> batching = {}, Error* error = nullptr) {
+                        Span<const std::array<std::int64_t, 2>> batching = {}, Span<const Type> result = {},
+                        Error* error = nullptr) {
         const auto list = [](Span<const std::array<std::int64_t, 2>> pairs, std::size_t side) {
             std::string text;
             for (const auto& pair : pairs) text += (text.empty() ? "" : ", ") + std::to_string(pair[side]);
@@ -197,7 +236,8 @@ public:
                                        ", rhs_batching_dimensions = " + list(batching, 1) +
                                        ", lhs_contracting_dimensions = " + list(contracting, 0) +
                                        ", rhs_contracting_dimensions = " + list(contracting, 1) + '>';
-        return op("stablehlo.dot_general", {lhs, rhs}, Attributes().add("dot_dimension_numbers", dimensions), {}, 0, error);
+        return op("stablehlo.dot_general", {lhs, rhs}, Attributes().add("dot_dimension_numbers", dimensions), result, 0,
+                  error);
     }
 
     // The place in the source of the following ops, for messages.
@@ -215,30 +255,27 @@ public:
     DEVICE_PLUGIN_TEXT(name, dp_op_name)
     // The numbers of the values that are the operands and the results.
     [[nodiscard]] std::vector<std::uint32_t> operands(Error* error = nullptr) const {
-        return numbers(error, dp_op_operand_count(get()), dp_op_operand_at);
+        const auto size = detail::count(error, dp_op_operand_count, get());
+        return detail::list<std::uint32_t>(error, size, dp_op_operand_at, get());
     }
     [[nodiscard]] std::vector<std::uint32_t> results(Error* error = nullptr) const {
-        return numbers(error, dp_op_result_count(get()), dp_op_result_at);
+        const auto size = detail::count(error, dp_op_result_count, get());
+        return detail::list<std::uint32_t>(error, size, dp_op_result_at, get());
     }
     std::size_t region_count() const noexcept { return dp_op_region_count(get()); }
     // The ops of a region, including the return op at its end.
     [[nodiscard]] std::vector<Op> region(std::size_t index, Error* error = nullptr) const {
         std::size_t count = 0;
         std::size_t arguments = 0;
-        std::vector<Op> ops;
-        if (!detail::run(error, dp_op_region_argument_count, get(), index, &count, &arguments)) return ops;
-        for (std::size_t i = 0; i < count; ++i) ops.push_back(detail::call<Op>(error, dp_op_region_op_at, get(), index, i));
-        return ops;
+        detail::run(error, dp_op_region_argument_count, get(), index, &count, &arguments);
+        return detail::list<Op>(error, count, dp_op_region_op_at, get(), index);
     }
     // The numbers of the values that are the arguments of a region.
     [[nodiscard]] std::vector<std::uint32_t> region_arguments(std::size_t index, Error* error = nullptr) const {
+        std::size_t ops = 0;
         std::size_t count = 0;
-        std::vector<std::uint32_t> values;
-        if (!detail::run(error, dp_op_region_argument_count, get(), index, nullptr_size(), &count)) return values;
-        for (std::size_t i = 0; i < count; ++i) {
-            values.push_back(detail::call<std::uint32_t>(error, dp_op_region_argument_at, get(), index, i));
-        }
-        return values;
+        detail::run(error, dp_op_region_argument_count, get(), index, &ops, &count);
+        return detail::list<std::uint32_t>(error, count, dp_op_region_argument_at, get(), index);
     }
     // An attribute as MLIR text. Empty if the op has none of this name.
     [[nodiscard]] std::string attribute(std::string_view name, Error* error = nullptr) const {
@@ -262,15 +299,6 @@ public:
         detail::run(error, dp_op_constant_data, get(), &size, is_splat, &data);
         return ByteView(data, size);
     }
-
-private:
-    static std::size_t* nullptr_size() noexcept { return nullptr; }
-    template <typename F>
-    std::vector<std::uint32_t> numbers(Error* error, std::size_t count, F* at) const {
-        std::vector<std::uint32_t> values;
-        for (std::size_t i = 0; i < count; ++i) values.push_back(detail::call<std::uint32_t>(error, at, get(), i));
-        return values;
-    }
 };
 
 // A function of a program. Its values are numbered from 0.
@@ -279,11 +307,8 @@ public:
     DEVICE_PLUGIN_TEXT(name, dp_function_name)
     // The numbers of the values that are the arguments.
     [[nodiscard]] std::vector<std::uint32_t> arguments(Error* error = nullptr) const {
-        std::vector<std::uint32_t> values;
-        for (std::size_t i = 0; i < dp_function_argument_count(get()); ++i) {
-            values.push_back(detail::call<std::uint32_t>(error, dp_function_argument_at, get(), i));
-        }
-        return values;
+        const auto size = detail::count(error, dp_function_argument_count, get());
+        return detail::list<std::uint32_t>(error, size, dp_function_argument_at, get());
     }
     std::size_t value_count() const noexcept { return dp_function_value_count(get()); }
     [[nodiscard]] std::string type(std::uint32_t value, Error* error = nullptr) const {
@@ -295,7 +320,7 @@ public:
     }
     // The ops of the body, including the return op at its end.
     [[nodiscard]] std::vector<Op> ops(Error* error = nullptr) const {
-        return detail::list<Op>(error, dp_function_op_count(get()), dp_function_op_at, get());
+        return detail::list<Op>(error, detail::count(error, dp_function_op_count, get()), dp_function_op_at, get());
     }
 };
 
@@ -321,7 +346,8 @@ public:
     // The function that the program runs.
     [[nodiscard]] Function main(Error* error = nullptr) const { return detail::call<Function>(error, dp_module_main, get()); }
     [[nodiscard]] std::vector<Function> functions(Error* error = nullptr) const {
-        return detail::list<Function>(error, dp_module_function_count(get()), dp_module_function_at, get());
+        const auto size = detail::count(error, dp_module_function_count, get());
+        return detail::list<Function>(error, size, dp_module_function_at, get());
     }
     // The program with the ops of called functions in place of the calls.
     [[nodiscard]] Module inlined(Error* error = nullptr) const { return detail::call<Module>(error, dp_module_inline, get()); }
@@ -346,17 +372,22 @@ public:
     }
 };
 
-// Builds a program with one function, `main`. `body` gets the builder and returns the results. If an op in it failed, a
-// result is no value, and the program is not built.
+// Builds a program with one function, `main`. `body` gets the builder and returns the results: a list, or one operand.
+// `error` gets the faults of the program. Those of ops are thrown, unless the body passes an `Error*` to them; then an
+// op that failed is no value, and a function that uses it is an error that names the first op that failed.
 template <typename F>
 [[nodiscard]] Module build(std::string_view name, F body, Error* error = nullptr) {
     const auto failed = [error] { return error != nullptr && *error; };
     FunctionBuilder function = FunctionBuilder::create("main", error);
     if (failed()) return {};
-    const std::vector<Operand> results = body(function);
+    const auto results = body(function);
     ModuleBuilder module = ModuleBuilder::create(name, error);
     if (failed()) return {};
-    module.add(std::move(function), results, error);
+    if constexpr (std::is_convertible_v<decltype(results), Operand>) {
+        module.add(std::move(function), {results}, error);
+    } else {
+        module.add(std::move(function), results, error);
+    }
     if (failed()) return {};
     return module.build(error);
 }

@@ -5,8 +5,9 @@
  * - dp_registry_find, dp_plugin_load of a plugin that is already loaded, and dp_release, against the minimum that a
  *   framework's own registry would do in C: look up a name in a table without regard to case, take a lock, and return a
  *   reference-counted handle.
- * - With XLA's header (WITH_PJRT): a run with one input and one output, and transfers of 64 MiB, against the same calls
- *   through the plugin's table.
+ * - With XLA's header (WITH_PJRT): a run with one input and one output, and transfers of 64 MiB, against the same
+ *   calls through the plugin's table. Runs are also measured on a device that does nothing, and through the C++
+ *   headers, in bench.cpp.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
@@ -118,7 +119,7 @@ static void measure_registry(dp_registry *registry, dp_plugin *kept, const PJRT_
 }
 
 #ifdef WITH_PJRT
-#include "xla/pjrt/c/pjrt_c_api.h"
+#include "null_device.h"
 
 static const PJRT_Api *api;
 
@@ -140,11 +141,14 @@ static void await_and_destroy(PJRT_Event *event) {
     must(api->PJRT_Event_Destroy(&destroy));
 }
 
-static void compare(const char *what, double *ours, double *theirs, size_t count) {
-    static double differences[BATCHES];
+/* Prints the medians of two lists of times, which were taken alternately, and of their differences. */
+static void compare(const char *what, const char *other, const double *ours, const double *theirs, size_t count) {
+    static double differences[BATCHES], our_copy[BATCHES], their_copy[BATCHES];
     for (size_t i = 0; i < count; ++i) differences[i] = ours[i] - theirs[i];
-    const double our_time = median(ours, count), their_time = median(theirs, count);
-    printf("%s: %.0f ns, through the table %.0f ns; difference %+.0f ns (%+.1f %%)\n", what, our_time, their_time,
+    memcpy(our_copy, ours, count * sizeof *ours);
+    memcpy(their_copy, theirs, count * sizeof *theirs);
+    const double our_time = median(our_copy, count), their_time = median(their_copy, count);
+    printf("%s: %.1f ns, %s %.1f ns; difference %+.1f ns (%+.1f %%)\n", what, our_time, other, their_time,
            median(differences, count), 100 * (our_time / their_time - 1));
 }
 
@@ -155,7 +159,43 @@ static const char PROGRAM[] =
     "  return %0 : tensor<4xf32>\n"
     "}";
 
-static void measure_runs(const dp_client *client) {
+/* In bench.cpp. */
+void cpp_execute_into(dp_loaded_executable *executable, dp_buffer *input, size_t runs);
+void cpp_execute(dp_loaded_executable *executable, dp_buffer *input, size_t runs);
+
+static void c_execute(dp_loaded_executable *executable, dp_buffer *input, size_t runs) {
+    for (size_t i = 0; i < runs; ++i) {
+        const dp_buffer *const inputs[] = {input};
+        dp_buffer *output = NULL;
+        if (dp_loaded_executable_execute(executable, inputs, 1, NULL, 0, NULL, &output, 1, NULL, NULL) != DP_OK) {
+            exit(1);
+        }
+        if (dp_release(output) != DP_OK) exit(1);
+    }
+}
+
+static void raw_execute(dp_loaded_executable *executable, dp_buffer *input, size_t runs) {
+    PJRT_LoadedExecutable *const raw = dp_loaded_executable_raw(executable);
+    PJRT_ExecuteOptions options = {.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE};
+    PJRT_Buffer *const arguments[] = {dp_buffer_raw(input)};
+    PJRT_Buffer *const *const argument_lists[] = {arguments};
+    for (size_t i = 0; i < runs; ++i) {
+        PJRT_Buffer *outputs[] = {NULL};
+        PJRT_Buffer **const output_lists[] = {outputs};
+        PJRT_LoadedExecutable_Execute_Args execute = {
+            .struct_size = PJRT_LoadedExecutable_Execute_Args_STRUCT_SIZE, .executable = raw, .options = &options,
+            .argument_lists = argument_lists, .num_devices = 1, .num_args = 1, .output_lists = output_lists};
+        must(api->PJRT_LoadedExecutable_Execute(&execute));
+        destroy_buffer(outputs[0]);
+    }
+}
+
+typedef void run_function(dp_loaded_executable *executable, dp_buffer *input, size_t runs);
+
+/* Measures runs of a program with one input and one output, of `runs` runs in a batch. */
+static void measure_runs(const char *device, const dp_client *client, size_t runs) {
+    static run_function *const functions[] = {raw_execute, c_execute, cpp_execute_into, cpp_execute};
+    enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
     const float four[] = {1, 2, 3, 4};
     dp_program *program = NULL;
     dp_loaded_executable *executable = NULL;
@@ -166,45 +206,36 @@ static void measure_runs(const dp_client *client) {
     OK(dp_client_compile(client, program, NULL, &executable, &error));
     OK(dp_client_upload(client, &upload, &input, &error));
     OK(dp_buffer_await(input, &error));
+    api = dp_client_api(client);
 
-    const dp_buffer *const inputs[] = {input};
-    PJRT_ExecuteOptions options = {.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE};
-    PJRT_Buffer *const arguments[] = {dp_buffer_raw(input)};
-    PJRT_Buffer *const *const argument_lists[] = {arguments};
-    PJRT_LoadedExecutable *const raw = dp_loaded_executable_raw(executable);
-    enum { RUNS = 500 };
-    static double ours[BATCHES], theirs[BATCHES];
+    static double times[FUNCTIONS][BATCHES];
     for (size_t batch = 0; batch < BATCHES; ++batch) {
-        /* The order changes, so that neither is always the first. */
-        for (size_t turn = 0; turn < 2; ++turn) {
+        /* The order changes, so that none is always the first. */
+        for (size_t turn = 0; turn < FUNCTIONS; ++turn) {
+            const size_t function = (batch + turn) % FUNCTIONS;
             const double start = now();
-            if ((batch + turn) % 2 == 0) {
-                for (size_t i = 0; i < RUNS; ++i) {
-                    dp_buffer *output = NULL;
-                    if (dp_loaded_executable_execute(executable, inputs, 1, NULL, 0, NULL, &output, 1, NULL, NULL) !=
-                        DP_OK) exit(1);
-                    if (dp_release(output) != DP_OK) exit(1);
-                }
-                ours[batch] = (now() - start) / RUNS;
-            } else {
-                for (size_t i = 0; i < RUNS; ++i) {
-                    PJRT_Buffer *outputs[] = {NULL};
-                    PJRT_Buffer **const output_lists[] = {outputs};
-                    PJRT_LoadedExecutable_Execute_Args execute = {
-                        .struct_size = PJRT_LoadedExecutable_Execute_Args_STRUCT_SIZE, .executable = raw,
-                        .options = &options, .argument_lists = argument_lists, .num_devices = 1, .num_args = 1,
-                        .output_lists = output_lists};
-                    must(api->PJRT_LoadedExecutable_Execute(&execute));
-                    destroy_buffer(outputs[0]);
-                }
-                theirs[batch] = (now() - start) / RUNS;
-            }
+            functions[function](executable, input, runs);
+            times[function][batch] = (now() - start) / (double)runs;
         }
     }
-    compare("dp_loaded_executable_execute + dp_release", ours, theirs, BATCHES);
+    printf("%s:\n", device);
+    compare("  C++, execute", "C", times[3], times[1], BATCHES);
+    compare("  C++, execute_into", "C", times[2], times[1], BATCHES);
+    compare("  dp_loaded_executable_execute + dp_release", "the table", times[1], times[0], BATCHES);
     RELEASE(input);
     RELEASE(executable);
     RELEASE(program);
+}
+
+/* Measures runs on a device that does nothing. */
+static void measure_null_device(const dp_registry *registry) {
+    dp_plugin *plugin = NULL;
+    dp_client *client = NULL;
+    OK(dp_registry_register_api(registry, "null", &null_api, NULL, &plugin, &error));
+    OK(dp_plugin_create_client(plugin, NULL, NULL, &client, &error));
+    measure_runs("null device", client, 5000);
+    RELEASE(client);
+    RELEASE(plugin);
 }
 
 enum { TRANSFERS = 21, ELEMENTS = 16 << 20 };
@@ -257,8 +288,8 @@ static void measure_transfers(const dp_client *client) {
             CHECK(found[ELEMENTS - 1] == data[ELEMENTS - 1]);
         }
     }
-    compare("upload of 64 MiB", ours, theirs, TRANSFERS);
-    compare("download of 64 MiB", our_downloads, their_downloads, TRANSFERS);
+    compare("upload of 64 MiB", "the table", ours, theirs, TRANSFERS);
+    compare("download of 64 MiB", "the table", our_downloads, their_downloads, TRANSFERS);
     RELEASE(device);
     free(data);
     free(found);
@@ -275,8 +306,8 @@ int main(void) {
 #ifdef WITH_PJRT
     dp_client *client = NULL;
     OK(dp_plugin_create_client(plugin, NULL, NULL, &client, &error));
-    api = dp_client_api(client);
-    measure_runs(client);
+    measure_null_device(registry);
+    measure_runs("CPU device", client, 500);
     measure_transfers(client);
     RELEASE(client);
 #else

@@ -102,7 +102,7 @@ void builds_every_op() {
                                   f.divide(x, x), f.maximum(x, x), f.minimum(x, x), f.multiply(x, x), f.power(x, x),
                                   f.remainder(x, x), f.subtract(x, x), f.clamp(x, x, x), f.select(p, x, x),
                                   f.transpose(x, {1, 0}), f.reverse(x, {0}), f.cholesky(x, true),
-                                  f.triangular_solve(x, x, true, true, "NO_TRANSPOSE", false), f.reduce_precision(x, 8, 7),
+                                  f.triangular_solve(x, x, true, true, false, "NO_TRANSPOSE"), f.reduce_precision(x, 8, 7),
                                   f.broadcast_in_dim(x, square, {0, 1})}) {
             CHECK(f.type(value) == "tensor<4x4xf32>");
         }
@@ -115,8 +115,8 @@ void builds_every_op() {
         CHECK(f.type(f.is_finite(x)) == "tensor<4x4xi1>" && f.type(f.compare(x, x, "LT")) == "tensor<4x4xi1>");
         CHECK(f.type(f.compare(x, x, "LT", "FLOAT")) == "tensor<4x4xi1>");
         CHECK(f.type(f.reshape(x, "tensor<16xf32>")) == "tensor<16xf32>");
-        CHECK(f.type(f.slice(x, {2, 4}, {0, 0}, {1, 2})) == "tensor<2x2xf32>");
-        CHECK(f.type(f.pad(x, f.splat(0, scalar), {1, 0}, {0, 0}, {0, 1})) == "tensor<5x7xf32>");
+        CHECK(f.type(f.slice(x, {0, 0}, {2, 4}, {1, 2})) == "tensor<2x2xf32>");
+        CHECK(f.type(f.pad(x, f.splat(0, scalar), {0, 0}, {1, 0}, {0, 1})) == "tensor<5x7xf32>");
         CHECK(f.type(f.concatenate({x, x}, 1)) == "tensor<4x8xf32>");
         CHECK(f.type(f.dynamic_slice({x, one, one}, {2, 2})) == "tensor<2x2xf32>");
         CHECK(f.type(f.get_dimension_size(x, 0)) == "tensor<i32>");
@@ -124,6 +124,53 @@ void builds_every_op() {
         return {x};
     });
     CHECK(count(module, "stablehlo.add") == 1 && count(module, "stablehlo.compare") == 2);
+}
+
+// A program that ignores the errors of its ops still learns which was the first.
+void reports_first_failure() {
+    const auto body = [](dp::FunctionBuilder& f) {
+        dp::Error ignored;
+        const auto x = f.argument("tensor<3xf32>");
+        const auto sum = f.add(x, f.argument("tensor<4xf32>"), &ignored);
+        return f.multiply(f.tanh(sum, &ignored), x, &ignored);
+    };
+    FAILS(dp::ErrorCode::InvalidArgument, "stablehlo.add: operands tensor<3xf32> and tensor<4xf32> differ in shape",
+          dp::build("ignores", body, error));
+}
+
+// What a builder that lost its way says.
+void names_unfinished_regions() {
+    FAILS(dp::ErrorCode::InvalidArgument, "a region was begun, but not ended", dp::build("open", [](dp::FunctionBuilder& f) {
+              static_cast<void>(f.begin_region({"tensor<f32>"}));
+              return f.argument(scalar);
+          }, error));
+    FAILS(dp::ErrorCode::InvalidArgument, "1 regions were ended, but no op got them",
+          dp::build("unused", [](dp::FunctionBuilder& f) {
+              f.end_region({f.begin_region({"tensor<f32>"})[0]});
+              return f.argument(scalar);
+          }, error));
+}
+
+void calls_and_loops(const dp::Client& client) {
+    dp::ModuleBuilder module = dp::ModuleBuilder::create("loop");
+    dp::FunctionBuilder twice = dp::FunctionBuilder::create("twice");
+    const auto x = twice.argument(scalar);
+    const auto sum = twice.add(x, x);
+    module.add(std::move(twice), {sum});
+    dp::FunctionBuilder f = dp::FunctionBuilder::create();
+    const auto start = f.argument({dp::ElementType::F32, {}}, dp::Attributes().donated_to(0));
+    const auto limit = f.constant({100.0f}, {});
+    const auto values = f.while_loop(
+        {start, limit}, [](auto& g, const auto& now) { return g.compare(now[0], now[1], "LT"); },
+        [](auto& g, const auto& now) { return Values{g.call("twice", {now[0]}, {scalar})[0], now[1]}; });
+    module.add(std::move(f), {values[0]});
+    const dp::LoadedExecutable program = client.compile(module.build().program_for(client));
+    CHECK(program.execute({client.upload({3.0f}, {})})[0].to_vector<float>() == std::vector<float>{192});
+    FAILS(dp::ErrorCode::InvalidArgument, "func.func: the module has a function @main already; choose another name (in @main)",
+          [&](dp::Error* error) {
+              dp::ModuleBuilder two = dp::ModuleBuilder::create("two");
+              for (int i = 0; i < 2 && !(error && *error); ++i) two.add(dp::FunctionBuilder::create(), {}, error);
+          }(error));
 }
 
 void refuses(const dp::Client& client) {
@@ -139,6 +186,11 @@ void refuses(const dp::Client& client) {
     FAILS(dp::ErrorCode::InvalidArgument, "no region was begun", f.end_region({x}, error));
     FAILS(dp::ErrorCode::InvalidArgument, "value of another function", f.abs({77, 0, 0}, error));
     FAILS(dp::ErrorCode::InvalidArgument, "attribute", f.op("stablehlo.iota", {}, dp::Attributes().add("dimension", "]"), {"tensor<2xf32>"}, 0, error));
+    dp::Error stale(dp::ErrorCode::Aborted, "stale");
+    CHECK(dp::build("none", [](dp::FunctionBuilder&) { return Values(); }).main().arguments(&stale).empty() && !stale);
+    FAILS(dp::ErrorCode::InvalidArgument, "`op` is NULL", dp::Op().operands(error));
+    FAILS(dp::ErrorCode::InvalidArgument, "`function` is NULL", dp::Function().arguments(error));
+    FAILS(dp::ErrorCode::InvalidArgument, "`module` is NULL", dp::Module().functions(error));
     dp::ModuleBuilder module = dp::ModuleBuilder::create("twice");
     FAILS(dp::ErrorCode::FailedPrecondition, "`function` has other references",
           module.add(dp::FunctionBuilder(f), {x}, error));
@@ -157,6 +209,9 @@ int main() {
     reads_and_writes();
     walks();
     builds_every_op();
+    reports_first_failure();
+    names_unfinished_regions();
+    calls_and_loops(client);
     refuses(client);
     std::printf("%d checks\n", checks);
 }

@@ -31,6 +31,10 @@ const STATED: [&str; 15] = [
     "uniform_quantize",
 ];
 
+/// Ops whose attributes have another order in the specification than in the table, which is alphabetical. There, the
+/// attribute at the index and the next one change places.
+const SWAPPED: [(&str, usize); 3] = [("pad", 0), ("slice", 0), ("triangular_solve", 2)];
+
 /// Words that C++ reserves.
 const RESERVED: [&str; 4] = ["and", "not", "or", "xor"];
 
@@ -77,7 +81,11 @@ fn parse(row: &str) -> Option<(&str, Operands, Vec<Field<'_>>)> {
         let known = ["Index", "IndexOrZero", "DimList", "List", "Flag", "Bool", "Word", "OptionalWord", "Bits"];
         known.contains(&codec).then_some((attribute.trim().trim_matches('"'), codec))
     });
-    Some((name, operands, fields.collect::<Option<Vec<_>>>()?))
+    let mut fields = fields.collect::<Option<Vec<_>>>()?;
+    if let Some((_, index)) = SWAPPED.iter().find(|(swapped, _)| *swapped == name) {
+        fields.swap(*index, index + 1);
+    }
+    Some((name, operands, fields))
 }
 
 fn write(out: &mut String, name: &str, operands: Operands, fields: &[Field<'_>]) -> Result<(), Error> {
@@ -142,6 +150,7 @@ mod tests {
             "Operand concatenate(Span<const Operand> operands, std::int64_t dimension, Error* error = nullptr) {",
             "Operand reshape(const Operand& x, const Type& result, Error* error = nullptr) {",
             ".word(\"comparison_direction\", \"comparison_direction\", comparison_direction)",
+            "Operand slice(const Operand& x, Span<const std::int64_t> start_indices, Span<const std::int64_t> limit_",
         ] {
             assert!(text.contains(part), "{part}");
         }

@@ -60,10 +60,12 @@ impl dp_error {
     }
 
     /// Creates an error whose message does not begin with the name of a function.
+    #[cfg(feature = "vendor")]
     pub(crate) fn plain(code: ErrorCode, message: &str) -> Self {
         Self { code, message: Text::new(message) }
     }
 
+    #[cfg(any(test, feature = "vendor"))]
     pub(crate) fn text(&self) -> &str {
         self.message.as_str()
     }

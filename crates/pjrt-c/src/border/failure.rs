@@ -38,6 +38,7 @@ impl From<plugin_manifest::Error> for Failure {
 }
 
 impl From<pjrt::Error> for Failure {
+    #[cold]
     fn from(error: pjrt::Error) -> Self {
         Self::new(error.code(), error.to_string())
     }

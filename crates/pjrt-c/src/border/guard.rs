@@ -110,6 +110,7 @@ impl<T: Output> Out<T> {
     /// # Safety
     ///
     /// The caller must keep contract K1 (outputs are writable) for `place`.
+    #[inline]
     pub(crate) unsafe fn new(place: *mut T::Place, parameter: &str) -> Outcome<Self> {
         if !place.is_null() {
             if !place.is_aligned() {

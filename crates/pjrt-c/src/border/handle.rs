@@ -10,8 +10,13 @@ use crate::border::objects::name_of;
 use crate::border::table::Object;
 
 /// Passes an object to the caller, who must release it.
-#[inline]
 pub(crate) fn give<T: Object>(value: T) -> *mut T {
+    give_inlined(value)
+}
+
+/// Like [`give`], for the function whose time matters most. Without a call, the object is made in its slot.
+#[inline(always)]
+pub(crate) fn give_inlined<T: Object>(value: T) -> *mut T {
     std::ptr::without_provenance_mut(T::table().insert(value))
 }
 
@@ -47,6 +52,7 @@ pub(crate) unsafe fn object_mut<'a, T: Object>(handle: *mut T, parameter: &str) 
 /// # Safety
 ///
 /// The caller must keep contract K2 (exclusive use) for the handle, during `'a`.
+#[inline]
 pub(crate) unsafe fn optional<'a, T: Object>(handle: *const T, parameter: &str) -> Outcome<Option<&'a T>> {
     if handle.is_null() {
         return Ok(None);
@@ -150,6 +156,7 @@ pub(crate) struct Handles<'a, T> {
 /// # Safety
 ///
 /// The caller must keep contract K3 (arrays are readable) for the pointer and length, during `'a`.
+#[inline(always)]
 pub(crate) unsafe fn handles<'a, T: Object>(
     pointer: *const *const T,
     len: usize,
@@ -160,19 +167,25 @@ pub(crate) unsafe fn handles<'a, T: Object>(
 }
 
 impl<'a, T: Object> Handles<'a, T> {
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.handles.len()
     }
 
     /// Returns the object at an index.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn object(&self, index: usize) -> Outcome<&'a T> {
         let handle = self.handles[index];
         match T::table().get(handle.addr()) {
             // SAFETY: the object is live, and K2: nobody frees or changes it.
             Some(found) => Ok(unsafe { found.as_ref() }),
-            None => Err(not_live::<T>(handle.addr(), &format!("{}[{index}]", self.parameter))),
+            None => Err(self.not_live(index)),
         }
+    }
+
+    #[cold]
+    fn not_live(&self, index: usize) -> Failure {
+        not_live::<T>(self.handles[index].addr(), &format!("{}[{index}]", self.parameter))
     }
 
     /// Checks that the objects at these indices can be removed: each has one reference, and occurs once.

@@ -66,20 +66,32 @@ pub(crate) fn null(parameter: &str, expected: &str) -> String {
 /// # Safety
 ///
 /// The caller must keep contract K3 (arrays are readable) for the pointer and length, during `'a`.
+#[inline(always)]
 #[expect(clippy::disallowed_methods, reason = "the one place where the C interface reads arrays")]
 pub(crate) unsafe fn array<'a, T: Copy>(pointer: *const T, len: usize, parameter: &str) -> Outcome<&'a [T]> {
     if len == 0 {
         return Ok(&[]);
     }
-    if pointer.is_null() {
-        return Err(Failure::argument(null(parameter, &format!("{len} elements"))));
-    }
-    if !pointer.is_aligned() || len > isize::MAX.unsigned_abs() / size_of::<T>().max(1) {
-        let message = format!("`{parameter}` is not a valid array of {len} elements; check its address and length");
-        return Err(Failure::argument(message));
+    if !is_array(pointer, len) {
+        return Err(no_array(pointer.is_null(), len, parameter));
     }
     // SAFETY: K3 (arrays are readable); the pointer is aligned and not null, and the array fits into memory.
     Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
+}
+
+/// Returns whether the pointer is aligned and not null, and the array fits into memory.
+#[inline(always)]
+fn is_array<T>(pointer: *const T, len: usize) -> bool {
+    !pointer.is_null() && pointer.is_aligned() && len <= isize::MAX.unsigned_abs() / size_of::<T>().max(1)
+}
+
+#[cold]
+fn no_array(is_null: bool, len: usize, parameter: &str) -> Failure {
+    if is_null {
+        return Failure::argument(null(parameter, &format!("{len} elements")));
+    }
+    let message = format!("`{parameter}` is not a valid array of {len} elements; check its address and length");
+    Failure::argument(message)
 }
 
 /// Reads a C string, or returns a failure if the pointer is null.
@@ -200,13 +212,10 @@ pub(crate) struct Fill<T> {
 /// # Safety
 ///
 /// The caller must keep contract K1 (outputs are writable) for the pointer and length.
+#[inline(always)]
 pub(crate) unsafe fn fill<T>(first: *mut T, len: usize, parameter: &'static str) -> Outcome<Fill<T>> {
-    if len != 0 && first.is_null() {
-        return Err(Failure::argument(null(parameter, &format!("{len} elements"))));
-    }
-    if len != 0 && (!first.is_aligned() || len > isize::MAX.unsigned_abs() / size_of::<T>().max(1)) {
-        let message = format!("`{parameter}` is not a valid array of {len} elements; check its address and length");
-        return Err(Failure::argument(message));
+    if len != 0 && !is_array(first, len) {
+        return Err(no_array(first.is_null(), len, parameter));
     }
     Ok(Fill { first, len, parameter })
 }
@@ -217,6 +226,7 @@ impl<T> Fill<T> {
     }
 
     /// Returns a failure if the array does not have `len` elements.
+    #[inline]
     pub(crate) fn expect(&self, len: usize) -> Outcome<()> {
         if self.len == len {
             return Ok(());
@@ -228,6 +238,17 @@ impl<T> Fill<T> {
     /// Returns the address of the first element.
     pub(crate) fn start(&self) -> *mut T {
         self.first
+    }
+
+    /// Writes the first element, and leaves the others. The body must not fail after this call, because a function that
+    /// fails must not write outputs.
+    #[inline]
+    pub(crate) fn push(&mut self, value: T) {
+        if let Some(len) = self.len.checked_sub(1) {
+            // SAFETY: K1 (outputs are writable), and the array has an element.
+            unsafe { self.first.write(value) };
+            (self.first, self.len) = (self.first.wrapping_add(1), len);
+        }
     }
 
     /// Fills the whole array. The body must not fail after this call, because a function that fails must not write

@@ -4,7 +4,7 @@
 //! the slot was used before. Therefore every use of a handle can be checked without trusting the program: a handle that
 //! was released, of another type or never set names no object. Slots are never deallocated.
 
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -37,6 +37,10 @@ pub(crate) trait Object: Send + Sync + Sized + 'static {
 
     /// Returns the table with all objects of this type.
     fn table() -> &'static Table<Self>;
+
+    /// Calls a function with this thread's spare slot: the index plus 1 of a free slot of the table that no other
+    /// thread takes, or 0. Returns `None` if the thread is ending.
+    fn spare<R>(use_spare: impl FnOnce(&Cell<u32>) -> R) -> Option<R>;
 }
 
 /// Returns the kind of object that a handle names.
@@ -49,8 +53,8 @@ pub(crate) struct Table<T> {
     chunks: [AtomicPtr<Slot<T>>; CHUNKS],
     /// The number of slots that were ever used.
     used: AtomicU32,
-    /// The list of free slots: the index of the first one plus 1, or 0, and above it a count of all changes, by which
-    /// a change that another thread makes meanwhile is noticed.
+    /// The list of free slots that no thread keeps: the index of the first one plus 1, or 0, and above it a count of
+    /// all changes, by which a change that another thread makes meanwhile is noticed.
     free: AtomicU64,
 }
 
@@ -65,8 +69,8 @@ struct Slot<T> {
     value: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: the value of a slot is written before its handle is published, and moved out by the one thread that removes
-// the handle. In between, it is only borrowed.
+// SAFETY: the value of a slot is written before its handle is published, and moved out or dropped by the one thread
+// that removes the handle. In between, it is only borrowed.
 unsafe impl<T: Send + Sync> Sync for Table<T> {}
 
 impl<T: Object> Table<T> {
@@ -79,9 +83,9 @@ impl<T: Object> Table<T> {
     }
 
     /// Stores an object with one reference, and returns its handle.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&self, value: T) -> usize {
-        let (index, slot) = self.pop().unwrap_or_else(|| self.fresh());
+        let (index, slot) = self.spare().or_else(|| self.pop()).unwrap_or_else(|| self.fresh());
         let generation = slot.generation.load(Ordering::Relaxed);
         let handle =
             (generation as usize) << GENERATION_SHIFT | usize::from(T::KIND) << KIND_SHIFT | (index as usize) << 1 | 1;
@@ -106,17 +110,25 @@ impl<T: Object> Table<T> {
         slot.references.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// Removes a reference. Returns the object if it was the last one, `None` if there are others, and an error if the
-    /// handle names no object.
+    /// Removes a reference. Frees the object and returns `true` if it was the last one. Returns an error if the handle
+    /// names no object.
     #[inline]
-    pub(crate) fn release(&self, handle: usize) -> Result<Option<T>, NotLive> {
+    pub(crate) fn release(&self, handle: usize) -> Result<bool, NotLive> {
         let slot = self.named(handle).ok_or(NotLive)?;
-        let fewer = |references: u32| references.checked_sub(1);
-        match slot.references.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fewer) {
-            Err(_) => Err(NotLive),
-            Ok(1) => self.remove(handle, slot).map(Some),
-            Ok(_) => Ok(None),
+        // A single reference is that of the caller, so no other thread changes the number.
+        if slot.references.load(Ordering::Acquire) != 1 {
+            let fewer = |references: u32| references.checked_sub(1);
+            match slot.references.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fewer) {
+                Err(_) => return Err(NotLive),
+                Ok(1) => {}
+                Ok(_) => return Ok(false),
+            }
         }
+        let value = Self::claim(handle, slot)?;
+        // SAFETY: the handle named a value, and only the thread that replaced the handle drops the value.
+        unsafe { value.drop_in_place() };
+        self.free(handle, slot);
+        Ok(true)
     }
 
     /// Returns whether the object has one reference. Also returns true if the handle names no object.
@@ -141,18 +153,57 @@ impl<T: Object> Table<T> {
         }
     }
 
-    #[inline]
+    /// Removes the object. Only the first thread that does so succeeds.
     fn remove(&self, handle: usize, slot: &Slot<T>) -> Result<T, NotLive> {
-        slot.handle.compare_exchange(handle, 0, Ordering::AcqRel, Ordering::Relaxed).map_err(|_| NotLive)?;
+        let value = Self::claim(handle, slot)?;
         // SAFETY: the handle named a value, and only the thread that replaced the handle moves the value.
-        let value = unsafe { slot.value.get().cast::<T>().read() };
+        let value = unsafe { value.read() };
+        self.free(handle, slot);
+        Ok(value)
+    }
+
+    /// Removes the handle from its slot. Only the first thread that does so gets the value.
+    #[inline]
+    fn claim(handle: usize, slot: &Slot<T>) -> Result<*mut T, NotLive> {
+        slot.handle.compare_exchange(handle, 0, Ordering::AcqRel, Ordering::Relaxed).map_err(|_| NotLive)?;
+        Ok(slot.value.get().cast())
+    }
+
+    /// Makes a slot free whose handle and value were removed.
+    #[inline]
+    fn free(&self, handle: usize, slot: &Slot<T>) {
         let generation = slot.generation.load(Ordering::Relaxed) + 1;
         slot.generation.store(generation, Ordering::Relaxed);
         // A slot that was used too often to count is not used again.
         if generation < GENERATIONS {
-            self.push(index_of(handle), slot);
+            self.keep(index_of(handle));
         }
-        Ok(value)
+    }
+
+    /// Makes a free slot this thread's spare slot. If there is one already, it becomes free for all threads.
+    #[inline]
+    fn keep(&self, index: u32) {
+        match T::spare(|spare| spare.replace(index + 1)) {
+            Some(0) => {}
+            Some(earlier) => self.give_back(earlier),
+            None => self.give_back(index + 1),
+        }
+    }
+
+    /// Makes a slot that was spare free for all threads.
+    pub(crate) fn give_back(&self, spare: u32) {
+        if let Some(index) = spare.checked_sub(1)
+            && let Some(slot) = self.slot(index)
+        {
+            self.push(index, slot);
+        }
+    }
+
+    /// Takes this thread's spare slot.
+    #[inline]
+    fn spare(&self) -> Option<(u32, &Slot<T>)> {
+        let index = T::spare(Cell::take)?.checked_sub(1)?;
+        Some((index, self.slot(index)?))
     }
 
     /// Returns the slot whose object the handle names.
@@ -292,6 +343,9 @@ mod tests {
             static TABLE: Table<Counted> = Table::new();
             &TABLE
         }
+        fn spare<R>(_: impl FnOnce(&Cell<u32>) -> R) -> Option<R> {
+            None
+        }
     }
 
     fn counted(value: u64, count: &'static AtomicUsize) -> Counted {
@@ -310,7 +364,7 @@ mod tests {
         let table = Table::new();
         let first = table.insert(counted(1, &COUNT));
         assert_eq!((value(&table, first), kind_of(first)), (Some(1), Some(200)));
-        assert!(table.release(first).unwrap().is_some());
+        assert!(table.release(first).unwrap());
         assert_eq!(value(&table, first), None);
         assert_eq!(table.release(first).err(), Some(NotLive));
         // The same slot, under another handle.
@@ -318,7 +372,7 @@ mod tests {
         assert_eq!(index_of(second), index_of(first));
         assert_eq!((value(&table, first), value(&table, second)), (None, Some(2)));
         assert!(!table.retain(first) && table.release(first).is_err() && table.take(first).is_err());
-        drop(table.release(second));
+        assert!(table.release(second).unwrap());
         assert_eq!(COUNT.load(Ordering::Relaxed), 0);
     }
 
@@ -328,11 +382,11 @@ mod tests {
         let table = Table::new();
         let handle = table.insert(counted(7, &COUNT));
         assert!(table.retain(handle));
-        assert!(table.release(handle).unwrap().is_none());
+        assert!(!table.release(handle).unwrap());
         assert_eq!(value(&table, handle), Some(7));
         assert!(table.retain(handle));
         assert!(table.take(handle).unwrap().is_none());
-        assert!(table.release(handle).unwrap().is_none());
+        assert!(!table.release(handle).unwrap());
         drop(table.take(handle).unwrap().unwrap());
         assert_eq!((value(&table, handle), COUNT.load(Ordering::Relaxed)), (None, 0));
         assert!(table.release(handle).is_err());
@@ -347,7 +401,40 @@ mod tests {
         for other in bits.chain([0, 1, usize::MAX, usize::MAX - 1, (&raw const table).addr()]) {
             assert!(table.get(other).is_none() && table.release(other).is_err(), "{other:#x}");
         }
-        drop(table.release(handle));
+        assert!(table.release(handle).unwrap());
+    }
+
+    struct Kept;
+
+    impl Object for Kept {
+        const NAME: &'static str = "kept";
+        const KIND: u8 = 201;
+        fn table() -> &'static Table<Self> {
+            static TABLE: Table<Kept> = Table::new();
+            &TABLE
+        }
+        fn spare<R>(use_spare: impl FnOnce(&Cell<u32>) -> R) -> Option<R> {
+            thread_local! {
+                static SPARE: Cell<u32> = const { Cell::new(0) };
+            }
+            SPARE.try_with(use_spare).ok()
+        }
+    }
+
+    #[test]
+    fn threads_keep_last_freed_slot() {
+        let table = Kept::table();
+        let [first, second] = [table.insert(Kept), table.insert(Kept)];
+        assert!(table.release(first).unwrap() && table.release(second).unwrap());
+        // Another thread takes the slot that was freed first, and this one the other.
+        let other = std::thread::spawn(|| Kept::table().insert(Kept)).join().unwrap();
+        let mine = table.insert(Kept);
+        assert_eq!([other, mine].map(index_of), [first, second].map(index_of));
+        assert!(table.release(mine).unwrap() && table.release(other).unwrap());
+        table.give_back(Kept::spare(Cell::take).unwrap());
+        assert_eq!(table.count(), 0);
+        let [third, fourth] = [table.insert(Kept), table.insert(Kept)];
+        assert_eq!([third, fourth].map(index_of), [first, second].map(index_of));
     }
 
     #[test]
@@ -366,14 +453,15 @@ mod tests {
                         ));
                         if round % 3 != 0 {
                             let (expected, handle) = live.swap_remove(usize::try_from(round).unwrap() % live.len());
-                            let found = TABLE.release(handle).unwrap().unwrap();
+                            let found = TABLE.take(handle).unwrap().unwrap();
                             assert_eq!(found.0, expected);
                         }
                     }
                     let handles: BTreeSet<usize> = live.iter().map(|(_, handle)| *handle).collect();
                     assert_eq!(handles.len(), live.len());
                     for (expected, handle) in live {
-                        assert_eq!(TABLE.release(handle).unwrap().unwrap().0, expected);
+                        assert_eq!(value(&TABLE, handle), Some(expected));
+                        assert!(TABLE.release(handle).unwrap());
                     }
                 });
             }

@@ -28,6 +28,7 @@ impl Text {
         dp_string { data: self.0.as_ptr().cast(), size: self.0.len() - 1 }
     }
 
+    #[cfg(any(test, feature = "vendor"))]
     pub(crate) fn as_str(&self) -> &str {
         // The text was a string.
         str::from_utf8(&self.0[..self.0.len() - 1]).unwrap_or_default()

@@ -122,7 +122,7 @@ pub(crate) fn element_type(raw: dp_element_type) -> Outcome<ElementType> {
 
 /// Returns the layout that a caller wrote as text.
 pub(crate) fn layout(text: &str) -> Outcome<Layout> {
-    text.parse().map_err(|error| Failure::argument(format!("`layout` is {text:?}: {error}; write one such as {{1,0}}")))
+    text.parse().map_err(|error| Failure::argument(format!("`layout`: {error}")))
 }
 
 /// Returns the size of one element on the host in bytes, or 0 if the number is not an element type. Elements with fewer

@@ -140,7 +140,7 @@ pub fn dp_loaded_executable_execute(
     inputs: Handles<'_, dp_buffer>,
     donated: &[usize],
     options: Option<&dp_execute_options>,
-    outputs: Fill<*mut dp_buffer>,
+    mut outputs: Fill<*mut dp_buffer>,
     done: Out<Owned<dp_event>>,
 ) -> Outcome<()> {
     let program = &*executable.inner;
@@ -150,12 +150,26 @@ pub fn dp_loaded_executable_execute(
         for index in 0..inputs.len() {
             buffers.push(&inputs.object(index)?.inner);
         }
-        return give(program.execute(&buffers)?, outputs);
+        program.execute_each(&buffers, |output| outputs.push(handle::give_inlined(dp_buffer::new(output))))?;
+        return Ok(());
     }
-    let inputs = arguments(&inputs, donated, 1)?.pop().unwrap_or_default();
+    execute_with(program, &inputs, donated, options, outputs, done)
+}
+
+/// Runs a program on one device with all that a run can have.
+#[inline(never)]
+fn execute_with(
+    program: &LoadedExecutable,
+    inputs: &Handles<'_, dp_buffer>,
+    donated: &[usize],
+    options: Option<&dp_execute_options>,
+    outputs: Fill<*mut dp_buffer>,
+    done: Out<Owned<dp_event>>,
+) -> Outcome<()> {
+    let inputs = arguments(inputs, donated, 1)?.pop().unwrap_or_default();
     let nothing = ExecuteOptions::default();
     let run = program.execute_with(inputs, options.map_or(&nothing, |options| &options.inner))?;
-    give(run.outputs, outputs)?;
+    outputs.each(run.outputs.into_iter().map(|output| handle::give(dp_buffer::new(output))))?;
     done.put(Owned(dp_event::new(run.done)));
     Ok(())
 }
@@ -188,11 +202,6 @@ pub fn dp_loaded_executable_execute_sharded(
         done.each(run.done.into_iter().map(|event| handle::give(dp_event::new(event))))?;
     }
     Ok(())
-}
-
-#[inline]
-fn give(made: pjrt::Outputs, outputs: Fill<*mut dp_buffer>) -> Outcome<()> {
-    outputs.each(made.into_iter().map(|output| handle::give(dp_buffer::new(output))))
 }
 
 /// Returns the inputs of each device. All checks that can fail are made before an input is taken.

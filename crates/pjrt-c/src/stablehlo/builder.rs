@@ -19,6 +19,8 @@ pub struct dp_function_builder {
     inner: Mutex<FunctionBuilder>,
     /// The regions that ended and that no op got yet.
     regions: Vec<EndedRegion>,
+    /// The message of the first op that failed, for callers that ignore errors until the end.
+    first_failure: Option<String>,
 }
 
 /// A value of a function that is being built: an argument, or a result of an op. It can be copied. Zeros are no value.
@@ -52,12 +54,24 @@ impl dp_function_builder {
     fn builder(&mut self) -> &mut FunctionBuilder {
         self.inner.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn add<T>(&mut self, add: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        let outcome = add(self);
+        if let Err(failure) = &outcome {
+            self.first_failure.get_or_insert_with(|| failure.message.clone());
+        }
+        outcome
+    }
 }
 
 /// Begins a function with this name. `main` is the function that a program runs.
 #[c_function]
 pub fn dp_function_builder_new(name: Name<'_>) -> Outcome<Owned<dp_function_builder>> {
-    Ok(Owned(dp_function_builder { inner: Mutex::new(FunctionBuilder::without_places(name)), regions: Vec::new() }))
+    Ok(Owned(dp_function_builder {
+        inner: Mutex::new(FunctionBuilder::without_places(name)),
+        regions: Vec::new(),
+        first_failure: None,
+    }))
 }
 
 /// Adds an argument. `ty` is a type such as `tensor<2x3xf32>`. `attributes` is a dictionary such as
@@ -68,8 +82,10 @@ pub fn dp_function_builder_argument(
     ty: Name<'_>,
     attributes: Option<&str>,
 ) -> Outcome<dp_value> {
-    let argument = Argument::parse(ty, attributes.unwrap_or_default())?;
-    Ok(dp_value::new(builder.builder().argument(argument)?))
+    builder.add(|builder| {
+        let argument = Argument::parse(ty, attributes.unwrap_or_default())?;
+        Ok(dp_value::new(builder.builder().argument(argument)?))
+    })
 }
 
 /// Adds a constant. `data` holds the elements in row-major order and in the byte order of this machine; elements with
@@ -80,8 +96,10 @@ pub fn dp_function_builder_constant(
     shape: Plain<dp_shape>,
     data: &[u8],
 ) -> Outcome<dp_value> {
-    let literal = Literal::new(tensor_type(&shape)?, data.to_vec())?;
-    Ok(dp_value::new(builder.builder().constant(literal)?))
+    builder.add(|builder| {
+        let literal = Literal::new(tensor_type(&shape)?, data.to_vec())?;
+        Ok(dp_value::new(builder.builder().constant(literal)?))
+    })
 }
 
 /// Adds a constant whose elements all have the same value, rounded to the element type.
@@ -91,7 +109,7 @@ pub fn dp_function_builder_splat(
     shape: Plain<dp_shape>,
     value: f64,
 ) -> Outcome<dp_value> {
-    Ok(dp_value::new(builder.builder().full(value, tensor_type(&shape)?)?))
+    builder.add(|builder| Ok(dp_value::new(builder.builder().full(value, tensor_type(&shape)?)?)))
 }
 
 /// Adds a constant like `dp_function_builder_splat`, with the type of another value.
@@ -101,8 +119,10 @@ pub fn dp_function_builder_splat_like(
     like: Plain<dp_value>,
     value: f64,
 ) -> Outcome<dp_value> {
-    let builder = builder.builder();
-    Ok(dp_value::new(builder.full(value, builder.tensor_type(like.0.get())?)?))
+    builder.add(|builder| {
+        let builder = builder.builder();
+        Ok(dp_value::new(builder.full(value, builder.tensor_type(like.0.get())?)?))
+    })
 }
 
 fn tensor_type(shape: &Plain<dp_shape>) -> Outcome<TensorType> {
@@ -133,21 +153,24 @@ pub fn dp_function_builder_op(
     location: Option<&str>,
     results: Fill<dp_value>,
 ) -> Outcome<()> {
-    let ended = builder.regions.len();
-    let Some(first) = ended.checked_sub(regions) else {
-        return Err(Failure::argument(format!("`regions` is {regions}, but only {ended} were ended and not used")));
-    };
-    let types = if result_types.is_empty() { None } else { Some(types(&result_types)?) };
-    let regions = builder.regions.split_off(first);
-    let op = NamedOp {
-        name,
-        attributes: attributes.unwrap_or_default(),
-        regions,
-        results: types,
-        location: location.unwrap_or_default(),
-    };
-    let made = builder.builder().op_by_name(&values(operands), op)?;
-    results.each(made.into_iter().map(dp_value::new))
+    builder.add(|builder| {
+        let ended = builder.regions.len();
+        let Some(first) = ended.checked_sub(regions) else {
+            let message = format!("{name}: `regions` is {regions}, but only {ended} were ended and not used");
+            return Err(Failure::argument(message));
+        };
+        let types = if result_types.is_empty() { None } else { Some(types(&result_types)?) };
+        let regions = builder.regions.split_off(first);
+        let op = NamedOp {
+            name,
+            attributes: attributes.unwrap_or_default(),
+            regions,
+            results: types,
+            location: location.unwrap_or_default(),
+        };
+        let made = builder.builder().op_by_name(&values(operands), op)?;
+        results.each(made.into_iter().map(dp_value::new))
+    })
 }
 
 fn types(texts: &Texts<'_>) -> Outcome<Vec<Type>> {
@@ -166,17 +189,21 @@ pub fn dp_function_builder_begin_region(
     types: Texts<'_>,
     arguments: Fill<dp_value>,
 ) -> Outcome<()> {
-    arguments.expect(types.len())?;
-    let made = builder.builder().begin_region(self::types(&types)?)?;
-    arguments.each(made.into_iter().map(dp_value::new))
+    builder.add(|builder| {
+        arguments.expect(types.len())?;
+        let made = builder.builder().begin_region(self::types(&types)?)?;
+        arguments.each(made.into_iter().map(dp_value::new))
+    })
 }
 
 /// Ends the innermost region, which returns `values`. The next op that has regions gets it.
 #[c_function]
 pub fn dp_function_builder_end_region(builder: &mut dp_function_builder, values: &[dp_value]) -> Outcome<()> {
-    let ended = builder.builder().end_region(&self::values(values))?;
-    builder.regions.push(ended);
-    Ok(())
+    builder.add(|builder| {
+        let ended = builder.builder().end_region(&self::values(values))?;
+        builder.regions.push(ended);
+        Ok(())
+    })
 }
 
 /// Returns the type of a value as text, such as `tensor<2x3xf32>`.
@@ -204,8 +231,22 @@ pub fn dp_module_builder_add(
     function: Owned<dp_function_builder>,
     results: &[dp_value],
 ) -> Outcome<()> {
-    let function = function.0.inner.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let finished = function.finish(values(results))?;
+    let dp_function_builder { inner, regions, first_failure } = function.0;
+    let finish = || {
+        if !regions.is_empty() {
+            let message = format!("{} regions were ended, but no op got them", regions.len());
+            return Err(Failure::argument(message));
+        }
+        let function = inner.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(function.finish(values(results))?)
+    };
+    let finished = finish().map_err(|mut failure| {
+        if let Some(first) = &first_failure {
+            failure.message.push_str("; the first op that failed: ");
+            failure.message.push_str(first);
+        }
+        failure
+    })?;
     builder.inner.get_mut().unwrap_or_else(PoisonError::into_inner).add(finished)?;
     Ok(())
 }

@@ -130,6 +130,7 @@ impl LoadedExecutable {
     }
 
     /// Returns the number of outputs on each device.
+    #[inline]
     pub fn num_outputs(&self) -> usize {
         self.num_outputs
     }
@@ -172,6 +173,7 @@ impl LoadedExecutable {
 
     /// Returns the devices of this process that run the program.
     #[doc(alias = "PJRT_LoadedExecutable_AddressableDevices")]
+    #[inline]
     pub fn addressable_devices(&self) -> &[Device] {
         &self.devices
     }

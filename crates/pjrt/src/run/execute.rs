@@ -65,29 +65,7 @@ pub struct ShardedExecution {
 }
 
 /// Pointers to the arguments or outputs of one device. Up to 32 pointers need no allocation.
-struct Pointers {
-    few: [*mut PJRT_Buffer; 32],
-    many: Vec<*mut PJRT_Buffer>,
-}
-
-impl Pointers {
-    #[inline]
-    fn new() -> Self {
-        Self { few: [ptr::null_mut(); 32], many: Vec::new() }
-    }
-
-    /// Returns `len` null pointers.
-    #[inline]
-    fn nulls(&mut self, len: usize) -> &mut [*mut PJRT_Buffer] {
-        match self.few.get_mut(..len) {
-            Some(few) => few,
-            None => {
-                self.many = vec![ptr::null_mut(); len];
-                &mut self.many
-            }
-        }
-    }
-}
+type Pointers = SmallVec<[*mut PJRT_Buffer; 32]>;
 
 /// Indices of arguments. Up to 32 indices need no allocation.
 type Indices = SmallVec<[i64; 32]>;
@@ -140,14 +118,42 @@ impl LoadedExecutable {
     #[doc(alias = "PJRT_LoadedExecutable_Execute")]
     pub fn execute(&self, inputs: &[&Buffer]) -> Result<Outputs, Error> {
         let device = self.only_device(None)?;
-        self.check_count(inputs.len())?;
         let mut arguments = Pointers::new();
-        let arguments = arguments.nulls(inputs.len());
-        for (index, (argument, input)) in arguments.iter_mut().zip(inputs).enumerate() {
-            *argument = self.check(index, input, device)?;
+        self.check_each(inputs, device, &mut arguments)?;
+        // SAFETY: `check_each` accepted every argument.
+        unsafe { self.run_one(device, &arguments, &indices(inputs.len()), None) }.map(|(outputs, _)| outputs)
+    }
+
+    /// Runs a program like [`LoadedExecutable::execute`], but passes the outputs to `each` instead of making a list of
+    /// them. If `each` panics, the outputs after this one are leaked.
+    #[doc(hidden)]
+    #[inline]
+    pub fn execute_each(&self, inputs: &[&Buffer], mut each: impl FnMut(Buffer)) -> Result<(), Error> {
+        let owner = self.handle().owner();
+        let device = self.only_device(None)?;
+        let mut arguments = Pointers::new();
+        self.check_each(inputs, device, &mut arguments)?;
+        let mut outputs = Pointers::new();
+        (0..self.num_outputs()).for_each(|_| outputs.push(ptr::null_mut()));
+        let mut event = [ptr::null_mut::<PJRT_Event>()];
+        let events = if owner.tracks_runs() { &mut event[..] } else { &mut [] };
+        let launch = Launch { num_args: inputs.len(), keep: &indices(inputs.len()), options: None };
+        // SAFETY: `check_each` accepted every argument, and the lists have the lengths of the inputs and outputs.
+        unsafe { self.launch(&launch, &[arguments.as_ptr()], &[outputs.as_mut_ptr()], events) }?;
+        if let Some(done) = NonNull::new(event[0]) {
+            // SAFETY: C3 (objects): the plugin created the event for this caller.
+            unsafe { Event::new(done, owner.clone()) }.track(0);
         }
-        // SAFETY: `check` accepted every argument.
-        unsafe { self.run_one(device, arguments, &indices(inputs.len()), None) }.map(|(outputs, _)| outputs)
+        if outputs.iter().any(|raw| raw.is_null()) {
+            // Destroys the other outputs, and returns an error.
+            // SAFETY: the call succeeded, so the plugin filled the list.
+            return unsafe { self.take_outputs(&outputs, device) }.map(drop);
+        }
+        for raw in outputs.iter().filter_map(|raw| NonNull::new(*raw)) {
+            // SAFETY: C7 (runs): the plugin created the buffer for this caller.
+            each(unsafe { Buffer::new(raw, owner.clone(), device) });
+        }
+        Ok(())
     }
 
     /// Runs a program on a single device. Inputs can be donated, `options` apply to the run, and an event reports the
@@ -167,7 +173,7 @@ impl LoadedExecutable {
     ) -> Result<Execution, Error> {
         let mut inputs = (0i64..).zip(inputs);
         let device = self.only_device(options.device.as_ref())?;
-        let mut arguments: SmallVec<[*mut PJRT_Buffer; 32]> = SmallVec::new();
+        let mut arguments = Pointers::new();
         arguments.reserve(expected(&inputs));
         // The indices of the borrowed inputs. The list stays empty until the first donated input, because a run that
         // donates nothing uses the static list of `indices` instead.
@@ -246,7 +252,7 @@ impl LoadedExecutable {
         let num_args = arguments.len();
         let launch = Launch { num_args, keep, options };
         let mut outputs = Pointers::new();
-        let outputs = outputs.nulls(self.num_outputs());
+        (0..self.num_outputs()).for_each(|_| outputs.push(ptr::null_mut()));
         let mut event = [ptr::null_mut::<PJRT_Event>()];
         let tracked = self.handle().owner().tracks_runs();
         let events = if options.is_some() || tracked { &mut event[..] } else { &mut [] };
@@ -263,7 +269,7 @@ impl LoadedExecutable {
             options.keep(callbacks, done.as_ref());
         }
         // SAFETY: the call succeeded, so the plugin filled the list.
-        Ok((unsafe { self.take_outputs(outputs, device) }?, done))
+        Ok((unsafe { self.take_outputs(&outputs, device) }?, done))
     }
 
     fn run_all(
@@ -344,6 +350,21 @@ impl LoadedExecutable {
                 Err(Error::invalid(format!("the program runs on {n} devices; use execute_sharded")))
             }
         }
+    }
+
+    /// Adds the raw pointers of the inputs to `arguments`, or returns an error if an input is not valid.
+    #[inline(always)]
+    fn check_each(
+        &self,
+        inputs: &[&Buffer],
+        device: Option<SendPtr<NonNull<PJRT_Device>>>,
+        arguments: &mut Pointers,
+    ) -> Result<(), Error> {
+        self.check_count(inputs.len())?;
+        for (index, input) in inputs.iter().enumerate() {
+            arguments.push(self.check(index, input, device)?);
+        }
+        Ok(())
     }
 
     #[inline]
@@ -467,7 +488,7 @@ impl LoadedExecutable {
     /// Each list of `arguments` has `launch.num_args` live buffers of this client. Each list of `outputs` has an
     /// element for each output. `outputs` has as many lists as `arguments`. `events` is empty or has an element for
     /// each list.
-    #[inline]
+    #[inline(always)]
     unsafe fn launch(
         &self,
         launch: &Launch<'_>,

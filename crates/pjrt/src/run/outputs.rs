@@ -75,7 +75,7 @@ impl Outputs {
             return None;
         }
         let buffers = match raw {
-            [raw] => NonNull::new(*raw).into_iter().map(take).collect(),
+            [raw] => Buffers::from_buf([take(NonNull::new(*raw)?)]),
             // Collect into a `Vec`, because a `SmallVec` would check its capacity for each element.
             // SAFETY: no pointer is null, as checked above.
             _ => Buffers::from_vec(raw.iter().map(|raw| take(unsafe { NonNull::new_unchecked(*raw) })).collect()),
@@ -153,8 +153,9 @@ impl IntoIterator for Outputs {
     type Item = Buffer;
     type IntoIter = OutputsIntoIter;
 
+    #[inline]
     fn into_iter(self) -> OutputsIntoIter {
-        OutputsIntoIter { buffers: self.buffers.into_iter(), client: self.client }
+        OutputsIntoIter { buffers: self.buffers.into_iter(), client: Some(self.client) }
     }
 }
 
@@ -183,7 +184,17 @@ impl fmt::Debug for Outputs {
 pub struct OutputsIntoIter {
     /// Dropped before `client`, because the buffers do not keep the client alive.
     buffers: smallvec::IntoIter<[Fields<Uncounted<ClientInner>>; 1]>,
-    client: Arc<ClientInner>,
+    /// `None` after the last buffer, which takes this reference instead of another one.
+    client: Option<Arc<ClientInner>>,
+}
+
+impl OutputsIntoIter {
+    /// Lets a buffer that was just taken out of the list hold the client.
+    #[inline]
+    fn held(&mut self, buffer: Fields<Uncounted<ClientInner>>) -> Option<Buffer> {
+        let client = if self.buffers.len() == 0 { self.client.take() } else { self.client.clone() };
+        client.map(|client| buffer.held(client))
+    }
 }
 
 impl Iterator for OutputsIntoIter {
@@ -191,9 +202,11 @@ impl Iterator for OutputsIntoIter {
 
     #[inline]
     fn next(&mut self) -> Option<Buffer> {
-        Some(self.buffers.next()?.held(self.client.clone()))
+        let buffer = self.buffers.next()?;
+        self.held(buffer)
     }
 
+    #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.buffers.size_hint()
     }
@@ -201,7 +214,8 @@ impl Iterator for OutputsIntoIter {
 
 impl DoubleEndedIterator for OutputsIntoIter {
     fn next_back(&mut self) -> Option<Buffer> {
-        Some(self.buffers.next_back()?.held(self.client.clone()))
+        let buffer = self.buffers.next_back()?;
+        self.held(buffer)
     }
 }
 

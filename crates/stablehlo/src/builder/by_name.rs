@@ -18,7 +18,7 @@ pub struct EndedRegion(Region);
 /// An op by its name, for [`FunctionBuilder::op_by_name`].
 #[derive(Debug, Default)]
 pub struct NamedOp<'a> {
-    /// The name, such as `stablehlo.concatenate`.
+    /// The name, such as `stablehlo.concatenate`, or `func.call`.
     pub name: &'a str,
     /// The attributes as in MLIR's generic form, such as `{dimension = 0 : i64}`. Empty if there are none.
     pub attributes: &'a str,
@@ -73,6 +73,7 @@ impl FunctionBuilder {
     /// specification.
     pub fn op_by_name(&self, operands: &[Value], op: NamedOp<'_>) -> Result<Vec<Value>> {
         let NamedOp { name, attributes, regions, results, location } = op;
+        let name = if name == "func.call" { "stablehlo.call" } else { name };
         let named = |error: Error| {
             let error = error.with_op(name).with_func(self.name());
             if location.is_empty() { error } else { error.with_location(location.to_owned()) }

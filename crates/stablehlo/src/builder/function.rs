@@ -62,6 +62,7 @@ pub struct FunctionBuilder {
 pub struct FinishedFunction {
     pub(super) func: Func,
     pub(super) locations: Vec<ir::Location>,
+    pub(super) is_placed: bool,
 }
 
 /// Id of the next function builder in this process. No function has the id 0.
@@ -242,7 +243,7 @@ impl FunctionBuilder {
         let finished = self.state.into_inner().finish(at, &results, outputs);
         let (mut func, locations) = finished.map_err(|e| placed(e, "func.return", &name, is_placed.then_some(at)))?;
         func.public = public;
-        Ok(FinishedFunction { func, locations })
+        Ok(FinishedFunction { func, locations, is_placed })
     }
 
     /// Adds the op, its function and the caller's location to an error, unless they are already set.

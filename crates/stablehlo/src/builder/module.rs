@@ -117,13 +117,14 @@ impl ModuleBuilder {
     fn add_at(&self, function: FinishedFunction, at: At) -> Result<Callee> {
         let mut state = self.state.borrow_mut();
         let ModuleState { module, locations } = &mut *state;
-        let FinishedFunction { mut func, locations: own } = function;
+        let FinishedFunction { mut func, locations: own, is_placed } = function;
         if module.func(&func.name).is_some() {
             let error = Error::new(
                 ErrorKind::Reference,
                 format_args!("the module has a function @{} already; choose another name", func.name),
             );
-            return Err(error.with_op("func.func").with_func(&func.name).with_location(at.to_string()));
+            let error = error.with_op("func.func").with_func(&func.name);
+            return Err(if is_placed { error.with_location(at.to_string()) } else { error });
         }
         // Location 0 is `Unknown` in every function and in the module, so it is not copied.
         let offset = u32::try_from(locations.len() - 1).unwrap_or(0);

@@ -395,6 +395,9 @@ impl State {
         results: &[Value],
         outputs: Vec<Attributes>,
     ) -> Result<(Func, Vec<Location>)> {
+        if self.frames.len() > 1 {
+            return Err(Error::new(ErrorKind::Structure, "a region was begun, but not ended"));
+        }
         let ids = self.resolve(results).map_err(|e| e.with_op("func.return"))?;
         self.func.results = ids.iter().map(|&id| self.func.ty(id).clone()).collect();
         self.func.result_attributes = outputs;
