@@ -8,6 +8,21 @@
 
 #include "program.h"
 
+/** The reason why a TPU slice failed. The values are those of `PJRT_Callback_Tpu_SliceFailureType`. */
+typedef int32_t dp_slice_failure;
+
+/**
+ * A function that learns that a TPU slice failed. `context` is the pointer that was passed with it. The function may
+ * run on any thread.
+ */
+typedef void (*dp_slice_failure_callback)(void *context, dp_slice_failure failure);
+
+/**
+ * A function that learns why the plugin is about to end the process. `context` is the pointer that was passed with it.
+ * `message` is valid during the call. The function may run on any thread.
+ */
+typedef void (*dp_fatal_error_callback)(void *context, dp_code code, dp_string message);
+
 /** An extension of a plugin. */
 typedef struct dp_extension {
     /** `sizeof(dp_extension)`, set by the caller. */
@@ -20,9 +35,107 @@ typedef struct dp_extension {
     size_t size;
 } dp_extension;
 
+/** A memory of a device that need not be present. */
+typedef struct dp_memory_description {
+    /** `sizeof(dp_memory_description)`, set by the caller. */
+    size_t struct_size;
+    /** The kind of memory, such as `device` or `pinned_host`. */
+    dp_string kind;
+    /** A number for the kind of memory. */
+    int32_t kind_id;
+    /** Whether arrays are stored in this memory unless the program says otherwise. */
+    bool is_default;
+} dp_memory_description;
+
+/** A program between two phases of a compiler. */
+typedef struct dp_partial_program {
+    /** A serialized `xla.PjRtPartialProgramProto`. */
+    const void *data;
+    /** The number of bytes. */
+    size_t size;
+} dp_partial_program;
+
+/** A buffer to send to a device of another process. */
+typedef struct dp_send {
+    /** The buffer. Do not donate or delete it before the event is ready. */
+    const dp_buffer *buffer;
+    /** The id of the device that receives it, as of `dp_device_id`. */
+    int32_t device_id;
+    /** A number that the receiver also uses. It tells apart the transfers between two devices. */
+    int64_t key;
+} dp_send;
+
+/** A process, and a number that changes whenever the process restarts. */
+typedef struct dp_incarnation {
+    /** The index of the process, as of `dp_device_process_index`. */
+    int32_t process_index;
+    /** The number. */
+    int64_t incarnation;
+} dp_incarnation;
+
+/** A buffer to receive from a device of another process. */
+typedef struct dp_receive {
+    /** The element type and the extents, which must be those of the sent buffer. */
+    dp_shape shape;
+    /** The id of the device that sends it, as of `dp_device_id`. */
+    int32_t device_id;
+    /** A number that the sender also uses. */
+    int64_t key;
+} dp_receive;
+
+/** The reason is unknown. */
+#define DP_SLICE_FAILURE_UNKNOWN 0
+
+/** The network between the chips could not be initialized. */
+#define DP_SLICE_FAILURE_INIT_ERROR 1
+
+/** A worker's heartbeat is missing. */
+#define DP_SLICE_FAILURE_WORKER_UNAVAILABLE 2
+
+/** A task restarts repeatedly. */
+#define DP_SLICE_FAILURE_FLAPPING_TASK 3
+
+/** Software injected the failure. */
+#define DP_SLICE_FAILURE_INJECTED 4
+
+/** A chip's driver reports an error. */
+#define DP_SLICE_FAILURE_CHIP_DRIVER_ERROR 5
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
+
+/**
+ * Calls `callback` whenever the client's TPU slice fails. It cannot be unregistered, so it and `context` must stay
+ * valid until the process ends.
+ */
+dp_code dp_client_on_slice_failure(const dp_client *client,
+                                   dp_slice_failure_callback callback,
+                                   void *context,
+                                   dp_error **error);
+
+/**
+ * Calls `callback` before the plugin ends the process because of an error. It cannot be unregistered, so it and
+ * `context` must stay valid until the process ends.
+ */
+dp_code dp_client_on_fatal_error(const dp_client *client,
+                                 dp_fatal_error_callback callback,
+                                 void *context,
+                                 dp_error **error);
+
+/** Calls the functions of `dp_client_on_slice_failure`, for example to test them. */
+dp_code dp_client_report_slice_failure(const dp_client *client,
+                                       dp_slice_failure failure,
+                                       dp_error **error);
+
+/**
+ * Calls the functions of `dp_client_on_fatal_error`, for example to test them. `code` is not `DP_OK`. The process does
+ * not end.
+ */
+dp_code dp_client_report_fatal_error(const dp_client *client,
+                                     dp_code code,
+                                     const char *message,
+                                     dp_error **error);
 
 /**
  * Registers the handler of a custom call for the whole process. `handler` is an `XLA_FFI_Handler *` for the version of
@@ -64,6 +177,23 @@ dp_code dp_execute_context_add_user_data(dp_execute_context *context,
 dp_code dp_execute_options_set_context(dp_execute_options *options,
                                        const dp_execute_context *context,
                                        dp_error **error);
+
+/**
+ * Allocates `size` bytes of host memory that the plugin chooses, such as memory that is pinned for the device, and
+ * fills them with zeros. `size` must not be 0. `numa_node` is the index of the NUMA node whose memory is used, or -1
+ * if the plugin shall choose. The program frees the memory with `dp_host_memory_free`. Until then it keeps the client.
+ */
+dp_code dp_client_allocate_host_memory(const dp_client *client,
+                                       size_t size,
+                                       int32_t numa_node,
+                                       void **out,
+                                       dp_error **error);
+
+/**
+ * Frees memory of `dp_client_allocate_host_memory`. Nobody may use it any longer, in particular no upload. To free it
+ * after an upload, pass this function as `release` and the memory as its context. Ignores NULL and other addresses.
+ */
+void dp_host_memory_free(void *memory);
 
 /** Returns the number of extensions of the client's plugin. */
 size_t dp_client_extension_count(const dp_client *client);
@@ -109,6 +239,54 @@ dp_code dp_client_parameter_layout(const dp_client *client,
                                    dp_bytes **out,
                                    dp_error **error);
 
+/** Returns the number of memories of a device of a topology. The plugin is that of the topology. */
+dp_code dp_plugin_memory_description_count(const dp_plugin *plugin,
+                                           const dp_device_description *device,
+                                           size_t *out,
+                                           dp_error **error);
+
+/**
+ * Fills `out` with the memory at `index`, counted from 0, of a device of a topology. The plugin is that of the
+ * topology. The text is valid until the process ends.
+ */
+dp_code dp_plugin_memory_description_at(const dp_plugin *plugin,
+                                        const dp_device_description *device,
+                                        size_t index,
+                                        dp_memory_description *out,
+                                        dp_error **error);
+
+/**
+ * Returns the number of phases of the plugin's compiler. Many plugins have the extension but no such compiler; the
+ * error is then that of the plugin.
+ */
+dp_code dp_client_phase_count(const dp_client *client,
+                              size_t *out,
+                              dp_error **error);
+
+/**
+ * Returns the name of the phase at `index`, counted from 0, in the order in which they run. The text is valid until
+ * the process ends.
+ */
+dp_code dp_client_phase_name_at(const dp_client *client,
+                                size_t index,
+                                dp_string *out,
+                                dp_error **error);
+
+/**
+ * Runs phases of the plugin's compiler, by name, for the client's devices. Fills `outputs` with the resulting
+ * programs, each a serialized `xla.PjRtPartialProgramProto`, and the remaining places with NULL. Returns
+ * `DP_OUT_OF_RANGE` if there are more programs than places. `options` may be NULL: one replica, one partition.
+ */
+dp_code dp_client_run_phases(const dp_client *client,
+                             const char *const *phases,
+                             size_t phases_size,
+                             const dp_partial_program *programs,
+                             size_t programs_size,
+                             const dp_compile_options *options,
+                             dp_bytes **outputs,
+                             size_t outputs_size,
+                             dp_error **error);
+
 /** Starts to record a profile. `options` is a serialized `tensorflow.ProfileOptions`, and may be empty. */
 dp_code dp_client_start_profile(const dp_client *client,
                                 const void *options,
@@ -153,6 +331,36 @@ dp_code dp_raw_buffer_write(const dp_raw_buffer *raw,
                             dp_event **out,
                             dp_error **error);
 
+/**
+ * Returns the sharding of the parameter at `index` of a program, as a serialized `xla.OpSharding`. Returns
+ * `DP_NOT_FOUND` if the plugin reports none for the program, such as one for a single device. `client` is a client of
+ * the plugin that compiled the program.
+ */
+dp_code dp_client_parameter_sharding(const dp_client *client,
+                                     const dp_executable *executable,
+                                     size_t index,
+                                     dp_bytes **out,
+                                     dp_error **error);
+
+/**
+ * Returns the sharding of the output at `index` of a program, as a serialized `xla.OpSharding`. Returns `DP_NOT_FOUND`
+ * if the plugin reports none for the program, such as one for a single device. `client` is a client of the plugin that
+ * compiled the program.
+ */
+dp_code dp_client_output_sharding(const dp_client *client,
+                                  const dp_executable *executable,
+                                  size_t index,
+                                  dp_bytes **out,
+                                  dp_error **error);
+
+/**
+ * Declares for the whole process that the custom call `target` computes the elements of a batch independently, so that
+ * the plugin may split it along the dimensions of the batch.
+ */
+dp_code dp_client_register_batch_partitionable(const dp_client *client,
+                                               const char *target,
+                                               dp_error **error);
+
 /** Returns the driver's stream, such as a `cudaStream_t`, in which other code can wait for buffers of the device. */
 dp_code dp_device_stream_for_external_ready_events(const dp_device *device,
                                                    int64_t *out,
@@ -163,6 +371,81 @@ dp_code dp_device_wait_until_buffer_ready_on_stream(const dp_device *device,
                                                     int64_t stream,
                                                     const dp_buffer *buffer,
                                                     dp_error **error);
+
+/**
+ * Starts to send buffers of the client, and fills `events` with one event for each, which becomes ready when the
+ * buffer was sent. `alive` lists the processes that were alive recently, so that the plugin can end transfers with
+ * those that restarted; it may be empty. If the function fails, some of the buffers may have been sent.
+ */
+dp_code dp_client_send_buffers(const dp_client *client,
+                               const dp_send *sends,
+                               size_t sends_size,
+                               const dp_incarnation *alive,
+                               size_t alive_size,
+                               dp_event **events,
+                               size_t events_size,
+                               dp_error **error);
+
+/**
+ * Starts to receive buffers on a device of this process, and fills `buffers` with them. A buffer becomes ready when
+ * its contents have arrived. `alive` is that of `dp_client_send_buffers`.
+ */
+dp_code dp_device_receive_buffers(const dp_device *device,
+                                  const dp_receive *receives,
+                                  size_t receives_size,
+                                  const dp_incarnation *alive,
+                                  size_t alive_size,
+                                  dp_buffer **buffers,
+                                  size_t buffers_size,
+                                  dp_error **error);
+
+/**
+ * Returns the metadata of a program, in the plugin's own format. XLA's plugins return a serialized
+ * `xla.PjRtExecutableMetadata`. `client` is a client of the plugin that compiled the program.
+ */
+dp_code dp_client_executable_metadata(const dp_client *client,
+                                      const dp_executable *executable,
+                                      dp_bytes **out,
+                                      dp_error **error);
+
+/**
+ * Returns the version of the client's runtime, serialized. XLA's plugins return an `xla.PjRtRuntimeAbiVersionProto`.
+ * Fills `platform_id`, which may be NULL, with a number for the platform that the plugin defines.
+ */
+dp_code dp_client_runtime_abi_version(const dp_client *client,
+                                      uint64_t *platform_id,
+                                      dp_bytes **out,
+                                      dp_error **error);
+
+/**
+ * Returns the version of the runtime that a program needs, serialized, so that it can be stored with the serialized
+ * program. XLA's plugins return an `xla.PjRtExecutableAbiVersionProto`. `client` is a client of the plugin that
+ * compiled the program. Fills `platform_id`, which may be NULL, with a number for the platform that the plugin
+ * defines.
+ */
+dp_code dp_client_executable_abi_version(const dp_client *client,
+                                         const dp_executable *executable,
+                                         uint64_t *platform_id,
+                                         dp_bytes **out,
+                                         dp_error **error);
+
+/**
+ * Checks that the client's runtime can run programs that were compiled for a runtime with this version, which
+ * `dp_client_runtime_abi_version` returned. If it cannot, the error is that of the plugin.
+ */
+dp_code dp_client_check_runtime_abi_version(const dp_client *client,
+                                            const void *version,
+                                            size_t version_size,
+                                            dp_error **error);
+
+/**
+ * Checks that the client's runtime can run a program with this version, which `dp_client_executable_abi_version`
+ * returned, without loading the program. If it cannot, the error is that of the plugin.
+ */
+dp_code dp_client_check_executable_abi_version(const dp_client *client,
+                                               const void *version,
+                                               size_t version_size,
+                                               dp_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -2,6 +2,7 @@
 #include "caller/arrays.h"
 #include "caller/clients.h"
 #include "caller/exchanges.h"
+#include "caller/extensions.h"
 #include "caller/programs.h"
 #include "caller/refusals.h"
 
@@ -116,6 +117,7 @@ int main(void) {
     several_devices();
     serializing();
     exchanging();
+    extensions();
     threads();
     refuse_objects();
     regressions();

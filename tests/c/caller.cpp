@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "caller/extensions.hpp"
 #include "check.hpp"
 
 #ifdef WITH_PJRT
@@ -322,43 +323,6 @@ static void exchanges(const dp::Client& client) {
     FAILS(ErrorCode::InvalidArgument, "`stream` is NULL", none.total_bytes(error));
 }
 
-static void extensions_of_plugin(const dp::Client& client) {
-    const dp::Buffer buffer = client.upload({1.0f, 2.0f, 3.0f}, {3});
-    for (const dp::Extension& extension : dp::extensions(client)) CHECK(!extension.name.empty());
-    CHECK(dp::supports(client, "PJRT_Buffer_Bitcast"));
-    FAILS(ErrorCode::NotFound, "", dp::supports(client, "PJRT_Nonsense", error));
-    FAILS(ErrorCode::InvalidArgument, "`client` is NULL", dp::extensions(dp::Client(), error));
-    CHECK(dp::default_layout(client, buffer.shape()).size() > 0);
-    dp::Error failure;
-    const dp::RawBuffer raw = dp::RawBuffer::of(buffer, &failure);
-    if (failure) {
-        CHECK(failure.code() == ErrorCode::Unimplemented && !raw);
-    } else {
-        float second = 0;
-        raw.read(4, &second, sizeof(second));
-        CHECK(second == 2 && raw.size() == 12 && raw.host_pointer() != nullptr);
-        const float written[] = {5};
-        raw.write(8, {written, 4}).wait();
-        CHECK(buffer.to_vector<float>() == Floats{1, 2, 5});
-    }
-    dp::Profile profile = dp::Profile::start(client, {}, &failure);
-    if (failure) {
-        CHECK(failure.code() == ErrorCode::Unimplemented && !profile);
-    } else {
-        CHECK(profile.stop() && !profile);
-    }
-    FAILS(ErrorCode::InvalidArgument, "`profile` is NULL", profile.stop(error));
-    dp::ExecuteOptions options;
-    const dp::ExecuteContext context = dp::ExecuteContext::create(client, &failure);
-    if (failure) {
-        CHECK(failure.code() == ErrorCode::Unimplemented && !context);
-    } else {
-        context.set_in(options);
-        CHECK(options && dp::register_ffi_type(client, "the test's type") != 0);
-    }
-    FAILS(ErrorCode::InvalidArgument, "`context` is NULL", dp::ExecuteContext().set_in(options, error));
-}
-
 static void events(const dp::Client& client) {
     dp::SettableEvent settable = client.create_event();
     const dp::Event event = settable.event();
@@ -631,7 +595,7 @@ static void all() {
     transfers(client);
     lent_memory(client);
     exchanges(client);
-    extensions_of_plugin(client);
+    extensions(plugin, client);
     events(client);
     runs(client);
     wrong_objects(client);

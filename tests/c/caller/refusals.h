@@ -1,8 +1,9 @@
-/* Calls every function of client.h, buffer.h and program.h with NULL, a freed object and an object of another type in
- * the place of each object. Each call must be refused, and must not write its output. */
+/* Calls every function of client.h, buffer.h, program.h and extensions.h with NULL, a freed object and an object of
+ * another type in the place of each object. Each call must be refused, and must not write its output. */
 #ifndef CALLER_REFUSALS_H
 #define CALLER_REFUSALS_H
 
+#include "extensions.h"
 #include "fixture.h"
 
 /* One object of each type. */
@@ -25,6 +26,8 @@ struct objects {
     dp_execute_options *execute_options;
     dp_options *options;
     dp_bytes *bytes;
+    dp_execute_context *context;
+    dp_profile *profile;
 };
 
 static struct objects live, freed;
@@ -50,6 +53,8 @@ static void make_objects(struct objects *made) {
     made->execute_options = dp_execute_options_new();
     made->options = dp_options_new();
     OK(dp_compile_options_encode(made->compile_options, &made->bytes, &error));
+    OK(dp_client_create_execute_context(made->client, &made->context, &error));
+    OK(dp_client_start_profile(made->client, NULL, 0, &made->profile, &error));
 }
 
 /* Releases each object: the client first, although the others use it. */
@@ -57,7 +62,8 @@ static void release_objects(struct objects *made) {
     void *const all[] = {
         made->client, made->device, made->memory, made->topology, made->description, made->store, made->buffer,
         made->event, made->settable, made->manager, made->program, made->compile_options, made->executable,
-        made->loaded, made->execute_options, made->options, made->bytes, made->plugin};
+        made->loaded, made->execute_options, made->options, made->bytes, made->context,
+        made->profile, made->plugin};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) RELEASE(all[i]);
 }
 
@@ -97,9 +103,9 @@ static DLManagedTensor *exported_unversioned(void) {
 }
 
 static void refuse_objects(void) {
-    make_objects(&live);
     make_objects(&freed);
     release_objects(&freed);
+    make_objects(&live);
     other = dp_policy_new();
 
     /* Places for the outputs, which no call may write. */
@@ -127,14 +133,22 @@ static void refuse_objects(void) {
         size_t size;
         uint64_t fingerprint;
         int64_t number, numbers[2];
+        void *address;
+        dp_execute_context *context;
+        dp_profile *profile;
+        dp_raw_buffer *raw;
         int32_t id;
         bool flag, flags[2];
         dp_memory_stats stats;
         dp_compiled_memory_stats compiled;
+        dp_extension extension;
+        dp_memory_description described;
     } out, before;
     memset(&out, 0x5a, sizeof out);
     out.stats.struct_size = sizeof out.stats;
     out.compiled.struct_size = sizeof out.compiled;
+    out.extension.struct_size = sizeof out.extension;
+    out.described.struct_size = sizeof out.described;
     memcpy(&before, &out, sizeof out);
 
     /* client.h */
@@ -328,6 +342,68 @@ static void refuse_objects(void) {
     CHECK(holds_times(live.buffer, 1)); /* it was not given up */
     NOTHING(program, dp_program_format(o).data == NULL && dp_program_code(o, &out.size) == NULL)
     NOTHING(bytes, dp_bytes_data(o, &out.size) == NULL)
+
+    /* extensions.h */
+    const dp_client *const by = live.client;
+    dp_send send = {NULL, 0, 1};
+    const dp_receive receive = {shape, 0, 1};
+    NOTHING(client, dp_client_extension_count(o) == 0)
+    REFUSED(client, dp_client_extension_at(o, 0, &out.extension, &error))
+    REFUSED(client, dp_client_supports(o, "PJRT_Buffer_Bitcast", &out.flag, &error))
+    REFUSED(client, dp_client_register_ffi_handler(o, "x", "Host", zeros(), 0, &error))
+    REFUSED(client, dp_client_register_ffi_type(o, "x", 0, &out.number, &error))
+    REFUSED(client, dp_client_create_execute_context(o, &out.context, &error))
+    REFUSED(context, dp_execute_context_add_user_data(o, 1, zeros(), &error))
+    REFUSED(context, dp_execute_options_set_context(live.execute_options, o, &error))
+    REFUSED(execute_options, dp_execute_options_set_context(o, live.context, &error))
+    REFUSED(client, dp_client_default_layout(o, &shape, &out.bytes, &error))
+    REFUSED(client, dp_client_output_layout(o, live.executable, 0, &out.bytes, &error))
+    REFUSED(executable, dp_client_output_layout(by, o, 0, &out.bytes, &error))
+    REFUSED(client, dp_client_parameter_layout(o, live.executable, 0, &out.bytes, &error))
+    REFUSED(executable, dp_client_parameter_layout(by, o, 0, &out.bytes, &error))
+    REFUSED(client, dp_client_start_profile(o, NULL, 0, &out.profile, &error))
+    REFUSED(profile, dp_profile_stop(o, &out.bytes, &error))
+    REFUSED(buffer, dp_buffer_raw_alias(o, &out.raw, &error))
+    REFUSED(device, dp_device_stream_for_external_ready_events(o, &out.number, &error))
+    REFUSED(device, dp_device_wait_until_buffer_ready_on_stream(o, 0, live.buffer, &error))
+    REFUSED(buffer, dp_device_wait_until_buffer_ready_on_stream(live.device, 0, o, &error))
+    REFUSED(client, dp_client_send_buffers(o, &send, 1, NULL, 0, &out.event, 1, &error))
+    REFUSED(buffer, (send.buffer = o, dp_client_send_buffers(by, &send, 1, NULL, 0, &out.event, 1, &error)))
+    REFUSED(device, dp_device_receive_buffers(o, &receive, 1, NULL, 0, &out.buffer, 1, &error))
+    REFUSED(client, dp_client_allocate_host_memory(o, 8, -1, &out.address, &error))
+    REFUSED(plugin, dp_plugin_memory_description_count(o, live.description, &out.size, &error))
+    REFUSED(description, dp_plugin_memory_description_count(live.plugin, o, &out.size, &error))
+    REFUSED(plugin, dp_plugin_memory_description_at(o, live.description, 0, &out.described, &error))
+    REFUSED(description, dp_plugin_memory_description_at(live.plugin, o, 0, &out.described, &error))
+    REFUSED(client, dp_client_parameter_sharding(o, live.executable, 0, &out.bytes, &error))
+    REFUSED(executable, dp_client_parameter_sharding(by, o, 0, &out.bytes, &error))
+    REFUSED(client, dp_client_output_sharding(o, live.executable, 0, &out.bytes, &error))
+    REFUSED(executable, dp_client_output_sharding(by, o, 0, &out.bytes, &error))
+    REFUSED(client, dp_client_register_batch_partitionable(o, "x", &error))
+    REFUSED(client, dp_client_executable_metadata(o, live.executable, &out.bytes, &error))
+    REFUSED(executable, dp_client_executable_metadata(by, o, &out.bytes, &error))
+    REFUSED(client, dp_client_runtime_abi_version(o, &out.fingerprint, &out.bytes, &error))
+    REFUSED(client, dp_client_executable_abi_version(o, live.executable, &out.fingerprint, &out.bytes, &error))
+    REFUSED(executable, dp_client_executable_abi_version(by, o, &out.fingerprint, &out.bytes, &error))
+    REFUSED(client, dp_client_check_runtime_abi_version(o, "x", 1, &error))
+    REFUSED(client, dp_client_check_executable_abi_version(o, "x", 1, &error))
+    REFUSED(client, dp_client_on_slice_failure(o, note_failure, &learned, &error))
+    REFUSED(client, dp_client_on_fatal_error(o, note_error, &learned, &error))
+    REFUSED(client, dp_client_report_slice_failure(o, 0, &error))
+    REFUSED(client, dp_client_report_fatal_error(o, DP_ABORTED, "why", &error))
+    REFUSED(client, dp_client_phase_count(o, &out.size, &error))
+    REFUSED(client, dp_client_phase_name_at(o, 0, &out.text, &error))
+    REFUSED(client, dp_client_run_phases(o, NULL, 0, NULL, 0, NULL, &out.bytes, 1, &error))
+    OPTIONAL(compile_options, dp_client_run_phases(by, NULL, 0, NULL, 0, o, &out.bytes, 1, &error))
+    /* The CPU device has no raw buffers, so none can be freed. */
+    for (int way = 0; way < 2; ++way) {
+        void *const o = way == 0 ? NULL : (void *)other;
+        const char *const why = WHY[way * 2];
+        FAILS(DP_INVALID_ARGUMENT, why, dp_raw_buffer_size(o, &out.size, &error));
+        FAILS(DP_INVALID_ARGUMENT, why, dp_raw_buffer_host_pointer(o, (const void **)&out.address, &error));
+        FAILS(DP_INVALID_ARGUMENT, why, dp_raw_buffer_read(o, 0, data, 4, &error));
+        FAILS(DP_INVALID_ARGUMENT, why, dp_raw_buffer_write(o, 0, COUNT, 4, NULL, NULL, &out.event, &error));
+    }
 
     CHECK(memcmp(&out, &before, sizeof out) == 0);
     release_objects(&live);

@@ -1,5 +1,8 @@
 //! Which extensions and functions a plugin has.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use pjrt::extensions::PluginExtension;
 use pjrt::{ErrorCode, Function, Plugin};
 use pjrt_c_macros::c_function;
@@ -10,7 +13,7 @@ use crate::border::failure::{Failure, Outcome};
 use crate::border::memory;
 use crate::border::memory::{Name, Struct};
 use crate::border::sized::struct_sizes;
-use crate::border::text::{NO_TEXT, lend_static};
+use crate::border::text::{NO_TEXT, Text, lend_static};
 use crate::client::dp_client;
 
 /// An extension of a plugin.
@@ -70,4 +73,11 @@ pub(crate) fn extension<E: PluginExtension>(plugin: &Plugin, name: &str) -> Outc
             format!("the plugin lacks the extension {name}; dp_client_extension_at lists those it has"),
         )
     })
+}
+
+/// Lends a name of the plugin, as a copy that is made once. For names of which a plugin has few.
+pub(crate) fn lend_name(name: &str) -> dp_string {
+    static NAMES: Mutex<BTreeMap<String, Text>> = Mutex::new(BTreeMap::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    names.entry(name.to_owned()).or_insert_with(|| Text::new(name)).lend()
 }
