@@ -57,7 +57,13 @@ impl Capabilities {
                 format!("{json} is not a JSON object; write an object with fields, such as {{\"donation\": true}}");
             return Err(Fault::new("capabilities", message).into());
         }
-        let (read, unknown): (Self, _) = read(json, "capabilities")?;
+        let (read, unknown): (Self, _) = read(&json.to_string()).map_err(|(field, error)| {
+            let message = error.to_string();
+            // The position is not one in the user's text.
+            let position = format!(" at line {} column {}", error.line(), error.column());
+            let message = message.strip_suffix(&position).unwrap_or(&message);
+            Fault::new(field.unwrap_or_else(|| "capabilities".to_owned()), message)
+        })?;
         let mut faults = read.validate().err().map(Faults::into_vec).unwrap_or_default();
         faults.extend(unknown.iter().map(|field| {
             let Fault { message, .. } = unknown_field(&format!("capabilities.{field}"));

@@ -1,7 +1,7 @@
 //! Parses the JSON of plugin descriptions. Each fault names the field that caused it.
 
 use serde::de::value::Error as NoValue;
-use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, Visitor};
 
 use crate::diagnostic::{Fault, Faults};
 use crate::manifest::{FORMAT_VERSION, Hardware, LibraryFile, Manifest};
@@ -21,14 +21,13 @@ impl Manifest {
         if !text.trim_start().starts_with('{') {
             return Err(Fault::new("manifest", "a manifest must be a JSON object: `{\"format_version\": …, …}`").into());
         }
-        let mut parser = serde_json::Deserializer::from_str(text);
-        let (mut manifest, unknown): (Self, _) = read(&mut parser, "manifest").map_err(|mut fault| {
-            if fault.message.starts_with("missing field `format_version`") {
-                fault.message.push_str(&format!("; write \"format_version\": {FORMAT_VERSION:?}"));
+        let (mut manifest, unknown): (Self, _) = read(text).map_err(|(field, error)| {
+            let mut message = error.to_string();
+            if message.starts_with("missing field `format_version`") {
+                message.push_str(&format!("; write \"format_version\": {FORMAT_VERSION:?}"));
             }
-            fault
+            Fault::new(field.unwrap_or_else(|| "manifest".to_owned()), message)
         })?;
-        parser.end().map_err(|error| Fault::new("manifest", error.to_string()))?;
         manifest.create_options.normalize();
         let mut faults = manifest.validate().err().map(Faults::into_vec).unwrap_or_default();
         if !manifest.is_newer() {
@@ -45,29 +44,29 @@ impl Manifest {
     }
 }
 
-/// Parses a value and returns it with the paths of unknown fields. A fault that concerns the whole value names the
-/// field `root`.
+/// Parses a value and returns it with the paths of unknown fields.
 ///
 /// # Errors
 ///
-/// Returns an error if a value has the wrong type or the JSON is malformed. The fault names the field of the value. For
-/// malformed JSON, it names `root`, and its message contains the position.
-pub(crate) fn read<'de, T, D>(from: D, root: &str) -> Result<(T, Vec<String>), Fault>
-where
-    T: Deserialize<'de>,
-    D: Deserializer<'de, Error = serde_json::Error>,
-{
+/// Returns an error, with the path of the field, if a value has the wrong type. If the error concerns the whole value,
+/// or the JSON is malformed, there is no path. The message ends with the position in the text.
+pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<(T, Vec<String>), (Option<String>, serde_json::Error)> {
+    let mut parser = serde_json::Deserializer::from_str(text);
     let mut unknown = Vec::new();
     let mut track = serde_path_to_error::Track::new();
-    let tracked = serde_path_to_error::Deserializer::new(from, &mut track);
-    let read = serde_ignored::deserialize(tracked, |path| unknown.push(as_field(&path.to_string())));
-    read.map(|value| (value, unknown)).map_err(|error: serde_json::Error| {
-        let path = track.path().to_string();
-        // If the JSON is malformed or truncated, the path is meaningless.
-        let whole = path == "." || error.is_syntax() || error.is_eof();
-        let field = if whole { root.to_owned() } else { path };
-        Fault::new(field, error.to_string())
-    })
+    let tracked = serde_path_to_error::Deserializer::new(&mut parser, &mut track);
+    // Not generic, so that the code for a type is compiled once.
+    let mut add: &mut dyn FnMut(serde_ignored::Path<'_>) = &mut |path| unknown.push(as_field(&path.to_string()));
+    let read = T::deserialize(serde_ignored::Deserializer::new(tracked, &mut add));
+    match read.and_then(|value| parser.end().map(|()| value)) {
+        Ok(value) => Ok((value, unknown)),
+        Err(error) => {
+            let path = track.path().to_string();
+            // If the JSON is malformed or truncated, the path is meaningless.
+            let whole = path == "." || error.is_syntax() || error.is_eof();
+            Err(((!whole).then_some(path), error))
+        }
+    }
 }
 
 /// Converts a path of the crate `serde_ignored`, such as `a.?.b.2.c`, to the notation of faults: `a.b[2].c`.

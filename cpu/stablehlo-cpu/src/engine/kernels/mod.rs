@@ -26,6 +26,7 @@ pub(crate) mod shape;
 pub(crate) mod sort;
 mod split_exchange;
 mod split_reduction;
+#[cfg(feature = "math")]
 mod transpose;
 pub(crate) mod window;
 
