@@ -1,11 +1,16 @@
 //! The section "C and C++" of `cargo xtask test --all`: tests of libdevice_plugin in C and C++ programs.
 
+mod languages;
+pub(crate) mod packages;
+mod programs;
+
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use self::programs::{Home, check, clean, cmake, example, expect, flags, present};
 use crate::c_library::{self, Installed};
 use crate::report::Report;
 use crate::{Error, sh};
@@ -36,63 +41,13 @@ pub(crate) fn run(report: &mut Report, headers: Option<&Path>, plugins: &[PathBu
     framework(report, &folder.join("cpp-framework"), &library, plugins, home);
     programs(report, &folder, &library, home);
     vendor(report, &folder.join("cpp-plugin"), &library);
+    languages::run(report, &folder.join("languages"), &library, home);
+    packages::run(report, &folder.join("packages"), home);
     Ok(())
 }
 
 /// Name of the embedded CPU device.
 const CPU: &str = "pjrt_cpu";
-
-/// Where programs run: a folder for their files, and the plugins that they find.
-struct Home {
-    folder: PathBuf,
-    /// The value of `PJRT_NAMES_AND_LIBRARY_PATHS`.
-    plugins: String,
-}
-
-/// Counts a test, and prints its name.
-fn check(report: &mut Report, name: &str, outcome: Result<(), Error>) {
-    println!("C: {name} ... {}", if outcome.is_ok() { "ok" } else { "FAILED" });
-    report.count(name, outcome);
-}
-
-fn present(tool: &str) -> bool {
-    Command::new(tool).arg("--version").output().is_ok_and(|out| out.status.success())
-}
-
-fn expect(said: &str, part: &str) -> Result<(), Error> {
-    if said.contains(part) { Ok(()) } else { Err(format!("expected {part:?} in:\n{said}").into()) }
-}
-
-/// Creates a command that does not read or write the user's files.
-fn clean(program: &Path, home: &Home) -> Command {
-    let mut command = Command::new(program);
-    command.env_clear().env("HOME", &home.folder).env("PJRT_REGISTRY_LOCK_DIR", &home.folder);
-    command.env("PJRT_NAMES_AND_LIBRARY_PATHS", &home.plugins);
-    command
-}
-
-fn cmake(source: &Path, build: &Path, library: &Installed, options: &[(&str, &OsStr)]) -> Result<(), Error> {
-    let mut configure = Command::new("cmake");
-    configure.arg("-S").arg(source).arg("-B").arg(build);
-    for (name, value) in [("CMAKE_PREFIX_PATH", library.prefix.as_os_str())].iter().chain(options) {
-        let mut option = std::ffi::OsString::from(format!("-D{name}="));
-        option.push(value);
-        configure.arg(option);
-    }
-    sh::output(&mut configure)?;
-    sh::output(Command::new("cmake").arg("--build").arg(build).args(["--parallel", "2"]))?;
-    Ok(())
-}
-
-fn example(name: &str, build: &Path, library: &Installed, sanitizers: &str) -> Result<(), Error> {
-    let flags = if sanitizers.is_empty() {
-        String::new()
-    } else {
-        format!("-fsanitize={sanitizers} -fno-sanitize-recover=all")
-    };
-    let options = [("CMAKE_C_FLAGS", OsStr::new(&flags)), ("CMAKE_CXX_FLAGS", OsStr::new(&flags))];
-    cmake(&sh::root().join("examples").join(name), build, library, &options)
-}
 
 /// Returns the sanitizers that the C compiler supports.
 fn sanitizers(home: &Home) -> &'static str {
@@ -251,13 +206,6 @@ fn pkg_config(report: &mut Report, folder: &Path, library: &Installed, home: &Ho
         });
         check(report, &format!("pkg-config, {kind} library"), built);
     }
-}
-
-fn flags(library: &Installed, is_static: bool) -> Result<Vec<String>, Error> {
-    let mut pkg_config = Command::new("pkg-config");
-    pkg_config.env("PKG_CONFIG_PATH", library.prefix.join("lib/pkgconfig")).args(["--cflags", "--libs"]);
-    let said = sh::output(pkg_config.arg(if is_static { "device_plugin-static" } else { "device_plugin" }))?;
-    Ok(said.split_whitespace().map(str::to_owned).collect())
 }
 
 /// Runs the C++ framework on the embedded device and on XLA's CPU plugins. Each plugin runs once with its own

@@ -21,6 +21,10 @@ const NAME: &str = "device_plugin";
 /// The profile of installed libraries.
 const PROFILE: &str = "c-library";
 
+/// The package and the library of the embedded CPU device, and the profile of installed ones: as fast as in the profile
+/// `release`, and without symbols.
+const CPU: [&str; 3] = ["pjrt-cpu-plugin", "pjrt_plugin_cpu", "c-library-cpu"];
+
 /// The folder in which the library was installed.
 pub(crate) struct Installed {
     pub(crate) prefix: PathBuf,
@@ -36,12 +40,12 @@ impl Installed {
 /// How the library is built.
 #[derive(Default)]
 pub(crate) struct Build {
-    /// Small and fast, instead of quickly.
-    release: bool,
+    /// Small and fast, and without paths of this machine, instead of quickly.
+    pub(crate) release: bool,
     /// The oldest version of glibc with which the library works, instead of the machine's. Needs cargo-zigbuild.
-    glibc: Option<String>,
+    pub(crate) glibc: Option<String>,
     /// Whether to install the embedded CPU device, too.
-    cpu: bool,
+    pub(crate) cpu: bool,
 }
 
 /// Parses the arguments of the task and runs it.
@@ -60,8 +64,15 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
             other => return Err(format!("c-library: unknown argument {other}; see `cargo xtask`").into()),
         }
     }
-    if how.glibc.is_some() && !how.release {
-        return Err("--glibc needs --release".into());
+    if how.glibc.is_some() {
+        if !how.release {
+            return Err("--glibc needs --release".into());
+        }
+        if sh::output(Command::new("cargo-zigbuild").arg("--version")).is_err() {
+            return Err(
+                "--glibc needs cargo-zigbuild and Zig; `pip install cargo-zigbuild ziglang` installs both".into()
+            );
+        }
     }
     let installed = install(prefix, &how)?;
     println!("installed libdevice_plugin {} in {}", version()?, installed.prefix.display());
@@ -74,7 +85,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
 }
 
 /// Writes the installed folder as a tarball beside it, whose only folder has the name of the tarball.
-fn pack(installed: &Installed) -> Result<PathBuf, Error> {
+pub(crate) fn pack(installed: &Installed) -> Result<PathBuf, Error> {
     let name = format!("{NAME}-{}-{}-{}", version()?, std::env::consts::ARCH, std::env::consts::OS);
     let folder = installed.prefix.parent().unwrap_or(Path::new("."));
     let path = folder.join(format!("{name}.tar.gz"));
@@ -93,11 +104,12 @@ pub(crate) fn install(prefix: Option<PathBuf>, how: &Build) -> Result<Installed,
     };
     let version = version()?;
     let private_libs = build(how, &version)?;
-    let built = how.folder();
+    let built = how.folder(PROFILE);
     let lib = prefix.join("lib");
     let cmake = lib.join("cmake/DevicePlugin");
-    for folder in [&lib, &cmake, &lib.join("pkgconfig")] {
-        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let licenses = prefix.join("share/licenses").join(NAME);
+    for folder in [&cmake, &lib.join("pkgconfig"), &licenses] {
+        create(folder)?;
     }
     install_shared(&built, &lib, &version)?;
     copy(&built.join(format!("lib{BUILT}.a")), &lib.join(format!("lib{NAME}.a")))?;
@@ -109,6 +121,9 @@ pub(crate) fn install(prefix: Option<PathBuf>, how: &Build) -> Result<Installed,
     fs::write(lib.join("pkgconfig").join(format!("{NAME}-static.pc")), pkg_config(&version, &archive, &[]))?;
     fs::write(cmake.join("DevicePluginConfig.cmake"), cmake_config(&private_libs))?;
     fs::write(cmake.join("DevicePluginConfigVersion.cmake"), cmake_version(&version))?;
+    for license in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        copy(&sh::root().join(license), &licenses.join(license))?;
+    }
     if how.cpu {
         install_cpu(&prefix, how)?;
     }
@@ -117,32 +132,75 @@ pub(crate) fn install(prefix: Option<PathBuf>, how: &Build) -> Result<Installed,
 
 /// Installs the embedded CPU device as a plugin that the library of the same prefix finds.
 fn install_cpu(prefix: &Path, how: &Build) -> Result<(), Error> {
-    let mut cargo = sh::cargo();
-    cargo.args(["build", "--quiet", "-p", "pjrt-cpu-plugin"]);
+    let [package, library, profile] = CPU;
+    let mut cargo = how.cargo("build", profile)?;
+    cargo.args(["-p", package]);
     if how.release {
-        cargo.arg("--release");
+        for setting in ["inherits=\"release\"", "strip=true"] {
+            cargo.args(["--config", &format!("profile.{profile}.{setting}")]);
+        }
     }
     sh::run(&mut cargo)?;
-    let file = format!("{DLL_PREFIX}pjrt_plugin_cpu{DLL_SUFFIX}");
-    let built = sh::target().join(if how.release { "release" } else { "debug" }).join(&file);
+    let file = format!("{DLL_PREFIX}{library}{DLL_SUFFIX}");
     let (plugins, manifests) = (prefix.join("lib/pjrt"), prefix.join("share/pjrt/plugins.d"));
     for folder in [&plugins, &manifests] {
-        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        create(folder)?;
     }
-    copy(&built, &plugins.join(&file))?;
-    let mut pjrt = sh::cargo();
-    pjrt.args(["run", "--quiet", "-p", "pjrt-cli", "--", "inspect", "--manifest"]).arg(plugins.join(&file));
-    fs::write(manifests.join("pjrt_cpu.json"), sh::output(&mut pjrt)?)?;
+    copy(&how.folder(profile).join(&file), &plugins.join(&file))?;
+    let mut manifest = manifest(&plugins.join(&file))?;
+    // Relative to the manifest, so that the folder can be moved.
+    manifest["library"] = serde_json::json!([{ "path": format!("../../../lib/pjrt/{file}") }]);
+    fs::write(manifests.join("pjrt_cpu.json"), format!("{manifest:#}\n"))?;
     Ok(())
 }
 
+/// Returns the manifest that a plugin contains. A C program reads it, because this program must not load libraries.
+fn manifest(plugin: &Path) -> Result<serde_json::Value, Error> {
+    let folder = sh::target().join("c-library-manifest");
+    create(&folder)?;
+    let program = folder.join("manifest");
+    let mut cc = Command::new("cc");
+    cc.arg(sh::root().join("xtask/src/c_library/manifest.c")).arg("-o").arg(&program);
+    cc.arg("-I").arg(sh::root().join("include")).arg("-ldl");
+    sh::output(&mut cc)?;
+    Ok(serde_json::from_str(&sh::output(Command::new(&program).arg(plugin))?)?)
+}
+
+fn create(folder: &Path) -> Result<(), Error> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()).into())
+}
+
 impl Build {
-    /// Returns the folder in which Cargo stores the built library.
-    fn folder(&self) -> PathBuf {
+    /// Returns a command that runs Cargo for libraries with the profile, or with the profile `dev`.
+    fn cargo(&self, task: &str, profile: &str) -> Result<Command, Error> {
+        let mut cargo = match &self.glibc {
+            None => {
+                let mut cargo = sh::cargo();
+                cargo.arg(task);
+                cargo
+            }
+            Some(glibc) => {
+                let mut zigbuild = Command::new("cargo-zigbuild");
+                zigbuild.current_dir(sh::root()).args([task, "--target", &format!("{TARGET}.{glibc}")]);
+                zigbuild
+            }
+        };
+        cargo.arg("--quiet");
+        if self.release {
+            // The library contains no paths of the machine that built it.
+            let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"))?;
+            let flags = format!("--remap-path-prefix={home}=/cargo --remap-path-prefix={}=", sh::root().display());
+            cargo.args(["--profile", profile]).env("RUSTFLAGS", flags);
+        }
+        Ok(cargo)
+    }
+
+    /// Returns the folder in which Cargo stores the built libraries.
+    fn folder(&self, profile: &str) -> PathBuf {
         match (self.release, &self.glibc) {
             (false, _) => sh::target().join("debug"),
-            (true, None) => sh::target().join(PROFILE),
-            (true, Some(_)) => sh::target().join(TARGET).join(PROFILE),
+            (true, None) => sh::target().join(profile),
+            (true, Some(_)) => sh::target().join(TARGET).join(profile),
         }
     }
 }
@@ -154,35 +212,22 @@ const TARGET: &str =
 /// Builds the shared and the static library. Returns the system libraries that a program with the static library must
 /// link.
 fn build(how: &Build, version: &Version) -> Result<Vec<String>, Error> {
-    let mut cargo = match &how.glibc {
-        None => {
-            let mut cargo = sh::cargo();
-            cargo.arg("rustc");
-            cargo
-        }
-        Some(glibc) => {
-            let mut zigbuild = Command::new("cargo-zigbuild");
-            zigbuild.current_dir(sh::root()).args(["rustc", "--target", &format!("{TARGET}.{glibc}")]);
-            zigbuild
-        }
+    let library = |crate_type: &str| -> Result<Command, Error> {
+        let mut cargo = how.cargo("rustc", PROFILE)?;
+        cargo.args(["-p", PACKAGE, "--lib", "--crate-type", crate_type]);
+        Ok(cargo)
     };
-    cargo.args(["--quiet", "-p", PACKAGE, "--lib", "--crate-type", "cdylib,staticlib"]);
-    if how.release {
-        cargo.args(["--profile", PROFILE]);
-        // The library contains no paths of the machine that built it.
-        let home =
-            std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")))?;
-        cargo.env(
-            "RUSTFLAGS",
-            format!("--remap-path-prefix={home}=/cargo --remap-path-prefix={}=", sh::root().display()),
-        );
-    }
-    cargo.args(["--", "--print", "native-static-libs"]);
+    let mut shared = library("cdylib")?;
     if cfg!(target_os = "linux") {
-        cargo.arg(format!("-Clink-arg=-Wl,-soname,{}", soname(version)));
+        shared.args(["--", &format!("-Clink-arg=-Wl,-soname,{}", soname(version))]);
     } else if cfg!(target_os = "macos") {
-        cargo.arg(format!("-Clink-arg=-Wl,-install_name,@rpath/lib{NAME}.{}.dylib", compatible(version)));
+        let name = format!("-Clink-arg=-Wl,-install_name,@rpath/lib{NAME}.{}.dylib", compatible(version));
+        shared.args(["--", &name]);
     }
+    sh::run(&mut shared)?;
+    // A plugin contains its own copy of the library, so that only the static one has the interface for vendors.
+    let mut cargo = library("staticlib")?;
+    cargo.args(["--features", "vendor", "--", "--print", "native-static-libs"]);
     // If the library is already built, Cargo repeats the compiler's output.
     let said = sh::stderr(&mut cargo)?;
     let line = said.lines().find_map(|line| line.split_once("native-static-libs: "));
@@ -293,19 +338,28 @@ fn cmake_config(private_libs: &[String]) -> String {
     let shared = format!("{DLL_PREFIX}{NAME}{DLL_SUFFIX}");
     format!(
         "# Targets: DevicePlugin::device_plugin (shared), DevicePlugin::device_plugin_static, and
-# DevicePlugin::cpp, the C++17 header, to be linked beside one of them.
+# DevicePlugin::cpp, the C++17 header, to be linked beside one of them. If a package manager installed only the static
+# library, DevicePlugin::device_plugin is that one, too.
 get_filename_component(_device_plugin_prefix \"${{CMAKE_CURRENT_LIST_DIR}}/../../..\" ABSOLUTE)
-if(NOT TARGET DevicePlugin::device_plugin)
-  add_library(DevicePlugin::device_plugin SHARED IMPORTED)
-  set_target_properties(DevicePlugin::device_plugin PROPERTIES
-    IMPORTED_LOCATION \"${{_device_plugin_prefix}}/lib/{shared}\"
-    INTERFACE_INCLUDE_DIRECTORIES \"${{_device_plugin_prefix}}/include\")
-  add_library(DevicePlugin::device_plugin_static STATIC IMPORTED)
-  set_target_properties(DevicePlugin::device_plugin_static PROPERTIES
-    IMPORTED_LOCATION \"${{_device_plugin_prefix}}/lib/lib{NAME}.a\"
-    INTERFACE_INCLUDE_DIRECTORIES \"${{_device_plugin_prefix}}/include\"
-    INTERFACE_LINK_OPTIONS \"{}\"
-    INTERFACE_LINK_LIBRARIES \"{}\")
+if(NOT TARGET DevicePlugin::cpp)
+  if(EXISTS \"${{_device_plugin_prefix}}/lib/lib{NAME}.a\")
+    add_library(DevicePlugin::device_plugin_static STATIC IMPORTED)
+    set_target_properties(DevicePlugin::device_plugin_static PROPERTIES
+      IMPORTED_LOCATION \"${{_device_plugin_prefix}}/lib/lib{NAME}.a\"
+      INTERFACE_INCLUDE_DIRECTORIES \"${{_device_plugin_prefix}}/include\"
+      INTERFACE_LINK_OPTIONS \"{}\"
+      INTERFACE_LINK_LIBRARIES \"{}\")
+  endif()
+  if(EXISTS \"${{_device_plugin_prefix}}/lib/{shared}\")
+    add_library(DevicePlugin::device_plugin SHARED IMPORTED)
+    set_target_properties(DevicePlugin::device_plugin PROPERTIES
+      IMPORTED_LOCATION \"${{_device_plugin_prefix}}/lib/{shared}\"
+      INTERFACE_INCLUDE_DIRECTORIES \"${{_device_plugin_prefix}}/include\")
+  else()
+    add_library(DevicePlugin::device_plugin INTERFACE IMPORTED)
+    set_target_properties(DevicePlugin::device_plugin PROPERTIES
+      INTERFACE_LINK_LIBRARIES DevicePlugin::device_plugin_static)
+  endif()
   add_library(DevicePlugin::cpp INTERFACE IMPORTED)
   set_target_properties(DevicePlugin::cpp PROPERTIES
     INTERFACE_INCLUDE_DIRECTORIES \"${{_device_plugin_prefix}}/include\"

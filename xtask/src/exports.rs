@@ -53,9 +53,12 @@ pub(crate) fn run(_: Elf, workspace: Workspace) -> Result<u64, Error> {
     Ok(checked + 1)
 }
 
-/// Returns the functions that the C headers declare.
-pub(crate) fn declared() -> Result<BTreeSet<String>, Error> {
-    declared_in(&crate::header::paths())
+/// Returns the functions that the shared library has: those of the C headers, except the interface for vendors.
+fn declared() -> Result<BTreeSet<String>, Error> {
+    let mut headers = crate::header::paths();
+    let vendor = format!("/{}.h", crate::header::VENDOR);
+    headers.retain(|path| !path.ends_with(&vendor));
+    declared_in(&headers)
 }
 
 /// Returns the functions that some of the C headers declare.

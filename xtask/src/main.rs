@@ -63,7 +63,10 @@ const USAGE: &str = "usage: cargo xtask TASK
   deny [CHECK ...]    check licences, sources and bans of dependencies with cargo-deny, or the checks named
   fuzz [--seconds N | --runs N] [TARGET ...]
                       run the fuzz targets for N seconds each (15), under libFuzzer on the stable toolchain
-  c-tests             build libdevice_plugin, and run the tests and examples in C and C++
+  c-tests             build libdevice_plugin, and run the tests and examples in C, C++ and other languages
+  c-packages [NAME ...]
+                      test the packages of libdevice_plugin: tarball, glibc, conan, corrosion, vcpkg and cargo-c, or those
+                      named; they build the library several times
   c-library [--prefix DIR] [--release [--glibc VERSION]] [--cpu] [--tarball]
                       build libdevice_plugin and install it with headers, pkg-config and CMake files; --cpu also installs
                       the embedded CPU device, --glibc builds for older systems (needs cargo-zigbuild and zig), and
@@ -120,6 +123,7 @@ fn main() -> ExitCode {
         ["burn", args @ ..] => burn::arguments(args),
         ["deny", checks @ ..] => tools::deny(checks),
         ["c-tests"] => c_tests(),
+        ["c-packages", names @ ..] => c::packages::arguments(names),
         ["layers"] => layers::run(),
         ["layouts", args @ ..] => layouts::run(args),
         ["mpi"] => mpi::run(),

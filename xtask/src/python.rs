@@ -52,6 +52,13 @@ pub(crate) fn with_torch() -> Result<PathBuf, Error> {
     })
 }
 
+/// Returns the path of Python in an environment without JAX, which contains the packages in requirements files. Creates
+/// the environment if needed.
+pub(crate) fn tools(folder: &str, requirements: &[&str]) -> Result<PathBuf, Error> {
+    let main = JAX.iter().find(|jax| jax.version == MAIN).ok_or("no such version of JAX")?;
+    main.environment(folder, requirements)
+}
+
 impl Jax {
     /// Returns the path of the requirements file. The file contains the packages of the environment, and the hash of
     /// each package file for the Python version.

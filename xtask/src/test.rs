@@ -32,6 +32,7 @@ const LEFT_OUT: &[(Scope, &str)] = &[
     (Scope::Thorough, "the versions of JAX other than the oldest, the newest and 0.10.2"),
     (Scope::Thorough, "the address, leak and thread sanitizers"),
     (Scope::Thorough, "the plugins for other hardware, without their hardware"),
+    (Scope::Thorough, "packages of the C library: release, older glibc, Conan, Corrosion, vcpkg and cargo-c"),
 ];
 
 /// Runs the tests of a scope.
@@ -176,6 +177,11 @@ impl Report {
         self.examples_on(workspace, plugin_files.last());
 
         self.c_and_cpp(headers.as_deref(), &plugin_files);
+        if thorough {
+            step("packages of the C library");
+            let outcome = c::packages::slow(self, &c::packages::ALL);
+            self.check("cargo xtask c-packages", outcome);
+        }
         self.fuzz_targets();
         self.library_exports(workspace);
         if thorough {

@@ -15,6 +15,7 @@
 //! |---|---|---|
 //! | `cpu` | no | the embedded CPU device, under the name `cpu` |
 //! | `jit` | no | with `cpu`, machine code for loops of programs |
+//! | `vendor` | no | plugins of vendors in C and C++ |
 //! | `hazards` | yes | a check that rejects programs known to crash XLA's plugins |
 //! | `redis`, `etcd` | yes | key-value stores on such servers |
 //! | `capi` | no | nothing; cargo-c enables this feature when it builds packages |
@@ -29,6 +30,7 @@ mod extensions;
 mod program;
 mod registry;
 mod stablehlo;
+#[cfg(feature = "vendor")]
 mod vendor;
 
 pub use border::bytes::*;
@@ -42,7 +44,12 @@ pub use extensions::*;
 pub use program::*;
 pub use registry::*;
 pub use stablehlo::*;
+#[cfg(feature = "vendor")]
 pub use vendor::*;
+
+/// The library for callers has no objects of this type.
+#[cfg(not(feature = "vendor"))]
+enum dp_completer {}
 
 /// Tests the examples of the package's README.
 #[cfg(doctest)]

@@ -1,6 +1,6 @@
-//! Calls the C library from Zig, which translates the headers.
+//! Calls the C library from Zig, which translates the headers to the module `c`.
 const std = @import("std");
-const c = @cImport(@cInclude("device_plugin.h"));
+const c = @import("c");
 
 const program =
     \\func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
@@ -29,8 +29,8 @@ fn expect(holds: bool) !void {
 // Zig reports declarations that it cannot translate only where they are used.
 comptime {
     @setEvalBranchQuota(100_000);
-    for (std.meta.declarations(c)) |decl| {
-        if (std.ascii.startsWithIgnoreCase(decl.name, "dp_")) _ = &@field(c, decl.name);
+    for (std.meta.declarations(c)) |name| {
+        if (std.ascii.startsWithIgnoreCase(name, "dp_")) _ = &@field(c, name);
     }
 }
 

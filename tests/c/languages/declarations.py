@@ -25,7 +25,8 @@ def declarations(include):
 
 
 def description(include):
-    """The parts of device_plugin.json, without the division into headers."""
+    """The parts of device_plugin.json, without the division into headers and the one for vendors."""
     headers = json.loads((pathlib.Path(include) / "device_plugin.json").read_text(encoding="utf-8"))["headers"]
     parts = ("constants", "functions", "objects", "structs", "types")
-    return {part: [entry for header in headers for entry in header[part]] for part in parts}
+    callers = [header for header in headers if not header["header"].endswith("vendor.h")]
+    return {part: [entry for header in callers for entry in header[part]] for part in parts}

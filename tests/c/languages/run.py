@@ -1,8 +1,8 @@
 """Runs programs in other languages that import the C headers. Arguments: folder of the headers, path of the shared
 library, folder for what is built. PJRT_NAMES_AND_LIBRARY_PATHS must name the CPU device `pjrt_cpu`.
 
-Uses no network. The tests of a language are skipped if its tools are missing: cffi and ziglang are packages of the
-Python that runs this file; `go` with a C compiler, and `mcs` with `mono`, are programs."""
+Uses no network. The tests of a language are skipped if its tools are missing: cffi and ziglang, which requirements.txt
+names, are packages of the Python that runs this file; `go` with a C compiler, and `mcs` with `mono`, are programs."""
 import hashlib
 import importlib.util
 import os
@@ -26,8 +26,9 @@ def needs(present, tool):
 
 def run(*command, **variables):
     environment = os.environ | {name: str(value) for name, value in variables.items()}
-    subprocess.run([str(part) for part in command], cwd=HERE, env=environment, check=True, timeout=SECONDS,
-                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run([str(part) for part in command], cwd=HERE, env=environment, check=True, timeout=SECONDS,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return done.stdout
 
 
 def has_package(name):
@@ -53,11 +54,13 @@ def go(include, library, work):
 
 
 def zig(include, library, work):
-    zig = [sys.executable, "-m", "ziglang"] if has_package("ziglang") else ["zig"]
-    needs(len(zig) > 1 or shutil.which("zig"), "zig, and no ziglang in this Python")
-    program, cache = work / "caller-zig", work / "zig-cache"
-    run(*zig, "build-exe", HERE / "caller.zig", "-I", include, "-L", library.parent, "-ldevice_plugin", "-lc", "-rpath",
-        library.parent, "--cache-dir", cache, "--global-cache-dir", cache, f"-femit-bin={program}")
+    needs(has_package("ziglang"), "ziglang in this Python")
+    zig, caches = [sys.executable, "-m", "ziglang"], ["--cache-dir", work / "zig", "--global-cache-dir", work / "zig"]
+    translated, program = work / "device_plugin.zig", work / "caller-zig"
+    text = run(*zig, "translate-c", include / "device_plugin.h", "-I", include, "-lc", *caches)
+    translated.write_bytes(text)
+    run(*zig, "build-exe", "--dep", "c", f"-Mroot={HERE / 'caller.zig'}", f"-Mc={translated}", "-L", library.parent,
+        "-ldevice_plugin", "-lc", "-rpath", library.parent, *caches, f"-femit-bin={program}")
     run(program)
 
 
@@ -94,7 +97,7 @@ def outcome(test, *arguments):
 def main(include, library, work):
     paths = [pathlib.Path(path).resolve() for path in (include, library, work)]
     paths[2].mkdir(parents=True, exist_ok=True)
-    tests = {"Python (cffi)": python, "Go (cgo)": go, "Zig (@cImport)": zig, "C# declarations": csharp_declarations,
+    tests = {"Python (cffi)": python, "Go (cgo)": go, "Zig (translate-c)": zig, "C# declarations": csharp_declarations,
              "C# (P/Invoke)": csharp}
     failed = False
     for name, test in tests.items():
