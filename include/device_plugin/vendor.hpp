@@ -17,8 +17,8 @@
 //
 // A Driver may also have `void memory_stats(std::size_t device, std::int64_t& bytes_in_use, std::int64_t& bytes_limit)`.
 //
-// A member that fails throws Error. Other exceptions become ErrorCode::Internal. Members may be called on any thread,
-// and several at the same time.
+// A member that fails throws Error, or calls `fail`. Other exceptions become ErrorCode::Internal. Members may be called
+// on any thread, and several at the same time.
 #ifndef DEVICE_PLUGIN_VENDOR_HPP
 #define DEVICE_PLUGIN_VENDOR_HPP
 
@@ -40,6 +40,28 @@
 
 DEVICE_PLUGIN_NAMESPACE_BEGIN
 
+namespace detail {
+
+// Where the error of the driver's member that runs on this thread is stored, in code without exceptions.
+inline Error*& failing() noexcept {
+    static thread_local Error* place = nullptr;
+    return place;
+}
+
+}  // namespace detail
+
+// Lets the running member of the driver fail: throws the error. Code without exceptions returns any value afterwards,
+// which is destroyed; the first error of a member counts.
+inline void fail(Error error) {
+#if defined(__cpp_exceptions)
+    DEVICE_PLUGIN_THROW(error);
+#else
+    Error* const place = detail::failing();
+    if (place == nullptr) detail::give_up(error);
+    if (!*place) *place = std::move(error);
+#endif
+}
+
 // Ends an operation of the driver. If the last copy is destroyed before, the operation ends with an error.
 class Completer : public detail::Object<Completer, dp_completer> {
 public:
@@ -58,8 +80,14 @@ public:
     // The elements, row-major. Elements with fewer than 8 bits have one byte each.
     const void* data() const noexcept { return raw_->data; }
     std::size_t size() const noexcept { return raw_->size; }
+    // The same as values of a C++ type. Fails with InvalidArgument if it is not that of the elements.
     template <typename T>
-    Span<const T> elements() const noexcept {
+    Span<const T> elements() const {
+        if (static_cast<dp_element_type>(element_type_of_v<T>) != raw_->shape.element_type) {
+            const std::string wanted(to_string(element_type_of_v<T>));
+            fail(Error(ErrorCode::InvalidArgument, to_string(shape()) + " has no elements of type " + wanted));
+            return {};
+        }
         return {static_cast<const T*>(raw_->data), raw_->size / sizeof(T)};
     }
     Shape shape() const { return Shape::of(raw_->shape); }
@@ -167,10 +195,24 @@ private:
         }
         return DP_INTERNAL;
 #else
-        static_cast<void>(error);
+        Error failure;
+        Error* const outer = std::exchange(failing(), &failure);
         run();
-        return DP_OK;
+        failing() = outer;
+        if (!failure) return DP_OK;
+        const auto code = static_cast<dp_code>(failure.code());
+        *error = dp_error_new(code, failure.what());
+        return code;
 #endif
+    }
+
+    // Stores what a member makes, if it succeeds.
+    template <typename T, typename F>
+    static dp_code make(void** out, dp_error** error, F produce) noexcept {
+        std::unique_ptr<T> made;
+        const dp_code code = guarded(error, [&] { made.reset(new T(produce())); });
+        if (code == DP_OK) *out = made.release();
+        return code;
     }
 
     static Driver& driver(void* client) noexcept { return *static_cast<Driver*>(client); }
@@ -183,7 +225,7 @@ private:
             made.version = Driver::version;
             made.manifest_json = Driver::manifest;
             made.create = [](const dp_options* options, void** out, dp_error** error) {
-                return guarded(error, [&] { *out = new Driver(*Borrowed<Options>(options)); });
+                return make<Driver>(out, error, [&] { return Driver(*Borrowed<Options>(options)); });
             };
             made.destroy = [](void* client) { delete static_cast<Driver*>(client); };
             made.device_count = [](void* client) {
@@ -197,7 +239,7 @@ private:
                 return guarded(error, [&] { driver(client).describe(index, *out); });
             };
             made.buffer_from_host = [](void* client, dp_host_array* array, void** out, dp_error** error) {
-                return guarded(error, [&] { *out = new Buffer(driver(client).upload(HostArray(array))); });
+                return make<Buffer>(out, error, [&] { return driver(client).upload(HostArray(array)); });
             };
             made.destroy_buffer = [](void*, void* buffer) { delete static_cast<Buffer*>(buffer); };
             made.read = [](void* client, void* buffer, void* data, std::size_t size, dp_error** error) {
@@ -205,8 +247,8 @@ private:
             };
             made.compile = [](void* client, const dp_module* module, const dp_program*, const dp_compile_options* options,
                               void** out, dp_error** error) {
-                return guarded(error, [&] {
-                    *out = new Executable(driver(client).compile(*Borrowed<Module>(module), *Borrowed<CompileOptions>(options)));
+                return make<Executable>(out, error, [&] {
+                    return driver(client).compile(*Borrowed<Module>(module), *Borrowed<CompileOptions>(options));
                 });
             };
             made.destroy_executable = [](void*, void* executable) { delete static_cast<Executable*>(executable); };

@@ -72,8 +72,10 @@ fn sanitized(report: &mut Report, build: &Path, library: &Installed, headers: Op
     }
     let c = ["options", "registry", "process", "threads", "exit", "caller", MISUSE];
     let cpp = ["cpp", "cpp_caller", "cpp_coroutine", "cpp_stablehlo"];
-    for test in c.into_iter().chain(cpp) {
-        for kind in ["shared", "static"] {
+    for test in c.into_iter().chain(cpp).chain([VENDOR]) {
+        // Only the static library has the interface for vendors.
+        let kinds: &[_] = if test == VENDOR { &["static"] } else { &["shared", "static"] };
+        for kind in kinds {
             let program = build.join(format!("{test}_{kind}"));
             let mut run = clean(&program, home);
             run.envs(std::env::vars().filter(|(name, _)| name.starts_with("DP_MISUSE_")));
@@ -82,6 +84,9 @@ fn sanitized(report: &mut Report, build: &Path, library: &Installed, headers: Op
         }
     }
 }
+
+/// The test of plugins in C++.
+const VENDOR: &str = "cpp_vendor";
 
 /// The test that makes random calls.
 const MISUSE: &str = "misuse";
