@@ -144,7 +144,7 @@ void names_unfinished_regions() {
               static_cast<void>(f.begin_region({"tensor<f32>"}));
               return f.argument(scalar);
           }, error));
-    FAILS(dp::ErrorCode::InvalidArgument, "1 regions were ended, but no op got them",
+    FAILS(dp::ErrorCode::InvalidArgument, "a region was ended, but no op got it",
           dp::build("unused", [](dp::FunctionBuilder& f) {
               f.end_region({f.begin_region({"tensor<f32>"})[0]});
               return f.argument(scalar);

@@ -234,8 +234,7 @@ pub fn dp_module_builder_add(
     let dp_function_builder { inner, regions, first_failure } = function.0;
     let finish = || {
         if !regions.is_empty() {
-            let message = format!("{} regions were ended, but no op got them", regions.len());
-            return Err(Failure::argument(message));
+            return Err(Failure::argument("a region was ended, but no op got it"));
         }
         let function = inner.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(function.finish(values(results))?)
