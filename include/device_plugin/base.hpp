@@ -15,6 +15,10 @@
 #ifndef DEVICE_PLUGIN_BASE_HPP
 #define DEVICE_PLUGIN_BASE_HPP
 
+#if __cplusplus < 201703L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 201703L)
+#error "device_plugin.hpp needs C++17: compile with -std=c++17, or with /std:c++17 and Visual C++"
+#endif
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -161,10 +165,10 @@ public:
     template <typename C, typename = std::enable_if_t<
                               !std::is_same_v<std::decay_t<C>, Span> && fits<Element<C>> &&
                               (std::is_const_v<T> || std::is_lvalue_reference_v<C> || fits<Element<const C>>)>>
-    constexpr Span(C&& range) noexcept : data_(std::data(range)), size_(std::size(range)) {}
+    constexpr Span(C&& range DEVICE_PLUGIN_LIFETIMEBOUND) noexcept : data_(std::data(range)), size_(std::size(range)) {}
     // Only for a parameter, because the list ends with the statement.
     template <typename U = T, typename = std::enable_if_t<std::is_const_v<U>>>
-    constexpr Span(std::initializer_list<value_type> list) noexcept : size_(list.size()) {
+    constexpr Span(std::initializer_list<value_type> list DEVICE_PLUGIN_LIFETIMEBOUND) noexcept : size_(list.size()) {
         data_ = list.begin();
     }
 

@@ -103,6 +103,7 @@ pub(crate) fn install(prefix: Option<PathBuf>, how: &Build) -> Result<Installed,
         None => sh::target().join("c-library-prefix").join(if how.release { "release" } else { "debug" }),
     };
     let version = version()?;
+    println!("building lib{NAME}{}", if how.release { "; a release takes several minutes" } else { "" });
     let private_libs = build(how, &version)?;
     let built = how.folder(PROFILE);
     let lib = prefix.join("lib");
@@ -133,6 +134,7 @@ pub(crate) fn install(prefix: Option<PathBuf>, how: &Build) -> Result<Installed,
 /// Installs the embedded CPU device as a plugin that the library of the same prefix finds.
 fn install_cpu(prefix: &Path, how: &Build) -> Result<(), Error> {
     let [package, library, profile] = CPU;
+    println!("building lib{library}");
     let mut cargo = how.cargo("build", profile)?;
     cargo.args(["-p", package]);
     if how.release {

@@ -29,15 +29,18 @@ pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &
         }
     }
     let parameters = args.iter().enumerate().map(|(i, arg)| {
-        let attributes = func.arg_attributes.get(i).map_or(&[][..], |a| a);
-        Parameter { ty: arg.ty.clone(), alias_output: alias_output(attributes), donor: donor(attributes) }
+        let alias_output = func.aliased_result(i).map_err(|error| CompileError::invalid(error.to_string()))?;
+        let donor = func.arg_attribute(i, "jax.buffer_donor").is_some_and(|value| *value != Attribute::Bool(false));
+        Ok(Parameter { ty: arg.ty.clone(), alias_output, donor })
     });
-    let parameters: Vec<Parameter> = parameters.collect();
-    if let Some(p) = parameters.iter().find(|p| p.alias_output.is_some_and(|o| o >= results.len())) {
-        return Err(CompileError::invalid(format!(
-            "a parameter of type {} aliases an output that does not exist",
-            p.ty
-        )));
+    let parameters = parameters.collect::<Result<Vec<Parameter>, CompileError>>()?;
+    let mut aliased = vec![false; results.len()];
+    for output in parameters.iter().filter_map(|parameter| parameter.alias_output) {
+        if std::mem::replace(&mut aliased[output], true) {
+            return Err(CompileError::invalid(format!(
+                "two arguments have tf.aliasing_output = {output}, but a result can share the memory of one only"
+            )));
+        }
     }
     let args: Vec<ValueIndex> = args.iter().map(|a| a.value).collect();
     let emitted = emit(block, &args, &lower.values, pool, settings)?;
@@ -58,15 +61,4 @@ pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &
     };
     program.peak = program.find_peak(|value| lower.place_of(value)).map(Box::new);
     Ok(program)
-}
-
-fn alias_output(attributes: &[(String, Attribute)]) -> Option<usize> {
-    attributes.iter().find_map(|(name, value)| match value {
-        Attribute::Integer(output, _) if name == "tf.aliasing_output" => usize::try_from(*output).ok(),
-        _ => None,
-    })
-}
-
-fn donor(attributes: &[(String, Attribute)]) -> bool {
-    attributes.iter().any(|(name, value)| name == "jax.buffer_donor" && *value != Attribute::Bool(false))
 }

@@ -42,17 +42,16 @@ fn donations(main: &Func, out: &mut proto::Module) -> Result<()> {
     let (mut aliases, mut donors) = (Vec::new(), Vec::new());
     let single = main.results.len() == 1;
     for (number, attributes) in main.arg_attributes.iter().enumerate() {
+        if let Some(output) = main.aliased_result(number)? {
+            aliases.push(proto::AliasEntry {
+                output_shape_index: if single { Vec::new() } else { vec![long(output)] },
+                parameter_number: long(number),
+                parameter_shape_index: Vec::new(),
+                kind: 1,
+            });
+        }
         for (name, value) in attributes {
             match name.as_str() {
-                "tf.aliasing_output" => {
-                    let output = value.as_integer().unwrap_or(0);
-                    aliases.push(proto::AliasEntry {
-                        output_shape_index: if single { Vec::new() } else { vec![output] },
-                        parameter_number: long(number),
-                        parameter_shape_index: Vec::new(),
-                        kind: 1,
-                    });
-                }
                 "jax.buffer_donor" if value.as_integer() == Some(1) => {
                     let parameter_number = long(number);
                     donors.push(proto::DonorEntry { parameter_number, parameter_shape_index: Vec::new() });

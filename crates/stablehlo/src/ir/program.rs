@@ -7,6 +7,7 @@ use super::locations::{LocationId, Locations};
 use super::ops::OpKind;
 use super::types::Type;
 use super::values::{ValueId, ValueIds, ValueTypes};
+use crate::error::{Error, ErrorKind, Result};
 
 /// A StableHLO program: functions, other top-level ops, and attributes.
 #[derive(Clone, Debug, Default)]
@@ -152,6 +153,25 @@ impl Func {
     #[must_use]
     pub fn arg_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {
         self.arg_attributes.get(index)?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
+    /// Returns the result whose memory an argument shares (`tf.aliasing_output`).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the attribute is not the index of a result.
+    pub fn aliased_result(&self, argument: usize) -> Result<Option<usize>> {
+        let Some(attribute) = self.arg_attribute(argument, "tf.aliasing_output") else { return Ok(None) };
+        let index = attribute.as_integer().and_then(|index| usize::try_from(index).ok());
+        let result = index.filter(|index| *index < self.results.len());
+        result.map(Some).ok_or_else(|| {
+            let message = format_args!(
+                "argument {argument} has tf.aliasing_output = {attribute}, but the function has {} results; write the \
+                 index of a result, such as 0 : i32",
+                self.results.len()
+            );
+            Error::new(ErrorKind::Attribute, message).with_func(&self.name)
+        })
     }
 
     /// Returns an attribute of a result, such as `jax.result_info`.

@@ -85,6 +85,26 @@ fn parameters_carry_donation() {
 }
 
 #[test]
+fn wrong_donations_are_named() {
+    let refused = |a: &str, b: &str| {
+        let ty = "tensor<2xf32>";
+        let text = format!(
+            "func.func @main(%a: {ty} {{tf.aliasing_output = {a}}}, %b: {ty} {{tf.aliasing_output = {b}}})\
+             -> ({ty}, {ty}) {{\n return %a, %b : {ty}, {ty}\n}}"
+        );
+        let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
+        compile_in(&module, &Pool::new(0)).map(|_| String::new()).unwrap_or_else(|error| error.to_string())
+    };
+    assert_eq!(refused("1 : i32", "0 : i32"), "");
+    for wrong in ["2 : i32", "-1 : i32", "\"0\"", "[0]", "0.0 : f32"] {
+        let error = refused("0 : i32", wrong);
+        assert!(error.contains("argument 1 has tf.aliasing_output") && error.contains("2 results"), "{wrong}: {error}");
+    }
+    let error = refused("1 : i32", "1 : i32");
+    assert!(error.contains("two arguments have tf.aliasing_output = 1"), "{error}");
+}
+
+#[test]
 fn wrong_inputs_are_named() {
     let ty = "tensor<2xf32>";
     let program = program(&format!("%a: {ty}"), ty, &format!("return %a : {ty}"));
