@@ -1,5 +1,7 @@
 //! The options of a client.
 
+use pjrt_types::is_framework_option;
+
 use crate::{Error, KeyValueStore, NamedValue, Result, Value};
 
 /// The options that a framework passes when it creates a client (`create_options` of `PJRT_Client_Create`). The SDK
@@ -52,15 +54,16 @@ impl ClientOptions {
 
     /// Returns an error if the name of an option is not in `known`. The error lists the known names.
     ///
-    /// If `known` contains `node_id`, `partition_index` is accepted, too, because JAX 0.12 may pass it together with
-    /// `node_id`.
+    /// Options that a framework passes to every plugin are accepted, too: `premapped_buffer_size` of torch_tpu, and
+    /// `partition_index` of JAX 0.12 if `known` contains `node_id`.
     ///
     /// # Errors
     ///
     /// Returns `INVALID_ARGUMENT` with the first unknown name.
     pub fn expect_only(&self, known: &[&str]) -> Result<()> {
-        let is_known = |name: &str| known.contains(&name) || (name == "partition_index" && known.contains(&"node_id"));
-        match self.values.iter().find(|value| !is_known(&value.name)) {
+        let is_known = |name: &str| known.contains(&name);
+        let accepts = |option: &&NamedValue| is_known(&option.name) || is_framework_option(option, is_known);
+        match self.values.iter().find(|option| !accepts(option)) {
             None => Ok(()),
             Some(unknown) => Err(Error::invalid_argument(format!(
                 "unknown option {:?}; known are {}",

@@ -7,6 +7,7 @@
 
 mod element;
 mod error_code;
+mod framework_options;
 mod handler_traits;
 pub mod hlo;
 mod layout;
@@ -25,6 +26,7 @@ mod version;
 
 pub use element::{Element, ElementType, UnknownElementType};
 pub use error_code::ErrorCode;
+pub use framework_options::is_framework_option;
 pub use handler_traits::HandlerTraits;
 pub use layout::{Layout, ParseLayoutError};
 pub use memory_stats::{CompiledMemoryStats, MemoryStats};

@@ -3,6 +3,7 @@
 //! Plugins reject unknown options and values of the wrong type. Frameworks, however, often read values as strings from
 //! environment variables. With a schema, a framework can check and convert options before it loads the plugin.
 
+use pjrt_types::is_framework_option;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use strsim::levenshtein;
@@ -142,9 +143,8 @@ impl OptionSchema {
     }
 
     /// Returns the options to pass to the plugin: the given values in the types of the schema, and the defaults of
-    /// options that are not given. If an option is given twice, the last value is used. JAX passes `partition_index`
-    /// together with `node_id`. If a closed schema lists `node_id` but not `partition_index`, `partition_index` is
-    /// omitted.
+    /// options that are not given. If an option is given twice, the last value is used. A closed schema omits options
+    /// that it does not list and that a framework passes to every plugin, see [`is_framework_option`].
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl OptionSchema {
     pub fn resolve(&self, given: &[NamedValue]) -> Result<Vec<NamedValue>, Faults> {
         let mut faults = Vec::new();
         let mut resolved: Vec<NamedValue> = Vec::new();
-        for NamedValue { name, value } in given {
+        for option @ NamedValue { name, value } in given {
             let value = match self.options.iter().find(|spec| spec.name == *name) {
                 Some(spec) => spec.ty.convert(value).ok_or_else(|| {
                     let (wanted, found, value) = (spec.ty.name(), value.type_name(), value_to_json(value));
@@ -163,7 +163,7 @@ impl OptionSchema {
                     )
                 }),
                 None if self.open => Ok(value.clone()),
-                None if name == "partition_index" && self.lists("node_id") => continue,
+                None if is_framework_option(option, |name| self.lists(name)) => continue,
                 None => Err(Fault::new(name, format!("unknown option; {}", self.known(name)))),
             };
             match value {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn partition_index_goes_with_node_id() {
+    fn options_of_frameworks_are_omitted() {
         let given = [NamedValue::new("node_id", 3i64), NamedValue::new("partition_index", 1i64)];
         let names = |schema: OptionSchema| {
             schema.resolve(&given).map(|all| all.into_iter().map(|v| v.name).collect::<Vec<_>>())
@@ -351,8 +351,11 @@ mod tests {
         assert_eq!(names(schema()).unwrap(), ["node_id", "memory_fraction"]);
         let both = ["node_id", "partition_index"].map(|name| OptionSpec::new(name, OptionType::Int64, ""));
         assert_eq!(names(OptionSchema::only(both)).unwrap(), ["node_id", "partition_index"]);
-        let faults = names(OptionSchema::only([OptionSpec::new("device_count", OptionType::Int64, "")])).unwrap_err();
-        assert_eq!(faults.all().len(), 2);
+        let other = OptionSchema::only([OptionSpec::new("device_count", OptionType::Int64, "")]);
+        assert_eq!(names(other.clone()).unwrap_err().all().len(), 2);
+        let size = [NamedValue::new("premapped_buffer_size", 0i64)];
+        assert_eq!(other.resolve(&size).unwrap(), []);
+        assert_eq!(OptionSchema::any().resolve(&size).unwrap(), size);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use crate::features::host_allocation::HostAllocation;
 use crate::{Backend, Result};
 
-/// A device that allocates host memory for fast transfers, such as pinned memory.
+/// A device that allocates host memory for fast transfers, such as pinned memory. For other devices, the SDK allocates
+/// ordinary memory.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` lists a feature that it does not implement: `HostMemoryAllocator`",
     label = "`HostMemoryAllocator` is not implemented",

@@ -62,6 +62,7 @@
 //! | copies buffers without the host | [`device_copies`](Features::device_copies) | [`DeviceCopies`] |
 //! | uses memory of other libraries | [`foreign_views`](Features::foreign_views) | [`ForeignViews`] |
 //! | accesses host memory directly | [`dma_mappings`](Features::dma_mappings) | [`DmaMappings`] |
+//! | allocates host memory for fast transfers | [`host_memory_allocator`](Features::host_memory_allocator) | [`HostMemoryAllocator`] |
 //! | has options for its compiler | [`named_options`](Features::named_options) | [`NamedOptions`] |
 //! | compiles for absent devices | [`ahead_of_time`](Features::ahead_of_time) | [`AheadOfTime`] |
 //! | serializes compiled programs | [`serialization`](Features::serialization) | [`Serialization`] |
@@ -70,13 +71,14 @@
 //! | can end an execution with an error | [`poisoning`](Features::poisoning) | [`Poisoning`] |
 //! | tracks the framework's work that it waits for | [`tracking`](Features::tracking) | [`Tracking`] |
 //! | runs its work in the order of submission | [`queued`](Features::queued) | |
-//! | offers an extension of the C API | [`profiler`](Features::profiler), [`streams`](Features::streams), [`raw_buffers`](Features::raw_buffers), [`ffi`](Features::ffi), [`abi_versions`](Features::abi_versions), [`executable_metadata`](Features::executable_metadata), [`host_memory_allocator`](Features::host_memory_allocator), [`failure_reports`](Features::failure_reports) | [`Profiler`], [`Streams`], [`RawBuffers`], [`AbiVersions`], [`ExecutableMetadata`], [`HostMemoryAllocator`], [`FailureReports`] |
+//! | offers an extension of the C API | [`profiler`](Features::profiler), [`streams`](Features::streams), [`raw_buffers`](Features::raw_buffers), [`ffi`](Features::ffi), [`abi_versions`](Features::abi_versions), [`executable_metadata`](Features::executable_metadata), [`failure_reports`](Features::failure_reports) | [`Profiler`], [`Streams`], [`RawBuffers`], [`AbiVersions`], [`ExecutableMetadata`], [`FailureReports`] |
 //!
 //! # Extensions of the C API
 //!
 //! Frameworks find extensions in a linked list to which the function table points. Layouts, shardings and memory
-//! descriptions are always available, because the SDK derives them from the methods that every backend has. All other
-//! supported extensions depend on the backend, so each of them is a feature. The following table lists all extensions:
+//! descriptions are always available, because the SDK derives them from the methods that every backend has. So is host
+//! memory, because the SDK can allocate it. All other supported extensions depend on the backend, so each of them is a
+//! feature. The following table lists all extensions:
 //!
 //! | type | name | in this SDK |
 //! |---:|---|---|
@@ -101,7 +103,7 @@
 //! | 20 | AbiVersion | [`Features::abi_versions`]. Serialized executables of this SDK also contain the platform's name and version, which the SDK checks on load |
 //! | 21 | Collectives | not offered: collectives outside programs, which frameworks use on CUDA only |
 //! | 22 | MultiSlice | not offered: for transfers between slices of TPUs, like Megascale |
-//! | 23 | HostMemoryAllocator | [`Features::host_memory_allocator`] |
+//! | 23 | HostMemoryAllocator | always; ordinary memory without [`Features::host_memory_allocator`] |
 //! | 24 | XlaTransform | not offered: changes how XLA's own compiler runs |
 
 #[cfg(doc)]

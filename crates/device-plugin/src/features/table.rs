@@ -159,7 +159,8 @@ macro_rules! for_each_feature {
                 executable_metadata: fn(&B::Executable) -> Result<Vec<u8>>,
             }
 
-            /// Offers host memory for fast transfers to and from the device (`PJRT_HostMemoryAllocator_Extension`).
+            /// Declares that the backend allocates the host memory that frameworks use for fast transfers
+            /// (`PJRT_HostMemoryAllocator_Extension`).
             host_memory_allocator: HostMemoryAllocator {
                 allocate_host: fn(&B, usize, Option<usize>) -> Result<HostAllocation>,
             }

@@ -26,9 +26,12 @@ fn options_of_every_type() {
 }
 
 #[test]
-fn partition_index_is_accepted_with_node_id() {
-    let client = toy().client(&[NamedValue::new("node_id", 0i64), NamedValue::new("partition_index", 0i64)]);
-    toy().destroy_client(client.unwrap());
+fn options_of_frameworks_are_accepted() {
+    let [node, part, size] = ["node_id", "partition_index", "premapped_buffer_size"].map(|n| NamedValue::new(n, 0i64));
+    for options in [&[node, part.clone()][..], &[size]] {
+        toy().destroy_client(toy().client(options).unwrap());
+    }
+    assert_eq!(toy().client(&[part]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
 }
 
 #[test]
