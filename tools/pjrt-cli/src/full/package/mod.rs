@@ -30,8 +30,8 @@ use variants::Part;
 use wheel::{Content, Wheel, file_name};
 
 pub(crate) fn run(args: &Args) -> Result<String, String> {
-    let frameworks = Frameworks { jax: !args.no_jax, torch_xla: !args.no_torch };
-    if !frameworks.jax && !frameworks.torch_xla {
+    let frameworks = Frameworks { jax: !args.no_jax, torch: !args.no_torch };
+    if !frameworks.jax && !frameworks.torch {
         return Err("--no-jax and --no-torch together leave nothing to package; remove one of them".to_owned());
     }
     let source = source::find(args)?;
@@ -110,9 +110,10 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     if frameworks.jax {
         line!(out, "JAX          JAX_PLATFORMS={name} python -c 'import jax; print(jax.devices())'");
     }
-    if frameworks.torch_xla {
-        let device = python::torch_xla_device(&manifest);
+    if frameworks.torch {
+        let device = python::torch_device(&manifest);
         line!(out, "PyTorch/XLA  PJRT_DEVICE={device} python -c 'import torch_xla; print(torch_xla.devices())'");
+        line!(out, "torch_tpu    PJRT_DEVICE={device} python -c 'import torch; print(torch.ones(3, device=\"tpu\"))'");
     }
     Ok(out)
 }

@@ -28,13 +28,17 @@ const JAX: &[(&str, &str)] = &[
 /// File name of the vendor's own module for JAX.
 pub(crate) const JAX_HOOK: &str = "jax_hook.py";
 const JAX_NAMESPACE: &str = include_str!("python/jax_namespace.py");
-const TORCH_XLA: (&str, &str) = ("torch_xla_plugin.py", include_str!("python/torch_xla_plugin.py"));
+/// Modules for PyTorch: one for each of its backends.
+const TORCH: &[(&str, &str)] = &[
+    ("torch_tpu_plugin.py", include_str!("python/torch_tpu_plugin.py")),
+    ("torch_xla_plugin.py", include_str!("python/torch_xla_plugin.py")),
+];
 
 /// The frameworks that a wheel supports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frameworks {
     pub(crate) jax: bool,
-    pub(crate) torch_xla: bool,
+    pub(crate) torch: bool,
 }
 
 /// Returns the name of the Python package.
@@ -63,9 +67,12 @@ pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<S
         // folder.
         add(format!("jax_plugins/{}/__init__.py", manifest.name), &JAX_NAMESPACE.replace("{package}", &package));
     }
-    if frameworks.torch_xla {
-        add(format!("{package}/{}", TORCH_XLA.0), TORCH_XLA.1);
+    if frameworks.torch {
+        for (name, text) in TORCH {
+            add(format!("{package}/{name}"), text);
+        }
         files.insert(format!("{package}/torch_xla.json"), Content::Text(torch_xla(manifest)));
+        files.insert(format!("{package}.pth"), Content::Text(at_start(manifest)));
     }
     files
 }
@@ -78,8 +85,18 @@ fn cpu_levels() -> String {
 
 /// Returns the value of `PJRT_DEVICE` that selects the plugin. In some places, PyTorch/XLA truncates the value at the
 /// first underscore, so this value contains none. The plugin's name in capital letters selects the plugin, too.
-pub(crate) fn torch_xla_device(manifest: &Manifest) -> String {
+pub(crate) fn torch_device(manifest: &Manifest) -> String {
     manifest.name.replace('_', "").to_ascii_uppercase()
+}
+
+/// Returns the line that Python runs when it starts. It imports the package only if `PJRT_DEVICE` names the plugin.
+fn at_start(manifest: &Manifest) -> String {
+    let names = json!([manifest.name.to_ascii_uppercase(), torch_device(manifest)]);
+    let package = package(manifest);
+    format!(
+        "import os; os.environ.get(\"PJRT_DEVICE\", \"\").upper() in {names} and \
+         __import__(\"{package}.torch_tpu_plugin\").torch_tpu_plugin.choose_library()\n"
+    )
 }
 
 /// Returns the settings that PyTorch/XLA reads from environment variables, and the settings that PyTorch/XLA does not
@@ -102,13 +119,13 @@ pub(crate) fn entry_points(manifest: &Manifest, frameworks: Frameworks) -> Strin
     if frameworks.jax {
         text.push_str(&format!("[jax_plugins]\n{name} = jax_plugins.{name}\n\n"));
     }
-    if frameworks.torch_xla {
-        let device = torch_xla_device(manifest).to_ascii_lowercase();
+    if frameworks.torch {
+        let device = torch_device(manifest).to_ascii_lowercase();
         text.push_str("[torch_xla.plugins]\n");
         for name in std::iter::once(name).chain((device != *name).then_some(&device)) {
             text.push_str(&format!("{name} = {package}.torch_xla_plugin:Plugin\n"));
         }
-        text.push('\n');
+        text.push_str(&format!("\n[torch.backends]\n{name} = {package}.torch_tpu_plugin:autoload\n\n"));
     }
     text
 }
