@@ -2,7 +2,8 @@
 
 mod replicas;
 
-use pjrt_sys::{PJRT_API_MINOR, SLOTS, slot};
+use pjrt_sys::{PJRT_API_MINOR, PJRT_Extension_Type, SLOTS, slot};
+use pjrt_types::is_framework_option;
 
 use crate::core::{Call, Stack, TablePlan};
 use crate::function::{Function, Kind, Layout};
@@ -19,6 +20,9 @@ use crate::layer::{Layer, Step};
 /// one by one. XLA's CPU plugin waits for all replicas of a launch before it starts the next launch, so the second
 /// launch would never end. If a program's replicas do not communicate, the layer therefore compiles the program for a
 /// single device. Each launch then selects its device.
+///
+/// torch_tpu passes an option that only libtpu has to every client, and most plugins reject unknown options. The layer
+/// removes it unless the plugin has libtpu's extension `TpuTopology`.
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
     /// The minor version that the table announces. `None` keeps the plugin's minor version.
@@ -40,8 +44,10 @@ impl Layer for Compat {
     }
 
     fn wants(&self, function: &Function) -> bool {
-        let compiles = function.name == Stack::function::<slot::PJRT_Client_Compile>().name;
-        has_grown(&function.layout) || structs(function).next().is_some() || compiles
+        let changed = [Stack::function::<slot::PJRT_Client_Compile>(), Stack::function::<slot::PJRT_Client_Create>()];
+        has_grown(&function.layout)
+            || structs(function).next().is_some()
+            || changed.iter().any(|changed| changed.name == function.name)
     }
 
     fn plan(&self, plan: &mut TablePlan) {
@@ -71,6 +77,11 @@ impl Layer for Compat {
         }
         if call.is::<slot::PJRT_Client_Compile>() {
             replicas::compile_for_one(call, self.single_replica);
+        }
+        if call.is::<slot::PJRT_Client_Create>()
+            && !call.plugin().has_extension(PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology)
+        {
+            call.remove_create_options(|option| is_framework_option(option, |_| false));
         }
         Step::Continue(0)
     }

@@ -1,4 +1,4 @@
-//! Tests of the layer `compat`: the compile options of programs with several replicas.
+//! Tests of the layer `compat`: the compile options of programs with several replicas, and the options of clients.
 
 use std::cell::RefCell;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -6,7 +6,8 @@ use std::ptr::{null_mut, without_provenance_mut};
 use pjrt_layers::compat::Compat;
 use pjrt_layers::{Instance, Stack, instance};
 use pjrt_sys::{
-    AbiStruct, PJRT_Api, PJRT_Client_Compile_Args, PJRT_Client_PlatformName_Args, PJRT_Error, PJRT_Program,
+    AbiStruct, PJRT_Api, PJRT_Client_Compile_Args, PJRT_Client_Create_Args, PJRT_Client_PlatformName_Args, PJRT_Error,
+    PJRT_Extension_Base, PJRT_Extension_Type, PJRT_NamedValue, PJRT_NamedValue_Type, PJRT_Program,
 };
 use pjrt_types::{CompileOptions, DeviceAssignment};
 
@@ -72,6 +73,78 @@ fn compiled(table: &PJRT_Api, format: &str, code: &str, options: &CompileOptions
     assert_eq!(args.executable.addr(), 0x40);
     assert_eq!((args.compile_options.addr(), args.compile_options_size), (options.as_ptr().addr(), options.len()));
     COMPILED.with(|compiled| compiled.borrow_mut().take()).unwrap()
+}
+
+mod create_options {
+    use super::*;
+
+    thread_local! {
+        /// The names and the values of the options of the last client.
+        static SEEN: RefCell<Vec<(String, i64)>> = const { RefCell::new(Vec::new()) };
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "a test reads the options as a plugin does")]
+    unsafe extern "C" fn create(args: *mut PJRT_Client_Create_Args) -> *mut PJRT_Error {
+        // SAFETY: V1: the test passes arguments of this size, which only this call uses.
+        let args = unsafe { &mut *args };
+        // SAFETY: V1: the options have this number.
+        let options = unsafe { std::slice::from_raw_parts(args.create_options, args.num_options) };
+        let seen = options.iter().map(|option| {
+            // SAFETY: V1: the name is readable for its length.
+            let name = unsafe { std::slice::from_raw_parts(option.name.cast(), option.name_size) };
+            // SAFETY: V1: the test passes integers.
+            (String::from_utf8(name.to_vec()).unwrap(), unsafe { option.__bindgen_anon_1.int64_value })
+        });
+        SEEN.set(seen.collect());
+        args.client = without_provenance_mut(0x50);
+        null_mut()
+    }
+
+    /// Returns the options that the fake plugin receives.
+    fn seen(table: &PJRT_Api, options: &[(&str, i64)]) -> Vec<(String, i64)> {
+        let options: Vec<_> = options.iter().map(|(name, value)| named_integer(name, *value)).collect();
+        let mut args = PJRT_Client_Create_Args::new();
+        (args.create_options, args.num_options) = (options.as_ptr(), options.len());
+        // SAFETY: C2: `new` has set the sizes of the structs, and the options live until the call returns.
+        assert!(unsafe { table.PJRT_Client_Create.unwrap()(&raw mut args) }.is_null());
+        assert_eq!((args.client.addr(), args.num_options), (0x50, options.len()));
+        SEEN.take()
+    }
+
+    fn named_integer(name: &str, value: i64) -> PJRT_NamedValue {
+        let mut option = PJRT_NamedValue::new();
+        (option.name, option.name_size) = (name.as_ptr().cast(), name.len());
+        option.type_ = PJRT_NamedValue_Type::PJRT_NamedValue_kInt64;
+        (option.__bindgen_anon_1.int64_value, option.value_size) = (value, 1);
+        option
+    }
+
+    const TORCH_TPU: &str = "premapped_buffer_size";
+
+    fn start<I: Instance>(extension: Option<&'static PJRT_Extension_Base>) -> &'static PJRT_Api {
+        let plugin = setup::fake(115, |table| {
+            table.PJRT_Client_Create = Some(create);
+            table.extension_start = extension.map_or(null_mut(), |extension| (&raw const *extension).cast_mut());
+        });
+        // SAFETY: the table lives as long as the process.
+        unsafe { &*Stack::start::<I>(plugin, vec![Box::<Compat>::default()]).as_raw() }
+    }
+
+    #[test]
+    fn of_libtpu_reach_libtpu_alone() {
+        instance!(Other);
+        let other = start::<Other>(None);
+        assert_eq!(seen(other, &[("a", 1), (TORCH_TPU, 0), ("b", 2)]), [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+        assert_eq!(seen(other, &[(TORCH_TPU, 0)]), []);
+        assert_eq!(seen(other, &[("a", 1)]), [("a".to_owned(), 1)]);
+        instance!(Tpu);
+        let extension = Box::leak(Box::new(PJRT_Extension_Base {
+            struct_size: size_of::<PJRT_Extension_Base>(),
+            type_: PJRT_Extension_Type::PJRT_Extension_Type_TpuTopology,
+            next: null_mut(),
+        }));
+        assert_eq!(seen(start::<Tpu>(Some(extension)), &[(TORCH_TPU, 0)]), [(TORCH_TPU.to_owned(), 0)]);
+    }
 }
 
 mod replicas {

@@ -7,7 +7,7 @@ use pjrt_types::NamedValue;
 
 use super::call::Call;
 use crate::core::memory;
-use crate::core::memory::decode::{BufferLayout, elements, layout_at, named_values, struct_at};
+use crate::core::memory::decode::{BufferLayout, elements, layout_at, named_values, raw_named_values, struct_at};
 
 /// The memory that the plugin fills during a download.
 #[derive(Debug)]
@@ -58,6 +58,24 @@ impl Call {
         let Some(args) = self.args::<slot::PJRT_Client_Create>() else { return Vec::new() };
         // SAFETY: L2 (arguments): the array has this length.
         unsafe { named_values(args.create_options, args.num_options) }
+    }
+
+    /// Removes options of a call of `PJRT_Client_Create` for the next layers and the plugin.
+    pub(crate) fn remove_create_options(&mut self, remove: impl Fn(&NamedValue) -> bool) {
+        let (Some(at), Some(count)) = (self.function.field("create_options"), self.function.field("num_options")) else {
+            return;
+        };
+        let (from, all) = (ptr::with_exposed_provenance(self.address(at)), self.address(count));
+        // SAFETY: L2 (arguments): the array has this length.
+        let options = unsafe { raw_named_values(from, all) };
+        let kept: Vec<_> = options.iter().filter(|(_, option)| !option.as_ref().is_some_and(&remove)).collect();
+        if kept.len() < options.len() {
+            let (words, length) = (kept.iter().flat_map(|(words, _)| words).copied().collect(), kept.len());
+            let announced = self.announced();
+            let copy = self.frame_of(announced).keep_words(words);
+            self.replace(at, copy);
+            self.replace(count, length);
+        }
     }
 
     /// Returns the data of a call of `PJRT_Client_BufferFromHostBuffer`, or `None` for calls of other functions.

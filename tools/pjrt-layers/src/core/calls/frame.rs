@@ -86,6 +86,14 @@ impl Frame {
         }
     }
 
+    /// Keeps words, and returns their address. They live as long as the frame.
+    pub(in crate::core) fn keep_words(&mut self, words: Vec<u64>) -> usize {
+        let words = words.into_boxed_slice();
+        let address = words.as_ptr().expose_provenance();
+        self.structs.push(words);
+        address
+    }
+
     /// Copies bytes, and returns the address of the copy. The copy lives as long as the frame. A zero byte follows it,
     /// because MLIR's parser in many builds of XLA reads the byte after the end of a string.
     pub(in crate::core) fn keep(&mut self, bytes: &[u8]) -> usize {

@@ -87,20 +87,34 @@ pub(in crate::core) unsafe fn layout_of(layout: &PJRT_Buffer_MemoryLayout) -> Op
 ///
 /// `from` must be null or point to an array of `count` valid values.
 pub(in crate::core) unsafe fn named_values(from: *const PJRT_NamedValue, count: usize) -> Vec<NamedValue> {
+    // SAFETY: this function's contract.
+    unsafe { raw_named_values(from, count) }.into_iter().filter_map(|(_, value)| value).collect()
+}
+
+/// Copies the structs of named values, each with its value. The value is `None` if its type is unknown.
+///
+/// # Safety
+///
+/// As for [`named_values`].
+pub(in crate::core) unsafe fn raw_named_values(
+    from: *const PJRT_NamedValue,
+    count: usize,
+) -> Vec<(Vec<u64>, Option<NamedValue>)> {
     let mut values = Vec::new();
     let mut next = from.cast::<u8>();
     for _ in 0..if from.is_null() { 0 } else { count } {
         // SAFETY: this function's contract.
         let Some(raw) = (unsafe { struct_at::<PJRT_NamedValue>(next) }) else { break };
         // SAFETY: this function's contract: each element begins with its size.
-        let announced = unsafe { memory::read::<usize>(next) };
-        next = next.wrapping_add(announced.max(size_of::<usize>()));
+        let announced = unsafe { memory::read::<usize>(next) }.max(size_of::<usize>());
+        // SAFETY: this function's contract: each element is readable for its size.
+        let words = unsafe { memory::pointers(next, announced / size_of::<usize>()) };
+        next = next.wrapping_add(announced);
         // SAFETY: this function's contract: the name is readable for its length.
         let name = unsafe { memory::text(raw.name.cast(), raw.name_size) };
         // SAFETY: this function's contract.
-        if let Some(value) = unsafe { value(&raw) } {
-            values.push(NamedValue { name, value });
-        }
+        let value = unsafe { value(&raw) }.map(|value| NamedValue { name, value });
+        values.push((words.into_iter().map(|word| word as u64).collect(), value));
     }
     values
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use pjrt_sys::PJRT_Error;
+use pjrt_sys::{PJRT_Error, PJRT_Extension_Type};
 
 use super::errors;
 use crate::core::events::{Gates, wait};
@@ -33,6 +33,11 @@ impl Plugin {
     #[must_use]
     pub fn version(&self) -> (u32, u32) {
         self.tables.version()
+    }
+
+    /// Returns whether the plugin has an extension.
+    pub(crate) fn has_extension(&self, extension: PJRT_Extension_Type) -> bool {
+        self.tables.has_extension(extension)
     }
 
     /// Returns the plugin's function `S`, if the plugin has it.

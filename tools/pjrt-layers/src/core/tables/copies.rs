@@ -89,6 +89,11 @@ impl Copies {
         }
     }
 
+    /// Returns whether the plugin has an extension.
+    pub(in crate::core) fn has_extension(&self, extension: PJRT_Extension_Type) -> bool {
+        self.nodes.iter().any(|node| node.kind == extension.0)
+    }
+
     /// Returns the plugin's function `S`, if the plugin has it.
     #[inline]
     pub(in crate::core) fn function<S: ForwardedFunction>(
