@@ -213,7 +213,9 @@ fn batch_dimensions(shapes: Shapes<'_>, target: &str) -> Option<usize> {
         return count.parse().ok();
     }
     match target {
-        "Qr" | "Eigh" | "ProductOfElementaryHouseholderReflectors" => shapes.operand(0).len().checked_sub(2),
+        "Qr" | "Eigh" | "LuDecomposition" | "ProductOfElementaryHouseholderReflectors" => {
+            shapes.operand(0).len().checked_sub(2)
+        }
         _ => None,
     }
 }

@@ -10,6 +10,7 @@ use crate::engine::graph::{Node, Op, ValueIndex};
 use crate::engine::kernels::custom::Custom;
 use crate::engine::kernels::sort::{Order, SortKey};
 use crate::engine::tile::Iota;
+use crate::error::CompileError;
 use crate::order::{Order as StorageOrder, inverse_permutation};
 
 /// Returns the indices of the result and the operand of `#stablehlo.output_operand_alias<output_tuple_indices = [1],
@@ -45,12 +46,17 @@ impl<'m> LoweringContext<'_, 'm> {
             "Qr" => self.qr(),
             "ProductOfElementaryHouseholderReflectors" => self.householder_product(),
             "Eigh" => self.eigh(),
+            "LuDecomposition" => self.lu_decomposition(),
             "ApproxTopK" => self.approx_top_k(),
             "ragged_all_to_all" => self.ragged_all_to_all(),
             // `dce_sink` only protects its operands from dead code elimination before a program reaches a device. A
             // sharding group has no effect on one device.
             "dce_sink" | "xla.sdy.ShardingGroup" | "local_xla.sdy.ShardingGroup" => self.finish(Vec::new()),
             "TopK" | "mhlo.topk" => self.top_k(),
+            "tpu_custom_call" => Err(CompileError::unsupported(
+                "custom_call @tpu_custom_call: it runs a kernel that was compiled for TPUs; in PyTorch, \
+                 torch.backends.cuda.enable_flash_sdp(False) turns off the attention that needs it",
+            )),
             _ => match target.strip_prefix("mhlo.") {
                 Some(name) => self.special(name),
                 None => self.lapack(target).unwrap_or_else(|| Err(self.unsupported())),

@@ -93,16 +93,8 @@ impl LoweringContext<'_, '_> {
     /// other values configure XLA's iterative algorithm, and this lowering ignores them.
     pub(super) fn eigh(&mut self) -> Result<()> {
         let [x] = self.take()?;
-        let dtype = match x.ty.dtype {
-            DType::Bf16 | DType::F16 => DType::F32,
-            DType::F32 | DType::F64 | DType::C64 | DType::C128 => x.ty.dtype,
-            _ => return Err(self.unsupported()),
-        };
-        let &[ref batch @ .., m, n] = &x.ty.dims[..] else {
-            return Err(self.invalid(format!("cannot take a {}", x.ty)));
-        };
-        self.ensure(m == n, || format!("cannot take a {}", x.ty))?;
-        let matrices = self.converted(x.clone(), dtype)?;
+        let is_square = matches!(&x.ty.dims[..], [.., m, n] if m == n);
+        self.ensure(is_square, || format!("cannot take a {}", x.ty))?;
         let OpKind::CustomCall { backend_config, .. } = &self.op.kind else {
             return Err(self.unsupported());
         };
@@ -116,13 +108,33 @@ impl LoweringContext<'_, '_> {
                 )));
             }
         };
-        let types = self.factor_types(Routine::Symmetric { lower }, dtype, batch, [m, n])?;
-        let kernel = Lapack { routine: Routine::Symmetric { lower }, m, n, batch: batch.iter().product(), dtype };
-        let outs = self.kernel(kernel, &[matrices.value], &[], &types);
         let real = real_of(x.ty.dtype);
-        let parts = outs.into_iter().zip(types).zip([x.ty.dtype, real]);
+        self.decompose(Routine::Symmetric { lower }, &x, &[x.ty.dtype, real])
+    }
+
+    /// Lowers XLA's `LuDecomposition`, which torch_tpu and JAX's lowering for TPUs use.
+    pub(super) fn lu_decomposition(&mut self) -> Result<()> {
+        let [x] = self.take()?;
+        self.decompose(Routine::PermutedLu, &x, &[x.ty.dtype, DType::I32, DType::I32])
+    }
+
+    /// Lowers a native routine on matrices of any float type. `results` are the element types of the op's results.
+    fn decompose(&mut self, routine: Routine, x: &TypedValue, results: &[DType]) -> Result<()> {
+        let dtype = match x.ty.dtype {
+            DType::Bf16 | DType::F16 => DType::F32,
+            DType::F32 | DType::F64 | DType::C64 | DType::C128 => x.ty.dtype,
+            _ => return Err(self.unsupported()),
+        };
+        let &[ref batch @ .., m, n] = &x.ty.dims[..] else {
+            return Err(self.invalid(format!("cannot take a {}", x.ty)));
+        };
+        let matrices = self.converted(x.clone(), dtype)?;
+        let types = self.factor_types(routine, dtype, batch, [m, n])?;
+        let kernel = Lapack { routine, m, n, batch: batch.iter().product(), dtype };
+        let outs = self.kernel(kernel, &[matrices.value], &[], &types);
+        let parts = outs.into_iter().zip(types).zip(results);
         let results =
-            parts.map(|((value, ty), to)| self.converted(TypedValue { value, ty }, to)).collect::<Result<_>>()?;
+            parts.map(|((value, ty), &to)| self.converted(TypedValue { value, ty }, to)).collect::<Result<_>>()?;
         self.finish(results)
     }
 
@@ -203,12 +215,13 @@ impl LoweringContext<'_, '_> {
                 vec![(wide, vec![n, n]), (DType::F64, vec![n]), (DType::F64, between.clone()), (wide, between)]
             }
             Routine::Lu => vec![(wide, vec![m, n]), (DType::I32, vec![k])],
+            Routine::PermutedLu => vec![(wide, vec![m, n]), (DType::I32, vec![k]), (DType::I32, vec![m])],
             Routine::PivotedQr => vec![(wide, vec![m, n]), (DType::I32, vec![n]), (wide, vec![k])],
             // `three_diagonals` lowers this routine.
             Routine::ThreeDiagonals { .. } => return Err(self.unsupported()),
         };
-        // All routines except `geqp3` also return the status that LAPACK calls `info`.
-        if routine != Routine::PivotedQr {
+        // All other routines also return the status that LAPACK calls `info`.
+        if !matches!(routine, Routine::PivotedQr | Routine::PermutedLu) {
             types.push((DType::I32, Vec::new()));
         }
         types.into_iter().map(|(dtype, dims)| self.typed(dtype, &[batch, &dims].concat())).collect()

@@ -101,6 +101,34 @@ fn eigenvalues_of_named_triangle() {
     }
 }
 
+/// The factors of `[[0, 4], [2, 6], [1, 5]]`, by hand: the pivots are row 1, and then row 1 of the exchanged matrix.
+#[cfg_attr(not(feature = "math"), ignore = "it needs the feature math")]
+#[test]
+fn lu_decomposition_returns_order_of_rows() {
+    let decomposition = |batch: &str, result: &str| {
+        let (x, k, m) =
+            (format!("tensor<{batch}3x2xbf16>"), format!("tensor<{batch}2xi32>"), format!("tensor<{batch}3xi32>"));
+        let types = [&x, &k, &m];
+        program(
+            &format!("%a: {x}"),
+            types[result.parse::<usize>().unwrap()],
+            &format!(
+                "%0:3 = stablehlo.custom_call @LuDecomposition(%a) : ({x}) -> ({x}, {k}, {m})\n \
+                 return %0#{result} : {}",
+                types[result.parse::<usize>().unwrap()]
+            ),
+        )
+    };
+    let numbers = [0.0f32, 4.0, 2.0, 6.0, 1.0, 5.0].map(half::bf16::from_f32);
+    let x = |batch: &[usize]| {
+        tensor(DType::Bf16, &[batch, &[3, 2]].concat(), &numbers.repeat(batch.iter().product::<usize>()))
+    };
+    let factors = run::<half::bf16>(&decomposition("", "0"), vec![x(&[])]);
+    assert_eq!(factors.iter().map(|x| x.to_f32()).collect::<Vec<_>>(), [2.0, 6.0, 0.0, 4.0, 0.5, 0.5]);
+    assert_eq!(run::<i32>(&decomposition("", "1"), vec![x(&[])]), [1, 1]);
+    assert_eq!(run::<i32>(&decomposition("2x", "2"), vec![x(&[2])]), [1, 0, 2, 1, 0, 2]);
+}
+
 #[test]
 fn aliased_result_starts_as_operand() {
     custom_calls::register("tests.increment", |call, operands, results| {

@@ -25,6 +25,12 @@ fn unsupported_type_and_op() {
     );
     assert_eq!(error.kind(), CompileErrorKind::Unsupported);
     assert_eq!(error.operation(), Some("stablehlo.custom_call"), "{error}");
+    let error = refused(
+        r#"func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+           %0 = stablehlo.custom_call @tpu_custom_call(%a) : (tensor<2xf32>) -> tensor<2xf32>
+           return %0 : tensor<2xf32> }"#,
+    );
+    assert!(error.message().contains("enable_flash_sdp(False)"), "{error}");
 }
 
 /// The error lists unsupported ops in program order, and each op only once even if its function is called several

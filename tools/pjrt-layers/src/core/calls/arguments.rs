@@ -62,7 +62,8 @@ impl Call {
 
     /// Removes options of a call of `PJRT_Client_Create` for the next layers and the plugin.
     pub(crate) fn remove_create_options(&mut self, remove: impl Fn(&NamedValue) -> bool) {
-        let (Some(at), Some(count)) = (self.function.field("create_options"), self.function.field("num_options")) else {
+        let (Some(at), Some(count)) = (self.function.field("create_options"), self.function.field("num_options"))
+        else {
             return;
         };
         let (from, all) = (ptr::with_exposed_provenance(self.address(at)), self.address(count));

@@ -56,6 +56,8 @@ def load() -> None:
     # torch_tpu's public function makes the device available only if it finds Google's hardware.
     _loader._init_device("tpu")
     shutdown.register()
+    # torch_tpu's flash attention is a kernel for TPUs. PyTorch has one switch for all devices.
+    torch.backends.cuda.enable_flash_sdp(False)
     autocast = capabilities().get("autocast") or {}
     if "default_dtype" in autocast:
         try:

@@ -30,6 +30,8 @@ pub(crate) enum Routine {
     Tridiagonal { lower: bool },
     /// `getrf`: packed factors, one-based indices of the exchanged rows, info.
     Lu,
+    /// XLA's `LuDecomposition`: packed factors, zero-based indices of the exchanged rows, zero-based order of the rows.
+    PermutedLu,
     /// `geqp3`: packed factors, one-based order of the columns, scalar factors of the reflections. The second operand
     /// selects columns that are moved to the front.
     PivotedQr,
@@ -43,7 +45,7 @@ impl Routine {
     /// Returns whether the routine computes in the precision of its operands. The other routines need operands in
     /// double precision.
     pub(crate) fn is_native(self) -> bool {
-        matches!(self, Self::Symmetric { .. } | Self::Singular { .. } | Self::Lu)
+        matches!(self, Self::Symmetric { .. } | Self::Singular { .. } | Self::Lu | Self::PermutedLu)
     }
 }
 
@@ -97,7 +99,8 @@ impl Kernel for Lapack {
             Routine::Singular { vectors: false, .. } => 2,
             Routine::General { .. } => 8,
             Routine::Schur { .. } => 2,
-            Routine::Hessenberg | Routine::Tridiagonal { .. } | Routine::Lu | Routine::PivotedQr => 0,
+            Routine::Hessenberg | Routine::Tridiagonal { .. } => 0,
+            Routine::Lu | Routine::PermutedLu | Routine::PivotedQr => 0,
             Routine::ThreeDiagonals { .. } => return 3 * self.m.saturating_mul(self.dtype.size()),
         };
         self.m.max(self.n).saturating_pow(2).saturating_mul(matrices * self.dtype.size())
@@ -165,6 +168,18 @@ impl Lapack {
                 factors.copy_from_slice(a);
                 let zero = lu::lu(factors, m, n, cast_slice_mut(rows));
                 info.copy_from_slice(&zero.to_ne_bytes());
+                Some(())
+            }
+            (Routine::PermutedLu, [factors, rows, order]) => {
+                let factors: &mut [T] = cast_slice_mut(factors);
+                let (rows, order): (&mut [i32], &mut [i32]) = (cast_slice_mut(rows), cast_slice_mut(order));
+                factors.copy_from_slice(a);
+                lu::lu(factors, m, n, rows);
+                (0..).zip(order.iter_mut()).for_each(|(row, place)| *place = row);
+                for (row, exchanged) in rows.iter_mut().enumerate() {
+                    *exchanged -= 1;
+                    order.swap(row, usize::try_from(*exchanged).ok()?);
+                }
                 Some(())
             }
             _ => None,

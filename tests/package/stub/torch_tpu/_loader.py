@@ -1,0 +1,6 @@
+#: The devices that were made available.
+DEVICES = []
+
+
+def _init_device(device):
+    DEVICES.append(device)
