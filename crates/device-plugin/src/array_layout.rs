@@ -153,8 +153,8 @@ impl ArrayLayout {
     }
 
     /// Whether an array with this layout can be passed where `other` is expected, because both layouts store the same
-    /// bytes in the same order. In a layout without tiles, the position of a dimension of extent 1 does not matter.
-    /// Called only if `self` and `other` are not equal.
+    /// bytes in the same order. In a layout without tiles, dimensions of extent 1 do not matter. torch_tpu passes `[1]`
+    /// for a scalar, which XLA's devices accept because they compare sizes.
     ///
     /// An empty array of booleans is accepted in place of a token. Frameworks cannot upload a token, and JAX passes
     /// such an array as the first token.
@@ -164,15 +164,21 @@ impl ArrayLayout {
         if (self.element_type, other.element_type) == (ElementType::Pred, ElementType::Token) {
             return self.dims().contains(&0);
         }
+        if self == other {
+            return true;
+        }
         let (own, others) = (self.to_layout(), other.to_layout());
-        let long = |layout: &Layout| -> Vec<i64> {
-            let dims = self.dims();
-            let extent = |d: &i64| usize::try_from(*d).ok().and_then(|d| dims.get(d));
-            layout.minor_to_major.iter().copied().filter(|d| extent(d) != Some(&1)).collect()
+        if self.element_type != other.element_type || !own.tiles.is_empty() || !others.tiles.is_empty() {
+            return false;
+        }
+        // The positions and the extents of the other dimensions, fastest varying first. Their positions count only them.
+        let long = |layout: &Layout, dims: &[i64]| -> Vec<(usize, i64)> {
+            let position = |at: usize| dims.iter().take(at).filter(|extent| **extent != 1).count();
+            let order = layout.minor_to_major.iter().filter_map(|d| usize::try_from(*d).ok());
+            let order = order.filter_map(|d| Some((position(d), *dims.get(d)?)));
+            order.filter(|(_, extent)| *extent != 1).collect()
         };
-        self.element_type == other.element_type
-            && self.dims() == other.dims()
-            && (own == others || own.tiles.is_empty() && others.tiles.is_empty() && long(&own) == long(&others))
+        long(&own, self.dims()) == long(&others, other.dims())
     }
 
     /// Describes host memory. `byte_strides` contains the stride of each dimension in bytes, in the framework's order
@@ -254,6 +260,11 @@ mod tests {
     fn one_element_fits_any_order() {
         assert!(form(&[5, 1], "{0,1}").is_stored_as(&form(&[5, 1], "{1,0}")));
         assert!(!form(&[5, 2], "{0,1}").is_stored_as(&form(&[5, 2], "{1,0}")));
+        assert!(form(&[1], "{0}").is_stored_as(&form(&[], "{}")));
+        assert!(form(&[5, 2], "{0,1}").is_stored_as(&form(&[5, 1, 2], "{0,2,1}")));
+        assert!(!form(&[5, 5], "{0,1}").is_stored_as(&form(&[1, 5, 5], "{2,1,0}")));
+        assert!(!form(&[5, 2], "{1,0}").is_stored_as(&form(&[2, 5], "{1,0}")));
+        assert!(!form(&[2], "{0}").is_stored_as(&form(&[], "{}")));
         assert!(!form(&[5, 1], "{0,1:T(8)}").is_stored_as(&form(&[5, 1], "{1,0:T(8)}")));
     }
 

@@ -174,7 +174,9 @@ for_each_feature!(features);
 /// The inputs, outputs and options of one execution on one device.
 #[non_exhaustive]
 pub struct Launch<'a, B: Backend> {
-    /// The arguments. Their number, types, extents and devices match the program.
+    /// The arguments. Their number, types, extents and devices match the program. Without tiles, a framework may pass
+    /// an array of another rank whose extents differ only in dimensions of extent 1, such as `f32[1]` for `f32[]`. The
+    /// bytes are the same.
     pub inputs: Inputs<'a, B>,
     /// The outputs, which the backend pushes.
     pub outputs: Outputs<'a, B>,

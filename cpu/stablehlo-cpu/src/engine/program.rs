@@ -331,8 +331,7 @@ impl Program {
         }
         let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member, stop };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
-            // An input may differ from its parameter in the positions of dimensions of extent one. These positions do
-            // not affect the bytes.
+            // An input may differ from its parameter in dimensions of extent one, which do not affect the bytes.
             if input.ty() != &parameter.ty && !is_stored_as(input.ty(), &parameter.ty) {
                 let (want, got) = (&parameter.ty, input.ty());
                 return Err(RunError::Input(format!(
@@ -361,12 +360,12 @@ impl Program {
     }
 }
 
-/// Returns whether two types differ at most in the positions of dimensions of extent one. Equal arrays of two such
-/// types have the same bytes in memory.
+/// Returns whether two types differ at most in dimensions of extent one. Equal arrays of two such types have the same
+/// bytes in memory.
 #[cold]
 fn is_stored_as(one: &TensorType, other: &TensorType) -> bool {
     let long = |ty: &TensorType| ty.dims.iter().copied().filter(|extent| *extent != 1).collect::<Vec<_>>();
-    one.dtype == other.dtype && one.rank() == other.rank() && long(one) == long(other)
+    one.dtype == other.dtype && long(one) == long(other)
 }
 
 impl fmt::Debug for Program {

@@ -105,8 +105,8 @@ pub trait StorageLayouts: Backend {
     ///
     /// Frameworks may request any dimension order, but only the tiles that this function returns. Programs use the
     /// framework's order of dimensions. [`ExecutableInfo::parameter_layouts`](crate::ExecutableInfo::parameter_layouts)
-    /// describes how a program's parameters are stored. The position of a dimension of extent 1 does not affect the
-    /// bytes. Without tiles, a program may therefore receive `f32[1,5]` for a parameter that is stored as `f32[5,1]`.
+    /// describes how a program's parameters are stored. A dimension of extent 1 does not affect the bytes. Without
+    /// tiles, a program may therefore receive `f32[1,5]` for a parameter that is stored as `f32[5,1]`.
     fn default_layout(topology: &TopologyInfo, shape: &Shape) -> Option<Layout>;
 }
 

@@ -28,10 +28,9 @@ fn options_of_every_type() {
 #[test]
 fn options_of_frameworks_are_accepted() {
     let [node, part, size] = ["node_id", "partition_index", "premapped_buffer_size"].map(|n| NamedValue::new(n, 0i64));
-    for options in [&[node, part.clone()][..], &[size]] {
+    for options in [&[node, part][..], &[size]] {
         toy().destroy_client(toy().client(options).unwrap());
     }
-    assert_eq!(toy().client(&[part]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
 }
 
 #[test]

@@ -87,6 +87,19 @@ fn execution_awaits_inputs() {
 }
 
 #[test]
+fn dimensions_of_extent_one_do_not_matter() {
+    let client = toy().client(&[]).unwrap();
+    let add = toy().compile(client, "op=add_one\nin=s32[]").unwrap();
+    let one = toy().ints(client, &[41]);
+    let (outputs, event) = toy().execute(add, &[one], 1).unwrap();
+    toy().wait(event).unwrap();
+    assert_eq!(toy().read_ints(outputs[0]).unwrap(), [42]);
+    toy().destroy(&[outputs[0], one]);
+    toy().destroy_loaded(add);
+    toy().destroy_client(client);
+}
+
+#[test]
 fn rejects_mismatched_arguments() {
     let client = toy().client(&[]).unwrap();
     let other = toy().client(&[]).unwrap();

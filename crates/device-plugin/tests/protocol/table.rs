@@ -64,7 +64,8 @@ fn header_matches_version() {
         [
             (4, PJRT_Layouts_Extension::STRUCT_SIZE),
             (19, PJRT_Shardings_Extension::STRUCT_SIZE),
-            (6, PJRT_MemoryDescriptions_Extension::STRUCT_SIZE)
+            (6, PJRT_MemoryDescriptions_Extension::STRUCT_SIZE),
+            (23, PJRT_HostMemoryAllocator_Extension::STRUCT_SIZE),
         ]
     );
 }

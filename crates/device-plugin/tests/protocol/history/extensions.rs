@@ -90,4 +90,10 @@ super::table! { CASES in extension_slot:
             assert_eq!(unsafe { text(args.kind, args.kind_size) }, "device");
         }
     }
+    PJRT_HostMemoryAllocator_Allocate(w, c) {
+        let called = c.extension::<S>(|args| (args.client, args.size, args.numa_node) = (w.client, 8, -1));
+        if let Some(args) = called {
+            unsafe { args.deleter.unwrap()(args.ptr.cast(), args.deleter_arg) };
+        }
+    }
 }

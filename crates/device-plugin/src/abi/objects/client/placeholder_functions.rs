@@ -16,7 +16,7 @@ use crate::{Backend, DevicePlugin, Error, Event, Result, Shape};
 
 /// Returns an error if an alias buffer cannot take over the data of `buffer`.
 fn check<B: Backend>(alias: &PlaceholderBuffer<B::Buffer>, buffer: &BufferHandle<B>) -> Result<()> {
-    if !buffer.layout.is_stored_as(&alias.layout) {
+    if buffer.layout.dims() != alias.layout.dims() || !buffer.layout.is_stored_as(&alias.layout) {
         return Err(Error::argument(format!("buffer is {}, but its alias is {}", buffer.layout, alias.layout)));
     }
     if buffer.placement.memory != alias.placement.memory {
