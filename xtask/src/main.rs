@@ -29,6 +29,7 @@ mod sh;
 mod test;
 mod tidy;
 mod tools;
+mod torch_tpu;
 mod tsan;
 mod vendor;
 mod workspace;
@@ -94,6 +95,10 @@ const USAGE: &str = "usage: cargo xtask TASK
                       hardware
   jax-tests --jax-checkout PATH [OPTION]... [FILE]...
                       run JAX's own test files on a plugin and compare with an earlier run or a reference; see --help
+  torch-tpu [--plugin LIBRARY] [--train | OP ...]
+                      run PyTorch's database of operations, or the named ones, on the embedded CPU device through
+                      torch_tpu and compare with PyTorch's CPU; --plugin takes another plugin, and --train trains two
+                      models (downloads 3 GB)
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
   size                build the library of a plugin from `pjrt new` from scratch, and print the times and its size
   tidy                check dependencies between crates and files, unsafe code, lengths of files and lines, and links;
@@ -138,6 +143,7 @@ fn main() -> ExitCode {
         ["test", "--all"] => test::run(report::Scope::All),
         ["test", "--thorough"] => test::run(report::Scope::Thorough),
         ["jax-tests", args @ ..] => jax_tests::run(args),
+        ["torch-tpu", args @ ..] => torch_tpu::run(args),
         ["vendor"] => vendor(),
         ["size"] => vendor::size(),
         ["tidy", args @ ..] => tidy::arguments(args),

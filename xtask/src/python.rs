@@ -52,6 +52,12 @@ pub(crate) fn with_torch() -> Result<PathBuf, Error> {
     })
 }
 
+/// Returns the path of Python in an environment with torch_tpu.
+pub(crate) fn torch_tpu() -> Result<PathBuf, Error> {
+    let newest = JAX.last().ok_or("no version of JAX")?;
+    newest.environment("target/venv-torch-tpu", &["tests/torch_tpu/requirements.txt"])
+}
+
 /// Returns the path of Python in an environment without JAX, which contains the packages in requirements files. Creates
 /// the environment if needed.
 pub(crate) fn tools(folder: &str, requirements: &[&str]) -> Result<PathBuf, Error> {

@@ -12,7 +12,8 @@ use device_plugin::{
     Result, Shape as DeviceShape, device_plugin,
 };
 use pjrt::extensions::{
-    Ffi, HandlerTraits, Layouts, MemoryDescriptions, Profiler, RawBuffers, Shardings, Stream, Streams,
+    Ffi, HandlerTraits, HostMemoryAllocator, Layouts, MemoryDescriptions, Profiler, RawBuffers, Shardings, Stream,
+    Streams,
 };
 use pjrt::raw::AsRaw;
 use pjrt::{
@@ -334,4 +335,17 @@ fn groups_outlive_their_objects() {
     shared(plugin().extension::<Profiler>());
     shared(plugin().extension::<Shardings>());
     shared(plugin().extension::<MemoryDescriptions>());
+}
+
+#[test]
+fn host_memory_is_offered_for_every_device() {
+    let client = client();
+    let allocator = plugin().extension::<HostMemoryAllocator>().unwrap();
+    for size in [1, 64, 1000] {
+        let memory = allocator.allocate(&client, size, Some(3)).unwrap();
+        assert_eq!((memory.len(), memory.as_ptr().addr() % 64), (size, 0), "{size} bytes");
+        assert!(memory.iter().all(|byte| *byte == 0));
+    }
+    let error = allocator.allocate(&client, usize::MAX / 4, None).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED, "{error}");
 }

@@ -283,23 +283,6 @@ mod host_memory {
     }
 }
 
-mod ordinary_host_memory {
-    use super::*;
-
-    #[test]
-    fn is_offered_for_every_device() {
-        let client = stranger();
-        let allocator = client.plugin().extension::<HostMemoryAllocator>().unwrap();
-        for size in [0, 1, 64, 1000] {
-            let memory = allocator.allocate(&client, size, Some(3)).unwrap();
-            assert_eq!((memory.len(), memory.as_ptr().addr() % 64), (size, 0), "{size} bytes");
-            assert!(memory.iter().all(|byte| *byte == 0));
-        }
-        let error = allocator.allocate(&client, usize::MAX / 4, None).unwrap_err();
-        assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED, "{error}");
-    }
-}
-
 mod callbacks {
     use super::*;
 

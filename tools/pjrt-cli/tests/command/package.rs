@@ -87,6 +87,7 @@ fn wheel_contents() {
         "pjrt_plugin_example-1.2.0rc1.dist-info/RECORD",
         "pjrt_plugin_example-1.2.0rc1.dist-info/WHEEL",
         "pjrt_plugin_example-1.2.0rc1.dist-info/entry_points.txt",
+        "pjrt_plugin_example.pth",
         "pjrt_plugin_example/__init__.py",
         "pjrt_plugin_example/jax_callbacks.py",
         "pjrt_plugin_example/jax_export.py",
@@ -99,6 +100,7 @@ fn wheel_contents() {
         "pjrt_plugin_example/pjrt_plugin.json",
         "pjrt_plugin_example/process.py",
         "pjrt_plugin_example/shutdown.py",
+        "pjrt_plugin_example/torch_tpu_plugin.py",
         "pjrt_plugin_example/torch_xla.json",
         "pjrt_plugin_example/torch_xla_plugin.py",
         "pjrt_plugin_example/variants.py",
@@ -108,8 +110,10 @@ fn wheel_contents() {
     assert_eq!(
         text(&format!("{info}/entry_points.txt")),
         "[jax_plugins]\nexample = jax_plugins.example\n\n\
-         [torch_xla.plugins]\nexample = pjrt_plugin_example.torch_xla_plugin:Plugin\n\n"
+         [torch_xla.plugins]\nexample = pjrt_plugin_example.torch_xla_plugin:Plugin\n\n\
+         [torch.backends]\nexample = pjrt_plugin_example.torch_tpu_plugin:autoload\n\n"
     );
+    assert!(text("pjrt_plugin_example.pth").starts_with("import os; os.environ.get(\"PJRT_DEVICE\", \"\").upper() in "));
     let metadata = text(&format!("{info}/METADATA"));
     for line in [
         "Name: pjrt-plugin-example",

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// Leave out what JAX needs to find the plugin.
     #[arg(long)]
     pub(super) no_jax: bool,
-    /// Leave out what PyTorch/XLA needs to find the plugin.
+    /// Leave out what PyTorch needs to find the plugin.
     #[arg(long)]
     pub(super) no_torch: bool,
     /// Put the layer `compat` in front of the library, so that frameworks of other versions of the PJRT API can use it.

@@ -1,4 +1,4 @@
-//! `pjrt package`: writes a wheel that JAX and PyTorch/XLA find without further steps.
+//! `pjrt package`: writes a wheel that JAX and PyTorch find without further steps.
 
 mod args;
 mod compat;
@@ -214,7 +214,7 @@ fn metadata(manifest: &Manifest, package: &str, version: &str) -> String {
     let one_line = |text: &str| text.split(is_space).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
     let mut text = format!("Metadata-Version: 2.1\nName: {}\nVersion: {version}\n", package.replace('_', "-"));
     let what = if manifest.display_name.is_empty() { &manifest.name } else { &manifest.display_name };
-    let fallback = format!("PJRT plugin for {what}, for JAX and PyTorch/XLA");
+    let fallback = format!("PJRT plugin for {what}, for JAX and PyTorch");
     let summary = if manifest.description.is_empty() { &fallback } else { &manifest.description };
     text.push_str(&format!("Summary: {}\n", one_line(summary)));
     for (field, value) in [
