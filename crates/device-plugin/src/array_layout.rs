@@ -171,7 +171,7 @@ impl ArrayLayout {
         if self.element_type != other.element_type || !own.tiles.is_empty() || !others.tiles.is_empty() {
             return false;
         }
-        // The positions and the extents of the other dimensions, fastest varying first. Their positions count only them.
+        // The positions among the other dimensions, and the extents, fastest varying first.
         let long = |layout: &Layout, dims: &[i64]| -> Vec<(usize, i64)> {
             let position = |at: usize| dims.iter().take(at).filter(|extent| **extent != 1).count();
             let order = layout.minor_to_major.iter().filter_map(|d| usize::try_from(*d).ok());

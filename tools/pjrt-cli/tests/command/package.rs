@@ -113,7 +113,9 @@ fn wheel_contents() {
          [torch_xla.plugins]\nexample = pjrt_plugin_example.torch_xla_plugin:Plugin\n\n\
          [torch.backends]\nexample = pjrt_plugin_example.torch_tpu_plugin:autoload\n\n"
     );
-    assert!(text("pjrt_plugin_example.pth").starts_with("import os; os.environ.get(\"PJRT_DEVICE\", \"\").upper() in "));
+    assert!(
+        text("pjrt_plugin_example.pth").starts_with("import os; os.environ.get(\"PJRT_DEVICE\", \"\").upper() in ")
+    );
     let metadata = text(&format!("{info}/METADATA"));
     for line in [
         "Name: pjrt-plugin-example",
