@@ -49,6 +49,13 @@ def test_others_notice_nothing(environment, variables):
     environment.output("import sys; assert 'pjrt_plugin_my_example' not in sys.modules", **variables)
 
 
+def test_library_with_layers(environment):
+    """`pjrt with` sets these variables."""
+    given = {"PJRT_DEVICE": "LIBRARY", "TPU_LIBRARY_PATH": "/layers.so"}
+    loaded, devices, calls, _ = json.loads(environment.output(SHOW, **given))
+    assert (loaded, devices, calls) == ("/layers.so", ["tpu"], [["flash", False]])
+
+
 def test_call_chooses_the_plugin(environment):
     call = "import pjrt_plugin_my_example.torch_tpu_plugin as plugin; plugin.load(); plugin.load()"
     loaded, devices, *_ = json.loads(environment.output(call + SHOW, TORCH_DEVICE_BACKEND_AUTOLOAD="0"))

@@ -27,10 +27,15 @@ def choose_library() -> None:
 
 def autoload() -> None:
     """Makes the device available if `PJRT_DEVICE` names the plugin. `import torch` calls this."""
-    is_chosen = os.environ.get("PJRT_DEVICE", "").upper() in (NAME.upper(), NAME.replace("_", "").upper())
-    # With PyTorch/XLA, the same value of PJRT_DEVICE has another effect.
-    if is_chosen and importlib.util.find_spec("torch_tpu") is not None:
+    if importlib.util.find_spec("torch_tpu") is None:
+        # With PyTorch/XLA, the same values of PJRT_DEVICE have another effect.
+        return
+    device = os.environ.get("PJRT_DEVICE", "").upper()
+    if device in (NAME.upper(), NAME.replace("_", "").upper()):
         load()
+    elif device == "LIBRARY" and _LIBRARY in os.environ:
+        # `pjrt with` names the library with the layers, which loads a plugin's library.
+        _add_device()
 
 
 def load() -> None:
@@ -50,20 +55,26 @@ def load() -> None:
     if used != own:
         remedy = f"set {_LIBRARY}={own} before Python starts" if "torch_tpu" in sys.modules else f"unset {_LIBRARY}"
         raise RuntimeError(f"torch_tpu uses {used}, which is not the library of the PJRT plugin {NAME}; {remedy}")
+    _add_device()
+    shutdown.register()
+    autocast = capabilities().get("autocast") or {}
+    if "default_dtype" in autocast:
+        import torch
+
+        try:
+            torch.set_autocast_dtype("tpu", getattr(torch, _TORCH_NAMES[autocast["default_dtype"]]))
+        except (KeyError, ValueError, RuntimeError) as error:
+            logger.info("the element type of autocast for %s: %s", NAME, error)
+
+
+def _add_device() -> None:
     import torch
     from torch_tpu import _loader
 
     # torch_tpu's public function makes the device available only if it finds Google's hardware.
     _loader._init_device("tpu")
-    shutdown.register()
     # torch_tpu's flash attention is a kernel for TPUs. PyTorch has one switch for all devices.
     torch.backends.cuda.enable_flash_sdp(False)
-    autocast = capabilities().get("autocast") or {}
-    if "default_dtype" in autocast:
-        try:
-            torch.set_autocast_dtype("tpu", getattr(torch, _TORCH_NAMES[autocast["default_dtype"]]))
-        except (KeyError, ValueError, RuntimeError) as error:
-            logger.info("the element type of autocast for %s: %s", NAME, error)
 
 
 #: Element types of automatic mixed precision, as PyTorch names them.
