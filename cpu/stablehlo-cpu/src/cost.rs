@@ -86,9 +86,11 @@ impl Walk<'_> {
             OpKind::Unary(unary) => match unary {
                 Unary::Cbrt
                 | Unary::Cosine
+                | Unary::Exp2
                 | Unary::Exponential
                 | Unary::ExponentialMinusOne
                 | Unary::Log
+                | Unary::Log2
                 | Unary::LogPlusOne
                 | Unary::Logistic
                 | Unary::Rsqrt
@@ -104,6 +106,7 @@ impl Walk<'_> {
             OpKind::Binary(_) | OpKind::Compare { .. } | OpKind::Select | OpKind::Clamp | OpKind::Convert => {
                 cost.flops += times * out;
             }
+            OpKind::Fma => cost.flops += times * 2.0 * out,
             OpKind::DotGeneral { dimensions, .. } => {
                 let lhs = op.operands.first().map(|lhs| extents(func, *lhs)).unwrap_or_default();
                 let summed: f64 = dimensions.lhs_contracting.iter().filter_map(|d| lhs.get(*d)).product();

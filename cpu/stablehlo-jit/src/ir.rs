@@ -263,7 +263,7 @@ pub enum Expression {
     /// An op of two operands of one type. See [`has_binary`].
     Binary(Binary, Value, Value),
     /// The product of the first two operands plus the third operand, rounded once. All operands have the same float
-    /// type.
+    /// type. See [`has_fused_multiply_add`].
     FusedMultiplyAdd(Value, Value, Value),
     /// A comparison. See [`has_compare`].
     Compare(ComparisonDirection, ComparisonType, Value, Value),
@@ -328,6 +328,8 @@ pub enum Function {
     I64x2(extern "C" fn(i64, i64) -> i64),
     U32x2(extern "C" fn(u32, u32) -> u32),
     U64x2(extern "C" fn(u64, u64) -> u64),
+    F32x3(extern "C" fn(f32, f32, f32) -> f32),
+    F64x3(extern "C" fn(f64, f64, f64) -> f64),
 }
 
 impl Function {
@@ -342,6 +344,8 @@ impl Function {
             Function::I64x2(_) => (Element::I64, 2),
             Function::U32x2(_) => (Element::U32, 2),
             Function::U64x2(_) => (Element::U64, 2),
+            Function::F32x3(_) => (Element::F32, 3),
+            Function::F64x3(_) => (Element::F64, 3),
         }
     }
 }
@@ -394,6 +398,15 @@ pub fn has_binary(op: Binary, element: Element) -> bool {
         And | Or | Xor => !element.is_float(),
         _ => false,
     }
+}
+
+/// Returns whether the current processor has an instruction for [`Expression::FusedMultiplyAdd`]. Without it, generated
+/// code calls the functions `fma` and `fmaf` of the C library, and some of these libraries round more than once.
+pub fn has_fused_multiply_add() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("fma") && std::arch::is_x86_feature_detected!("avx");
+    #[cfg(not(target_arch = "x86_64"))]
+    return true;
 }
 
 /// Returns whether programs may contain this comparison for this element type.

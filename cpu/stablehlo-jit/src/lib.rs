@@ -70,7 +70,7 @@ pub use code::Code;
 pub use error::Error;
 pub use ir::{
     Access, Array, Block, Element, Expression, Function, Host, HostStep, Part, Program, Selector, Statement, Value,
-    has_binary, has_compare, has_unary,
+    has_binary, has_compare, has_fused_multiply_add, has_unary,
 };
 
 /// Tests the examples of the package's README.

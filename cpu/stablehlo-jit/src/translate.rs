@@ -313,6 +313,10 @@ impl<'p, 'f> Translator<'p, 'f> {
                 let (x, y) = (operand(self, a)?, operand(self, b)?);
                 self.ops().vector_binary(*op, element, x, y)
             }
+            Expression::FusedMultiplyAdd(a, b, c) => {
+                let (x, y, z) = (operand(self, a)?, operand(self, b)?, operand(self, c)?);
+                Some(self.builder.ins().fma(x, y, z))
+            }
             Expression::Compare(direction, kind, a, b) => {
                 let (x, y) = (operand(self, a)?, operand(self, b)?);
                 let of = self.program.element(*a);
@@ -499,6 +503,8 @@ impl<'p, 'f> Translator<'p, 'f> {
             Function::I64x2(f) => f as *const () as usize,
             Function::U32x2(f) => f as *const () as usize,
             Function::U64x2(f) => f as *const () as usize,
+            Function::F32x3(f) => f as *const () as usize,
+            Function::F64x3(f) => f as *const () as usize,
         };
         let (element, count) = function.signature();
         let ty: Type = type_of(element);

@@ -164,7 +164,7 @@ fn versions(plugin: &Plugin) -> Result<Versions, Error> {
 
 /// StableHLO versions to try if the plugin does not report its version, in ascending order. Ops, attributes or types
 /// were added between consecutive versions.
-const STEPS: [Version; 8] = [
+const STEPS: [Version; 9] = [
     Version(1, 0, 0),
     Version(1, 1, 0),
     Version(1, 5, 0),
@@ -172,6 +172,7 @@ const STEPS: [Version; 8] = [
     Version(1, 11, 0),
     Version(1, 14, 0),
     Version(1, 18, 0),
+    Version(1, 22, 0),
     Version::NEWEST,
 ];
 
@@ -245,7 +246,7 @@ mod tests {
 
     #[test]
     fn newest_common_version() {
-        for (current, expected) in [(Version(1, 9, 3), [1, 9, 3]), (Version(1, 99, 0), [1, 22, 0])] {
+        for (current, expected) in [(Version(1, 9, 3), [1, 9, 3]), (Version(1, 99, 0), [1, 24, 0])] {
             let program = write(&tangent(), reads(Some(Version(0, 9, 0)), Some(current))).unwrap();
             assert_eq!(program.stablehlo_version(), Some(expected));
         }

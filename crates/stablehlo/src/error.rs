@@ -85,6 +85,12 @@ impl Error {
         self
     }
 
+    /// Adds another way to express the program to the message.
+    pub(crate) fn with_remedy(mut self, remedy: &str) -> Self {
+        self.0.message = format!("{}; {remedy}", self.0.message);
+        self
+    }
+
     /// Sets the name of the op, unless the name of an inner op is already set.
     pub(crate) fn with_op(mut self, op: &str) -> Self {
         self.0.op.get_or_insert_with(|| op.to_owned());

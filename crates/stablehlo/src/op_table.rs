@@ -39,6 +39,8 @@ macro_rules! op_table {
                 } own;
                 Select "select" (3, 1, 0) own;
                 Clamp "clamp" (3, 1, 0) same;
+                /// The first operand times the second plus the third, rounded once.
+                Fma "fma" (3, 1, 0) same;
                 Convert "convert" (1, 1, 0) same;
                 BitcastConvert "bitcast_convert" (1, 1, 0) signature;
                 ReducePrecision "reduce_precision" (1, 1, 0) {
@@ -290,12 +292,14 @@ macro_rules! elementwise_table {
                 Ceil "ceil" FLOATS;
                 CountLeadingZeros "count_leading_zeros" INTEGERS;
                 Cosine "cosine" INEXACT;
+                Exp2 "exp2" INEXACT;
                 Exponential "exponential" INEXACT;
                 ExponentialMinusOne "exponential_minus_one" INEXACT;
                 Floor "floor" FLOATS;
                 Imag "imag" INEXACT;
                 IsFinite "is_finite" FLOATS;
                 Log "log" INEXACT;
+                Log2 "log2" INEXACT;
                 LogPlusOne "log_plus_one" INEXACT;
                 Logistic "logistic" INEXACT;
                 Negate "negate" NUMBERS;

@@ -14,7 +14,7 @@ impl Version {
 
     /// Newest version whose ops, attributes and types this crate supports. The crate can write this version. A device
     /// that reads programs with this crate can report this version to a framework.
-    pub const NEWEST: Self = Self(1, 22, 0);
+    pub const NEWEST: Self = Self(1, 24, 0);
 }
 
 impl FromStr for Version {

@@ -155,6 +155,7 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
         | OpKind::Compare { .. }
         | OpKind::Select
         | OpKind::Clamp
+        | OpKind::Fma
         | OpKind::Convert
         | OpKind::ReducePrecision { .. }
         | OpKind::Reverse { .. } => rule.alike(result, |_| true),

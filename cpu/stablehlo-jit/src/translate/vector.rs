@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use stablehlo::ir::{Binary, Unary};
 
-use crate::ir::{Access, Block, Element, Expression, Program, Statement, Value};
+use crate::ir::{Access, Block, Element, Expression, Program, Statement, Value, has_fused_multiply_add};
 
 /// Size of a vector register in bytes.
 pub(crate) const BYTES: usize = 16;
@@ -112,6 +112,12 @@ impl<'p> Scan<'p> {
                 let element = self.data(*a)?;
                 self.data(*b)?;
                 has_binary(*op, element).then_some(())?;
+            }
+            Expression::FusedMultiplyAdd(a, b, c) => {
+                has_fused_multiply_add().then_some(())?;
+                for operand in [a, b, c] {
+                    self.data(*operand)?;
+                }
             }
             Expression::Compare(_, kind, a, b) => {
                 let element = self.data(*a)?;

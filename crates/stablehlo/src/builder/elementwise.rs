@@ -56,6 +56,8 @@ unary_methods! {
     count_leading_zeros CountLeadingZeros;
     /// Computes the cosine.
     cosine Cosine;
+    /// Raises 2 to the power of the number. Needs StableHLO 1.23.0.
+    exp2 Exp2;
     /// Computes the exponential function.
     exponential Exponential;
     /// Computes the exponential function minus 1. The result is accurate near 0.
@@ -68,6 +70,8 @@ unary_methods! {
     is_finite IsFinite;
     /// Computes the natural logarithm.
     log Log;
+    /// Computes the logarithm to the base 2. Needs StableHLO 1.23.0.
+    log2 Log2;
     /// Computes the natural logarithm of 1 plus the number. The result is accurate near 0.
     log_plus_one LogPlusOne;
     /// Computes the logistic function, `1 / (1 + exp(-x))`.
@@ -207,6 +211,18 @@ impl FunctionBuilder {
         let at = Location::caller();
         let operands = self.broadcast_if_on("clamp", at, [min, x, max])?;
         self.one(at, OpKind::Clamp, &operands, Types::Inferred)
+    }
+
+    /// Multiplies `a` by `b` and adds `c`. The exact result is rounded once. Needs StableHLO 1.24.0.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the types of the operands differ, or if they do not hold floating-point numbers.
+    #[track_caller]
+    pub fn fma(&self, a: Value, b: Value, c: Value) -> Result<Value> {
+        let at = Location::caller();
+        let operands = self.broadcast_if_on("fma", at, [a, b, c])?;
+        self.one(at, OpKind::Fma, &operands, Types::Inferred)
     }
 
     /// Converts the elements to another element type.

@@ -97,9 +97,9 @@ impl FunctionBuilder {
         self
     }
 
-    /// Enables or disables NumPy-style broadcasting of elementwise ops, `compare`, `select` and `clamp`. If
-    /// broadcasting is enabled, these ops broadcast operands of different shapes as [`Self::broadcast_shapes`] does. It
-    /// is disabled by default, as in StableHLO.
+    /// Enables or disables NumPy-style broadcasting of elementwise ops, `compare`, `select`, `clamp` and
+    /// `fma`. If broadcasting is enabled, these ops broadcast operands of different shapes as
+    /// [`Self::broadcast_shapes`] does. It is disabled by default, as in StableHLO.
     pub fn numpy_broadcasting(&self, on: bool) -> &Self {
         self.numpy.set(on);
         self

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::container::IR_SECTION;
+use super::container::{Container, IR_SECTION};
 use super::cursor::Cursor;
 use super::entries::Tables;
 use super::locations::{self, ArtifactLocations};
@@ -160,7 +160,8 @@ impl<'a> Walk<'a> {
             self.module_body(&mut cursor)?;
         }
         finished(&cursor)?;
-        let encoded = ArtifactLocations::new(self.tables.program, self.tables.container);
+        let Container { attributes, strings, .. } = self.tables.container;
+        let encoded = ArtifactLocations::new(self.tables.program, attributes, strings);
         self.module.locations = Locations::encoded(encoded);
         Ok(self.module)
     }
@@ -198,6 +199,10 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let name = self.names[head.name].full();
+            let place = || "at the top level".to_owned();
+            if let Err(e) = self.names[head.name].known(&self.tables.container, place) {
+                return Err(self.place(e.with_offset(head.offset).with_op(&name), head.location));
+            }
             if role == Role::Module || head.regions > 0 || !head.operands.is_empty() || !head.results.is_empty() {
                 return Err(Error::at(
                     ErrorKind::Structure,
@@ -440,7 +445,7 @@ impl<'a> Walk<'a> {
         ops: &mut Vec<Op>,
     ) -> Result<Inner> {
         let head = self.head(cursor)?;
-        let (offset, name) = (head.offset, head.name);
+        let (offset, name, location) = (head.offset, head.name, head.location);
         let inner = Inner { count: head.regions, isolated: head.isolated };
         let read = match self.names[name].role {
             Role::Module | Role::Func => {
@@ -448,11 +453,24 @@ impl<'a> Walk<'a> {
             }
             Role::Cast => self.cast(cursor, scope, numbers, &head),
             Role::Op => self.shallow(cursor, scope, numbers, head, ops),
+            Role::Unknown | Role::Newer => {
+                let place = || format!("op {} of its block", ops.len() + 1);
+                self.names[name].known(&self.tables.container, place)
+            }
         };
         match read {
             Ok(()) => Ok(inner),
-            Err(e) => Err(e.with_offset(offset).with_op(&self.names[name].full())),
+            Err(e) => Err(self.place(e.with_offset(offset).with_op(&self.names[name].full()), location)),
         }
+    }
+
+    /// Adds the source location of an op to an error.
+    #[cold]
+    fn place(&self, error: Error, location: LocationId) -> Error {
+        let Container { attributes, strings, .. } = &self.tables.container;
+        let encoded = ArtifactLocations::new(self.tables.program, attributes.clone(), strings.clone());
+        let module = Module { locations: Locations::encoded(encoded), ..Module::default() };
+        error.with_location(module.location(location))
     }
 
     /// Removes a cast. Its results become aliases of its operands.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::container::{Container, OpName};
 use crate::error::{Error, ErrorKind, Result};
+use crate::ir::Version;
 use crate::ops::{NEWEST_OP, Names, Opcode, shardy_attributes, vhlo_attributes};
 
 /// How the reader converts an op.
@@ -14,6 +15,10 @@ pub(super) enum Role {
     /// `builtin.unrealized_conversion_cast`. Its results become aliases of its operands.
     Cast,
     Op,
+    /// An op that this reader does not know. A file may have such a name if no op uses it.
+    Unknown,
+    /// A version of an op that is newer than all versions that this reader knows.
+    Newer,
 }
 
 /// The name of an op in the file, and the data that the reader derives from the name.
@@ -39,6 +44,25 @@ impl Name<'_> {
         if self.is_stablehlo() { &self.rest } else { self.rest.split_once('.').map_or("", |(_, base)| base) }
     }
 
+    /// Returns an error if this reader does not know the op. The error names the StableHLO versions of the artifact and
+    /// of this reader, because a newer reader may know the op. `place` describes the op's position.
+    pub(super) fn known(&self, container: &Container<'_>, place: impl FnOnce() -> String) -> Result<()> {
+        if !matches!(self.role, Role::Unknown | Role::Newer) {
+            return Ok(());
+        }
+        let newest = Version::NEWEST;
+        let is_newer = self.role == Role::Newer || container.stablehlo_version.is_some_and(|version| version > newest);
+        Err(Error::new(
+            if is_newer { ErrorKind::Version } else { ErrorKind::UnknownOp },
+            format_args!(
+                "unknown op {} ({}) in an artifact of {}; this reader knows the ops of StableHLO {newest} and older",
+                self.full(),
+                place(),
+                container.producer
+            ),
+        ))
+    }
+
     fn is_stablehlo(&self) -> bool {
         self.vhlo && self.role == Role::Op
     }
@@ -54,7 +78,7 @@ pub(super) fn resolve<'a>(container: &Container<'a>) -> Result<Vec<Name<'a>>> {
 
 fn resolve_one<'a>(container: &Container<'a>, name: OpName<'a>) -> Result<Name<'a>> {
     if name.dialect == "vhlo" && !name.name.is_empty() {
-        return vhlo(container, name.name);
+        return Ok(vhlo(name.name));
     }
     let full = &name.full()[..];
     let other = |role, code| Name {
@@ -79,11 +103,11 @@ fn resolve_one<'a>(container: &Container<'a>, name: OpName<'a>) -> Result<Name<'
             ));
         }
         // The printer and the text reader treat a name without a dialect as an op of StableHLO, so reject such a name.
-        _ if !full.contains('.') => return Err(unknown(container, full)),
+        _ if !full.contains('.') => unknown(full.to_owned(), false),
         _ => match full.strip_prefix("vhlo.") {
             Some(versioned) => {
-                let Name { rest, role, code, attributes, vhlo } = vhlo(container, versioned)?;
-                Name { rest: rest.into_owned().into(), role, code, attributes, vhlo }
+                let name = vhlo(versioned);
+                Name { rest: name.rest.into_owned().into(), ..name }
             }
             None => other(Role::Op, Opcode::Other),
         },
@@ -91,32 +115,29 @@ fn resolve_one<'a>(container: &Container<'a>, name: OpName<'a>) -> Result<Name<'
 }
 
 /// Resolves the name of a VHLO op, such as `add_v1`.
-fn vhlo<'a>(container: &Container<'_>, versioned: &'a str) -> Result<Name<'a>> {
+fn vhlo(versioned: &str) -> Name<'_> {
     // Split at `v` and then remove `_`, because searching for a character is faster than searching for the string `_v`.
     let split = versioned.rsplit_once('v').and_then(|(base, v)| Some((base.strip_suffix('_')?, v)));
     let split = split.and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
     let full = || ["vhlo.", versioned].concat();
-    let Some((base, version)) = split else { return Err(unknown(container, &full())) };
-    if version > NEWEST_OP {
-        return Err(Error::new(
-            ErrorKind::Version,
-            format_args!("{} in an artifact of {} is newer than this reader", full(), container.producer),
-        ));
-    }
+    let Some((base, version)) = split else { return unknown(full(), false) };
     let attributes = vhlo_attributes(base, version);
     if (base, version) == ("func", 1) {
-        return Ok(Name { rest: "func.func".into(), role: Role::Func, code: Opcode::Other, attributes, vhlo: true });
+        let rest = "func.func".into();
+        return Name { rest, role: Role::Func, code: Opcode::Other, attributes, vhlo: true };
     }
     let code = Opcode::from_name(base);
     // The table of attribute names does not list ops without attributes, so accept version 1 of every other known op.
     let plain = version == 1 && code != Opcode::Other;
     if attributes.is_none() && !plain {
-        return Err(unknown(container, &full()));
+        return unknown(full(), version > NEWEST_OP);
     }
-    Ok(Name { rest: base.into(), role: Role::Op, code, attributes, vhlo: true })
+    Name { rest: base.into(), role: Role::Op, code, attributes, vhlo: true }
 }
 
-#[cold]
-fn unknown(container: &Container<'_>, full: &str) -> Error {
-    Error::new(ErrorKind::UnknownOp, format_args!("unknown op {full} in an artifact of {}", container.producer))
+/// Returns the name of an op that this reader does not know. `is_newer` is whether the name has a version of an op that
+/// is newer than all that this reader knows.
+fn unknown<'a>(full: String, is_newer: bool) -> Name<'a> {
+    let role = if is_newer { Role::Newer } else { Role::Unknown };
+    Name { rest: full.into(), role, code: Opcode::Other, attributes: None, vhlo: false }
 }

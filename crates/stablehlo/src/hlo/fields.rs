@@ -35,6 +35,7 @@ pub(super) fn instruction(op: &Op) -> Result<Option<Instruction>> {
         OpKind::Compare { direction, compare_type } => compare(*direction, *compare_type),
         OpKind::PartitionId
         | OpKind::ReplicaId
+        | OpKind::Fma
         | OpKind::Convert
         | OpKind::BitcastConvert
         | OpKind::Reshape

@@ -23,6 +23,7 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
         "compare" => compare(i)?,
         "select" => OpKind::Select,
         "clamp" => OpKind::Clamp,
+        "fma" => OpKind::Fma,
         "convert" => OpKind::Convert,
         "bitcast-convert" => OpKind::BitcastConvert,
         "reduce-precision" => OpKind::ReducePrecision {

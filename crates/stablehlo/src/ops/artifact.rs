@@ -59,13 +59,16 @@ pub(crate) fn since(base: &str) -> Option<Version> {
 }
 
 /// Ops that were added after the first StableHLO version, with the version that added them.
-const SINCE: [(&str, Version); 6] = [
+const SINCE: [(&str, Version); 9] = [
     ("tan", Version(1, 4, 0)),
     ("composite", Version(0, 19, 0)),
     ("collective_broadcast", Version(0, 16, 0)),
     ("collective_reduce", Version(1, 19, 0)),
     ("async_start", Version(1, 15, 0)),
     ("async_done", Version(1, 15, 0)),
+    ("exp2", Version(1, 23, 0)),
+    ("log2", Version(1, 23, 0)),
+    ("fma", Version(1, 24, 0)),
 ];
 
 /// Ops with a second op version (`_v2`), and the StableHLO version that added it. Other ops have only one op version.
@@ -309,12 +312,14 @@ dynamic_conv 1 batch_group_count feature_group_count input_batch_dimension input
 dynamic_conv 2 batch_group_count feature_group_count input_batch_dimension input_feature_dimension input_spatial_dimensions kernel_input_feature_dimension kernel_output_feature_dimension kernel_spatial_dimensions lhs_dilation output_batch_dimension output_feature_dimension output_spatial_dimensions precision_config rhs_dilation window_reversal window_strides
 dynamic_gather 1 collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims start_index_map
 dynamic_gather 2 collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims operand_batching_dims start_index_map start_indices_batching_dims
+exp2 1 result_accuracy
 exponential 2 result_accuracy
 exponential_minus_one 2 result_accuracy
 func 1 arg_attrs function_type res_attrs sym_name sym_visibility
 gather 1 collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims slice_sizes start_index_map
 gather 2 collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims operand_batching_dims slice_sizes start_index_map start_indices_batching_dims
 log 2 result_accuracy
+log2 1 result_accuracy
 log_plus_one 2 result_accuracy
 logistic 2 result_accuracy
 recv 1 channel_id channel_type is_host_transfer

@@ -170,6 +170,7 @@ fn takes(kind: &OpKind) -> (bool, bool) {
     use Unary::{CountLeadingZeros, Imag, Not, Popcnt, Real};
     match kind {
         OpKind::Convert
+        | OpKind::Fma
         | OpKind::Fft { .. }
         | OpKind::Unary(CountLeadingZeros | Imag | Not | Popcnt | Real)
         | OpKind::Binary(And | Complex | Or | ShiftLeft | ShiftRightArithmetic | ShiftRightLogical | Xor) => {

@@ -120,6 +120,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         }
         OpKind::Select => select(site),
         OpKind::Clamp => clamp(site),
+        OpKind::Fma => fma(site),
         OpKind::Convert => same_shape(site),
         OpKind::ReducePrecision { exponent_bits, .. } => {
             ensure!(Attribute, *exponent_bits > 0, "`exponent_bits` must be at least 1");
@@ -242,6 +243,19 @@ fn clamp(site: &Site<'_>) -> Result<()> {
     result.element_is(operand.element)?;
     result.shape_is(&operand.shape)?;
     elements::of(operand, ANY, "the operand")
+}
+
+/// Checks that the operands and the result of a fused multiply-add have the same type, of floating-point numbers.
+fn fma(site: &Site<'_>) -> Result<()> {
+    let (a, b, c, result) =
+        tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2), site.slot(0));
+    for other in [b, c] {
+        same_element(a, other)?;
+        ensure!(Shape, agree(&a.shape, &other.shape), "operands {a} and {other} differ in shape");
+    }
+    result.element_is(a.element)?;
+    result.shape_is(&a.shape)?;
+    elements::of(a, FLOATS, "operands")
 }
 
 /// Checks that complex numbers are not ordered. Except for `WEAKORDER`, the comparison type is not checked, because

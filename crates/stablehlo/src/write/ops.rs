@@ -14,7 +14,7 @@ use crate::ops::fields::{
     Bits, Bool, Channel, Config, Count64, DimList, Flag, Float, Groups, IdPairs, Index, Index32, IndexOrZero, Layouts,
     List, OptionalDims, OptionalWord, Symbol, Text, UnitFlag, Word,
 };
-use crate::ops::{second, since};
+use crate::ops::{second, since, vhlo_attributes};
 
 /// Table index of an op's VHLO name, and the name and table index of each of its attributes. The attributes are sorted
 /// by name.
@@ -29,6 +29,17 @@ pub(super) type Named = SmallVec<[(&'static str, usize); 12]>;
 /// Returns whether an attribute is an 8-bit floating-point type.
 fn is_byte_float(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Type(Type::Other(name)) if name.starts_with("f8"))
+}
+
+/// Returns how to express an op in older StableHLO versions. The writer does not replace the op itself, because the
+/// results would have other bits.
+fn remedy(base: &str) -> Option<&'static str> {
+    match base {
+        "exp2" => Some("`power` of 2 computes it"),
+        "log2" => Some("`log` and a division by ln 2 compute it"),
+        "fma" => Some("`multiply` and `add` compute it with two roundings"),
+        _ => None,
+    }
 }
 
 impl Encoder {
@@ -49,7 +60,8 @@ impl Encoder {
             kind => kind.base_name(),
         };
         if let Some(since) = since(base) {
-            needs(self.version, since, || "the op".to_owned())?;
+            needs(self.version, since, || "the op".to_owned())
+                .map_err(|e| if let Some(remedy) = remedy(base) { e.with_remedy(remedy) } else { e })?;
         }
         self.check_types(func, op)?;
         let mut attributes = Named::new();
@@ -118,8 +130,9 @@ impl Encoder {
                     Some(Attribute::Other(text)) => super::texts::inside(text, "result_accuracy"),
                     _ => None,
                 };
-                let second = self.has_second(base, accuracy.map(|_| "attribute `result_accuracy`"))?;
-                if second {
+                let is_in_first = vhlo_attributes(base, 1).is_some();
+                let second = !is_in_first && self.has_second(base, accuracy.map(|_| "attribute `result_accuracy`"))?;
+                if is_in_first || second {
                     put.push(("result_accuracy", self.vhlo_result_accuracy(accuracy.unwrap_or_default())?));
                 }
                 return Ok(second);

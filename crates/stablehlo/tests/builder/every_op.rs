@@ -30,8 +30,8 @@ macro_rules! elementwise {
 
 const FLOATS: &[Case] = elementwise! {
     F32;
-    abs(x) cbrt(x) ceil(x) cosine(x) exponential(x) exponential_minus_one(x) floor(x) imag(x) is_finite(x) log(x)
-    log_plus_one(x) logistic(x) negate(x) real(x) round_nearest_afz(x) round_nearest_even(x) rsqrt(x) sign(x) sine(x)
+    abs(x) cbrt(x) ceil(x) cosine(x) exp2(x) exponential(x) exponential_minus_one(x) floor(x) imag(x) is_finite(x)
+    log(x) log2(x) log_plus_one(x) logistic(x) negate(x) real(x) round_nearest_afz(x) round_nearest_even(x) rsqrt(x) sign(x) sine(x)
     sqrt(x) tan(x) tanh(x)
     add(x, y) atan2(x, y) complex(x, y) divide(x, y) maximum(x, y) minimum(x, y) multiply(x, y) power(x, y)
     remainder(x, y) subtract(x, y)
@@ -74,6 +74,7 @@ const SHAPES: &[Case] = &[
         Ok(vec![f.select(predicate, floats(f, &[2]), floats(f, &[2]))?])
     }),
     ("clamp", |f| Ok(vec![f.clamp(floats(f, &[]), floats(f, &[2]), floats(f, &[]))?])),
+    ("fma", |f| Ok(vec![f.fma(floats(f, &[2]), floats(f, &[2]), floats(f, &[2]))?])),
     ("convert", |f| Ok(vec![f.convert(floats(f, &[2]), ElementType::F8E4M3FN)?])),
     ("bitcast_convert", |f| {
         let bytes = f.bitcast_convert(floats(f, &[2]), ElementType::Ui8)?;

@@ -12,3 +12,4 @@ mod newest;
 mod round_trip;
 mod same_program;
 mod text_forms;
+mod versions;

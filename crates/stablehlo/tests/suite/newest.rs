@@ -8,6 +8,9 @@ use std::process::Command;
 use stablehlo::ir::*;
 use stablehlo::{ErrorKind, PrintOptions, VerifyLevel, parse, write};
 
+/// The newest StableHLO version of the jaxlib that created the programs.
+const JAXLIB: Version = Version(1, 22, 0);
+
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
@@ -43,7 +46,7 @@ fn artifact_versions_match_text() {
     assert_eq!(programs.len(), 7);
     for (name, first, path) in programs {
         let text = read(&path).to_string();
-        for version in [first, Version(1, 22, 0)] {
+        for version in [first, JAXLIB] {
             let artifact = read(&tests().join(format!("newest/{name}.{version}.bc")));
             assert_eq!(artifact.version, Some(version));
             assert_eq!(artifact.to_string(), text);
@@ -80,8 +83,8 @@ fn fuzz_regressions() {
         ("quantized_storage_of_63_bits.bc", ""),
         ("type_of_no_text.bc", "is not a type"),
         ("tensor_of_tensors.bc", "a tensor of tensor<"),
-        ("op_without_a_dialect.bc", "unknown op vhlo in an artifact"),
-        ("value_of_an_element_type.bc", "unknown op vhlo.!nd_v1"),
+        ("op_without_a_dialect.bc", "unknown op vhlo (op "),
+        ("value_of_an_element_type.bc", "is not the type of a value"),
     ] {
         let error =
             parse(std::fs::read(tests().join("broken").join(name)).unwrap(), VerifyLevel::FULL).expect_err(name);
@@ -108,7 +111,7 @@ fn jaxlib_reads_artifacts() {
     std::fs::create_dir_all(&ours).unwrap();
     for (name, first, path) in programs() {
         let module = read(&path);
-        for version in [first, Version::NEWEST] {
+        for version in [first, JAXLIB] {
             std::fs::write(ours.join(format!("{name}.{version}.bc")), write(&module, version).unwrap()).unwrap();
         }
         for generic in [false, true] {

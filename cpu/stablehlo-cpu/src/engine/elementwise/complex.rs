@@ -48,6 +48,19 @@ fn exp(z: C64) -> C64 {
     C64::new(half * cos * half, half * sin * half)
 }
 
+/// Returns `2^z`, with `2^re` instead of `exp(re * ln 2)`, whose error grows with `re`.
+fn exp2(z: C64) -> C64 {
+    if z.im == 0.0 {
+        return C64::new(z.re.exp2(), z.im);
+    }
+    if !z.im.is_finite() {
+        return exp(z);
+    }
+    let (sin, cos) = (z.im * std::f64::consts::LN_2).sin_cos();
+    let half = (z.re / 2.0).exp2();
+    C64::new(half * cos * half, half * sin * half)
+}
+
 fn exp_m1(z: C64) -> C64 {
     if z.im == 0.0 {
         return C64::new(z.re.exp_m1(), z.im);
@@ -82,6 +95,11 @@ pub(super) fn ln_abs(z: C64) -> f64 {
 
 fn ln(z: C64) -> C64 {
     C64::new(ln_abs(z), z.im.atan2(z.re))
+}
+
+fn log2(z: C64) -> C64 {
+    let w = ln(z);
+    C64::new(w.re * std::f64::consts::LOG2_E, w.im * std::f64::consts::LOG2_E)
 }
 
 fn ln_1p(z: C64) -> C64 {
@@ -347,9 +365,11 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
         Unary::Sine => with!(dtype, sin),
         Unary::Tan => with!(dtype, tan),
         Unary::Tanh => with!(dtype, tanh),
+        Unary::Exp2 => with!(dtype, exp2),
         Unary::Exponential => with!(dtype, exp),
         Unary::ExponentialMinusOne => with!(dtype, exp_m1),
         Unary::Log => with!(dtype, ln),
+        Unary::Log2 => with!(dtype, log2),
         Unary::LogPlusOne => with!(dtype, ln_1p),
         Unary::Logistic => with!(dtype, logistic),
         Unary::Sqrt => with!(dtype, sqrt),

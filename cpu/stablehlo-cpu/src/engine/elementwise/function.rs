@@ -43,6 +43,8 @@ pub(crate) enum Meaning {
     Select,
     /// `clamp`, with the operands lower bound, number and upper bound.
     Clamp(DType),
+    /// `fma`, with the operands first factor, second factor and summand.
+    Fma(DType),
     Convert(DType, DType),
 }
 

@@ -28,15 +28,33 @@ fn round_small(x: f32) -> (f32, i32) {
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, i32) {
     let (n, exponent) = round_small(x * LOG2_E);
-    let r = n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, x));
-    // Taylor series of exp(r) - 1. The first omitted term is below 0.1 units in the last place.
+    (exp_m1_of_rest(n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, x))), exponent)
+}
+
+/// Returns exp(r) - 1 for |r| <= ln(2)/2.
+#[inline(always)]
+fn exp_m1_of_rest(r: f32) -> f32 {
+    // Taylor series. The first omitted term is below 0.1 units in the last place.
     let q = 1.0f32 / 5040.0;
     let q = q.mul_add(r, 1.0 / 720.0);
     let q = q.mul_add(r, 1.0 / 120.0);
     let q = q.mul_add(r, 1.0 / 24.0);
     let q = q.mul_add(r, 1.0 / 6.0);
     let q = q.mul_add(r, 0.5);
-    ((q * r).mul_add(r, r), exponent)
+    (q * r).mul_add(r, r)
+}
+
+/// Returns 2^x. The result is exact if `x` is an integer.
+#[inline(always)]
+pub(super) fn exp2(x: f32) -> f32 {
+    // Limit `x` as in `exp`.
+    let low = if x > -151.0 { x } else { -151.0 };
+    let limited = if low < 129.0 { low } else { 129.0 };
+    let (n, exponent) = round_small(limited);
+    let p = exp_m1_of_rest((limited - n) * std::f32::consts::LN_2);
+    let half = exponent >> 1;
+    let y = (1.0 + p) * exp2i(half) * exp2i(exponent - half);
+    if x.is_nan() { x } else { y }
 }
 
 /// Returns e^x.
@@ -188,9 +206,10 @@ pub(super) fn cos(x: f32) -> f32 {
     if is_large_angle(x) { x.cos() } else { small_cos(x) }
 }
 
-/// Returns ln x.
+/// Returns `(e, f, d)` with x = (1 + f) * 2^e, f from sqrt(1/2) - 1 to sqrt(2) - 1, and ln(1 + f) = f - d, for a
+/// positive and finite `x`. The form f - d keeps the leading term exact.
 #[inline(always)]
-pub(super) fn ln(x: f32) -> f32 {
+fn ln_parts(x: f32) -> (f32, f32, f32) {
     const TINY: f32 = f32::MIN_POSITIVE;
     // Scale subnormal numbers into the normal range first.
     let (scaled, bias) = if x < TINY { (x * 8_388_608.0, -23) } else { (x, 0) };
@@ -198,17 +217,38 @@ pub(super) fn ln(x: f32) -> f32 {
     let bits = scaled.to_bits().wrapping_sub(0x3F35_04F3);
     let e = ((bits as i32) >> 23) + bias;
     let m = f32::from_bits((bits & 0x007F_FFFF).wrapping_add(0x3F35_04F3));
-    let e = e as f32;
-    // ln m = 2 atanh(s), with f = m - 1. The form f - s * (f - R) keeps the leading term exact.
+    // ln m = 2 atanh(s), with f = m - 1.
     let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
     let r = z * (2.0 / 3.0 + z * (2.0 / 5.0 + z * (2.0 / 7.0 + z * (2.0 / 9.0 + z * (2.0 / 11.0)))));
     let half = 0.5 * f * f;
-    let y = e * LN2_HI + ((f - (half - s * (half + r))) + e * LN2_LO);
+    (e as f32, f, half - s * (half + r))
+}
+
+/// Returns `y`, the logarithm of a positive and finite `x`, or the logarithm of any other `x`.
+#[inline(always)]
+fn ln_special(x: f32, y: f32) -> f32 {
     let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
     let y = if x < 0.0 { f32::NAN } else { y };
     if x == f32::INFINITY || x.is_nan() { x } else { y }
+}
+
+/// Returns ln x.
+#[inline(always)]
+pub(super) fn ln(x: f32) -> f32 {
+    let (e, f, d) = ln_parts(x);
+    ln_special(x, e * LN2_HI + ((f - d) + e * LN2_LO))
+}
+
+/// Returns the logarithm of x to the base 2. The result is exact if `x` is a power of two.
+#[inline(always)]
+pub(super) fn log2(x: f32) -> f32 {
+    /// The part of log2(e) that `LOG2_E` lacks.
+    const LOG2_E_LO: f32 = 1.925_963_e-8;
+    let (e, f, d) = ln_parts(x);
+    let y = f - d;
+    ln_special(x, e + y.mul_add(LOG2_E, y * LOG2_E_LO))
 }
 
 /// Returns ln(1 + x), accurate near 0.
@@ -254,22 +294,33 @@ mod tests {
     fn errors_within_ulp_limit() {
         let finite = |x: f32| x.is_finite();
         assert!(worst(exp, f64::exp, finite) < 1.5);
+        assert!(worst(exp2, f64::exp2, finite) < 1.5);
         assert!(worst(exp_m1, f64::exp_m1, finite) < 2.5);
         assert!(worst(tanh, f64::tanh, finite) < 3.0);
         assert!(worst(erf, libm::erf, finite) < 3.0);
         assert!(worst(ln, f64::ln, |x| x > 0.0 && x.is_finite()) < 1.5);
+        assert!(worst(log2, f64::log2, |x| x > 0.0 && x.is_finite()) < 2.0);
         assert!(worst(ln_1p, f64::ln_1p, |x| x > -1.0 && x.is_finite()) < 3.0);
         assert!(worst(logistic, |x| 1.0 / (1.0 + (-x).exp()), |x| x.is_finite() && x > -87.0) < 3.0);
     }
 
     #[test]
     fn edges() {
-        for f in [exp, exp_m1, tanh, erf, ln, ln_1p, logistic, sin, cos] {
+        for f in [exp, exp2, exp_m1, tanh, erf, ln, log2, ln_1p, logistic, sin, cos] {
             assert!(f(f32::NAN).is_nan());
         }
         assert_eq!(exp(f32::INFINITY), f32::INFINITY);
         assert_eq!(exp(f32::NEG_INFINITY), 0.0);
         assert_eq!(exp(0.0), 1.0);
+        assert_eq!((exp2(f32::INFINITY), exp2(f32::NEG_INFINITY)), (f32::INFINITY, 0.0));
+        assert_eq!((exp2(128.0), exp2(-150.0), exp2(-149.0)), (f32::INFINITY, 0.0, f32::from_bits(1)));
+        for n in -126..=127i16 {
+            let power = exp2i(n.into());
+            assert_eq!((exp2(n.into()), log2(power)), (power, n.into()));
+        }
+        assert_eq!(log2(f32::from_bits(1)), -149.0);
+        assert_eq!((log2(0.0), log2(f32::INFINITY)), (f32::NEG_INFINITY, f32::INFINITY));
+        assert!(log2(-1.0).is_nan());
         assert_eq!(exp_m1(f32::NEG_INFINITY), -1.0);
         assert_eq!(exp_m1(f32::INFINITY), f32::INFINITY);
         assert!(exp_m1(-0.0).is_sign_negative());

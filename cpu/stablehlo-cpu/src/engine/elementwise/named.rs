@@ -36,6 +36,16 @@ pub(crate) fn clamp(dtype: DType) -> Option<Map> {
     with(table::clamp(dtype), Meaning::Clamp(dtype))
 }
 
+/// Returns the function of `fma`. Its operands are the factors and the summand.
+pub(crate) fn fma(dtype: DType) -> Option<Map> {
+    with(table::fma(dtype), Meaning::Fma(dtype))
+}
+
+/// Returns the function of `fma` for `f32`s whose result is then rounded to a narrower type. See [`table::fma_to_odd`].
+pub(crate) fn fma_to_odd() -> Map {
+    Map::from(table::fma_to_odd())
+}
+
 /// Returns the functions that together convert one type to another, in the order in which they run. Each function is
 /// paired with its result type.
 pub(crate) fn convert(from: DType, to: DType) -> Option<Vec<(Map, DType)>> {

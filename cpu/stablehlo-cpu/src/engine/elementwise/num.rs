@@ -8,7 +8,7 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 
-use super::math;
+use super::{fused, math};
 use crate::engine::dtype::Pred;
 
 /// Arithmetic of every element type. Integers wrap. Truth values add with `or` and multiply with `and`.
@@ -61,13 +61,17 @@ pub(crate) trait Real: Num {
     fn tan(self) -> Self;
     fn tanh(self) -> Self;
     fn exp(self) -> Self;
+    fn exp2(self) -> Self;
     fn exp_m1(self) -> Self;
     fn ln(self) -> Self;
+    fn log2(self) -> Self;
     fn ln_1p(self) -> Self;
     fn logistic(self) -> Self;
     fn rsqrt(self) -> Self;
     fn sqrt(self) -> Self;
     fn is_finite(self) -> bool;
+    /// Returns `self * b + c`, rounded once.
+    fn fma(self, b: Self, c: Self) -> Self;
 }
 
 macro_rules! int {
@@ -293,6 +297,8 @@ macro_rules! float {
             fn sqrt(self) -> Self { <$t>::sqrt(self) }
             #[inline(always)]
             fn is_finite(self) -> bool { <$t>::is_finite(self) }
+            #[inline(always)]
+            fn fma(self, b: Self, c: Self) -> Self { fused::$t(self, b, c) }
         }
     )*};
 }
@@ -303,12 +309,12 @@ fn logistic64(x: f64) -> f64 {
 
 float! {
     f32, u32, i32, {
-        tanh = math::tanh; exp = math::exp; exp_m1 = math::exp_m1; ln = math::ln; ln_1p = math::ln_1p;
-        logistic = math::logistic; sin = math::sin; cos = math::cos;
+        tanh = math::tanh; exp = math::exp; exp2 = math::exp2; exp_m1 = math::exp_m1; ln = math::ln;
+        log2 = math::log2; ln_1p = math::ln_1p; logistic = math::logistic; sin = math::sin; cos = math::cos;
     };
     f64, u64, i64, {
-        tanh = f64::tanh; exp = f64::exp; exp_m1 = f64::exp_m1; ln = f64::ln; ln_1p = f64::ln_1p;
-        logistic = logistic64; sin = f64::sin; cos = f64::cos;
+        tanh = f64::tanh; exp = f64::exp; exp2 = f64::exp2; exp_m1 = f64::exp_m1; ln = f64::ln; log2 = f64::log2;
+        ln_1p = f64::ln_1p; logistic = logistic64; sin = f64::sin; cos = f64::cos;
     };
 }
 

@@ -5,7 +5,7 @@ use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
 use super::map::{map1, map2, map3, scalar1, scalar2};
 use super::num::{Bits, Int, Num, Real};
-use super::{Chained, Loop, One, Two, complex};
+use super::{Chained, Loop, One, Two, complex, fused};
 use crate::engine::dtype::{DType, Pred, with_size};
 
 /// Returns the loop of `$f` for the listed element types, and `None` for all other types.
@@ -149,9 +149,11 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
         Unary::Sine => reals!(dtype, scalar1, sin, Sin),
         Unary::Tan => reals!(dtype, scalar1, tan),
         Unary::Tanh => reals!(dtype, map1, tanh, Tanh),
+        Unary::Exp2 => reals!(dtype, map1, exp2),
         Unary::Exponential => reals!(dtype, map1, exp, Exp),
         Unary::ExponentialMinusOne => reals!(dtype, map1, exp_m1, ExpM1),
         Unary::Log => reals!(dtype, map1, ln, Ln),
+        Unary::Log2 => reals!(dtype, map1, log2),
         Unary::LogPlusOne => reals!(dtype, map1, ln_1p, Ln1p),
         Unary::Logistic => reals!(dtype, map1, logistic, Logistic),
         Unary::Rsqrt => reals!(dtype, map1, rsqrt, Rsqrt),
@@ -316,4 +318,19 @@ pub(crate) fn clamp(dtype: DType) -> Option<Loop> {
         U32 = u32,
         U64 = u64
     )
+}
+
+/// Returns the loop of `fma`. Its operands are the factors and the summand.
+pub(crate) fn fma(dtype: DType) -> Option<Loop> {
+    Some(Loop::Three(match dtype {
+        DType::F32 => |a, b, c, o| map3::<f32, f32, f32>(a, b, c, o, Real::fma),
+        DType::F64 => |a, b, c, o| map3::<f64, f64, f64>(a, b, c, o, Real::fma),
+        _ => return None,
+    }))
+}
+
+/// Returns the loop that computes `fma` of `f32`s and does not round the result to nearest, but to odd. If this result
+/// is rounded to a type with at least two bits less, `fma` is rounded only once.
+pub(crate) fn fma_to_odd() -> Loop {
+    Loop::Three(|a, b, c, o| map3::<f32, f32, f32>(a, b, c, o, fused::to_odd))
 }

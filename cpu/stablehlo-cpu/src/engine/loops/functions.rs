@@ -64,9 +64,11 @@ pub(super) fn unary(op: Unary, dtype: DType) -> Option<Function> {
         Unary::Sine => one!(dtype, sin),
         Unary::Tan => one!(dtype, tan),
         Unary::Tanh => one!(dtype, tanh),
+        Unary::Exp2 => one!(dtype, exp2),
         Unary::Exponential => one!(dtype, exp),
         Unary::ExponentialMinusOne => one!(dtype, exp_m1),
         Unary::Log => one!(dtype, ln),
+        Unary::Log2 => one!(dtype, log2),
         Unary::LogPlusOne => one!(dtype, ln_1p),
         Unary::Logistic => one!(dtype, logistic),
         _ => None,
@@ -97,6 +99,21 @@ pub(super) fn binary(op: Binary, dtype: DType) -> Option<Function> {
                 _ => None,
             }
         }
+        _ => None,
+    }
+}
+
+/// Returns the function that implements `fma` on a processor without an instruction for it.
+pub(super) fn fma(dtype: DType) -> Option<Function> {
+    extern "C" fn narrow(a: f32, b: f32, c: f32) -> f32 {
+        Real::fma(a, b, c)
+    }
+    extern "C" fn wide(a: f64, b: f64, c: f64) -> f64 {
+        Real::fma(a, b, c)
+    }
+    match dtype {
+        DType::F32 => Some(Function::F32x3(narrow)),
+        DType::F64 => Some(Function::F64x3(wide)),
         _ => None,
     }
 }

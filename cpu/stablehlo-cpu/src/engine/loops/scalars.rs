@@ -1,7 +1,7 @@
 //! Translates elementwise functions of scalars.
 
 use stablehlo::ir::{Binary, Unary};
-use stablehlo_jit::{Element, Expression, Value, has_binary, has_unary};
+use stablehlo_jit::{Element, Expression, Value, has_binary, has_fused_multiply_add, has_unary};
 
 use super::functions;
 use super::signature::element_of;
@@ -37,6 +37,14 @@ impl Translator<'_> {
             (Meaning::Clamp(_), &[low, x, high]) => {
                 let x = self.define(element, Expression::Binary(Binary::Maximum, low, x));
                 self.define(element, Expression::Binary(Binary::Minimum, x, high))
+            }
+            (Meaning::Fma(dtype), &[a, b, c]) => {
+                let expression = if has_fused_multiply_add() {
+                    Expression::FusedMultiplyAdd(a, b, c)
+                } else {
+                    Expression::Call(functions::fma(dtype)?, vec![a, b, c])
+                };
+                self.define(element, expression)
             }
             (Meaning::Convert(_, to), &[a]) => self.define(element_of(to)?, Expression::Convert(a)),
             _ => return None,

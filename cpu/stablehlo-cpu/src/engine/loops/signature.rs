@@ -56,7 +56,7 @@ pub(super) fn signature(meaning: Meaning) -> Option<Signature> {
             if has_compare(kind, element) { same(element, 2, Element::Bool) } else { None }
         }
         Meaning::Select => Some(Signature { operands: vec![Some(Element::Bool), None, None], result: None }),
-        Meaning::Clamp(dtype) => {
+        Meaning::Clamp(dtype) | Meaning::Fma(dtype) => {
             let element = element_of(dtype)?;
             same(element, 3, element)
         }

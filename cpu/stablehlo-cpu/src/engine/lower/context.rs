@@ -334,6 +334,7 @@ impl<'m> LoweringContext<'_, 'm> {
             OpKind::Compare { direction, compare_type } => self.compare(*direction, *compare_type),
             OpKind::Select => self.select(),
             OpKind::Clamp => self.clamp(),
+            OpKind::Fma => self.fma(),
             OpKind::Convert => self.convert(),
             OpKind::BitcastConvert => self.bitcast_convert(),
             OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {

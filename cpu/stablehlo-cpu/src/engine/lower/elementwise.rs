@@ -258,6 +258,22 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
+    pub(super) fn fma(&mut self) -> Result<()> {
+        let [a, b, c] = self.take()?;
+        self.same(&a, &b)?;
+        self.same(&a, &c)?;
+        let (dtype, wide) = (a.ty.dtype, a.ty.dtype.elementwise());
+        // A result that was rounded to nearest twice could be wrong, so do not round it to `f32` first.
+        let map = if wide == dtype { loops::fma(dtype) } else { (wide == DType::F32).then(loops::fma_to_odd) };
+        let map = map.ok_or_else(|| self.unsupported())?;
+        let a = self.converted(a, wide)?;
+        let b = self.converted(b, wide)?;
+        let c = self.converted(c, wide)?;
+        let v = self.map(map, &[a.value, b.value, c.value], &a.ty);
+        let y = self.converted(TypedValue { value: v, ty: a.ty }, dtype)?;
+        self.finish(vec![y])
+    }
+
     pub(super) fn convert(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let dtype = self.result_dtype(0)?;

@@ -15,6 +15,7 @@ mod dynamic;
 mod errors;
 #[cfg(feature = "math")]
 mod fft;
+mod fma;
 mod fusion;
 mod groups;
 mod half_precision;

@@ -44,6 +44,7 @@ pub(super) fn is_elementwise(kind: &OpKind) -> bool {
         | OpKind::Compare { .. }
         | OpKind::Select
         | OpKind::Clamp
+        | OpKind::Fma
         | OpKind::Convert
         | OpKind::BitcastConvert
         | OpKind::Map { .. }

@@ -493,7 +493,7 @@ impl Generator<'_> {
 /// Number of kinds of definitions.
 const KINDS: usize = 14;
 
-const FUNCTIONS: [Function; 8] = [
+const FUNCTIONS: [Function; 10] = [
     Function::F32(f32_of),
     Function::F64(f64_of),
     Function::F32x2(f32_of_2),
@@ -502,6 +502,8 @@ const FUNCTIONS: [Function; 8] = [
     Function::I64x2(i64_of_2),
     Function::U32x2(u32_of_2),
     Function::U64x2(u64_of_2),
+    Function::F32x3(f32_of_3),
+    Function::F64x3(f64_of_3),
 ];
 
 extern "C" fn f32_of(x: f32) -> f32 {
@@ -534,4 +536,12 @@ extern "C" fn u32_of_2(x: u32, y: u32) -> u32 {
 
 extern "C" fn u64_of_2(x: u64, y: u64) -> u64 {
     x.wrapping_sub(y)
+}
+
+extern "C" fn f32_of_3(x: f32, y: f32, z: f32) -> f32 {
+    x - y + z
+}
+
+extern "C" fn f64_of_3(x: f64, y: f64, z: f64) -> f64 {
+    x - y + z
 }

@@ -378,5 +378,7 @@ fn call(function: Function, x: &[u64]) -> u64 {
         Function::I64x2(f) => f(x[0] as i64, x[1] as i64) as u64,
         Function::U32x2(f) => f(x[0] as u32, x[1] as u32).into(),
         Function::U64x2(f) => f(x[0], x[1]),
+        Function::F32x3(f) => f(f32(0), f32(1), f32(2)).to_bits().into(),
+        Function::F64x3(f) => f(f64(0), f64(1), f64(2)).to_bits(),
     }
 }
