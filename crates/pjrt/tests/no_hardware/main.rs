@@ -6,6 +6,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
+mod newest;
 mod tpu;
 
 use std::io::{Read, Write};
@@ -154,6 +155,16 @@ fn topologies_compile_or_are_errors() {
             for part in ["compile", "arrangement of chips", "slices", "serialized program"] {
                 assert!(ended.output.contains(&format!("{part}: ok")), "{part}");
             }
+        }
+    });
+}
+
+#[test]
+fn newest_ops_compile_or_are_errors() {
+    each("newest_ops_compile_or_are_errors", newest::compile, |path, ended| {
+        assert!(ended.status.success(), "{}", path.display());
+        if path.ends_with("libtpu.so") {
+            newest::check(&ended.output);
         }
     });
 }
