@@ -95,12 +95,13 @@ void builds_every_op() {
         const auto p = f.argument("tensor<4x4xi1>");
         const auto one = f.argument("tensor<i32>");
         const auto c = f.complex(x, x);
-        for (const auto& value : {f.abs(x), f.cbrt(x), f.ceil(x), f.cosine(x), f.exponential(x), f.exponential_minus_one(x),
-                                  f.floor(x), f.log(x), f.log_plus_one(x), f.logistic(x), f.negate(x),
-                                  f.round_nearest_afz(x), f.round_nearest_even(x), f.rsqrt(x), f.sign(x), f.sine(x),
-                                  f.sqrt(x), f.tan(x), f.tanh(x), f.real(c), f.imag(c), f.add(x, x), f.atan2(x, x),
-                                  f.divide(x, x), f.maximum(x, x), f.minimum(x, x), f.multiply(x, x), f.power(x, x),
-                                  f.remainder(x, x), f.subtract(x, x), f.clamp(x, x, x), f.select(p, x, x),
+        for (const auto& value : {f.abs(x), f.cbrt(x), f.ceil(x), f.cosine(x), f.exp2(x), f.exponential(x),
+                                  f.exponential_minus_one(x), f.floor(x), f.log(x), f.log2(x), f.log_plus_one(x),
+                                  f.logistic(x), f.negate(x), f.round_nearest_afz(x), f.round_nearest_even(x),
+                                  f.rsqrt(x), f.sign(x), f.sine(x), f.sqrt(x), f.tan(x), f.tanh(x), f.real(c),
+                                  f.imag(c), f.add(x, x), f.atan2(x, x), f.divide(x, x), f.maximum(x, x),
+                                  f.minimum(x, x), f.multiply(x, x), f.power(x, x), f.remainder(x, x),
+                                  f.subtract(x, x), f.clamp(x, x, x), f.fma(x, x, x), f.select(p, x, x),
                                   f.transpose(x, {1, 0}), f.reverse(x, {0}), f.cholesky(x, true),
                                   f.triangular_solve(x, x, true, true, false, "NO_TRANSPOSE"), f.reduce_precision(x, 8, 7),
                                   f.broadcast_in_dim(x, square, {0, 1})}) {

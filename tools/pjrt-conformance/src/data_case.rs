@@ -35,6 +35,9 @@ struct DataCase {
     why: String,
     #[serde(default = "minimal")]
     profile: String,
+    /// The StableHLO version that added the program's ops, if that was after 1.22.0.
+    #[serde(default)]
+    stablehlo: Option<String>,
     program: String,
     #[serde(default)]
     inputs: Vec<Array>,
@@ -87,8 +90,14 @@ fn declare_one(suite: &mut Suite, case: DataCase) {
         "full" => Profiles::FULL,
         _ => Profiles::FRAMEWORKS,
     };
-    let DataCase { id, clause, why, program, inputs, outputs, .. } = case;
-    suite.case(id, clause, why).profiles(profiles).check(move |cx| run(cx, &program, &inputs, &outputs));
+    let DataCase { id, clause, why, program, inputs, outputs, stablehlo, .. } = case;
+    suite.case(id, clause, why).profiles(profiles).check(move |cx| {
+        if let Some(version) = &stablehlo {
+            let version = version.parse().map_err(|error| Stop::Fail(format!("{error}")))?;
+            crate::program::needs_stablehlo(version, cx.plugin())?;
+        }
+        run(cx, &program, &inputs, &outputs)
+    });
 }
 
 fn run(cx: &Context, program: &str, inputs: &[Array], outputs: &[Array]) -> Result<(), Stop> {
@@ -246,6 +255,9 @@ mod tests {
             for case in file.case {
                 let parsed = stablehlo::parse(case.program.clone(), stablehlo::VerifyLevel::FULL);
                 assert!(parsed.is_ok(), "{name}: {}: {}", case.id, parsed.unwrap_err());
+                let oldest = case.stablehlo.map_or(stablehlo::ir::Version(1, 22, 0), |version| version.parse().unwrap());
+                let written = stablehlo::write(&parsed.unwrap(), oldest);
+                assert!(written.is_ok(), "{name}: {}: {}", case.id, written.unwrap_err());
                 for array in case.inputs.iter().chain(&case.outputs) {
                     assert!(array.array().is_ok(), "{name}: {}: {:?}", case.id, array.array().unwrap_err());
                 }

@@ -1,7 +1,8 @@
 //! StableHLO programs for the cases.
 
 use pjrt::stablehlo::ForPlugin;
-use pjrt::{Plugin, Program};
+use pjrt::stablehlo::ir::Version;
+use pjrt::{Plugin, Program, Value};
 
 use crate::stop::Stop;
 
@@ -9,6 +10,20 @@ use crate::stop::Stop;
 pub(crate) fn for_plugin(text: &str, plugin: &Plugin) -> Result<Program, Stop> {
     let module = module(text)?;
     Program::for_plugin(&module, plugin).map_err(Stop::from)
+}
+
+/// Skips the case if the plugin reports that it reads only StableHLO versions before `version`.
+pub(crate) fn needs_stablehlo(version: Version, plugin: &Plugin) -> Result<(), Stop> {
+    let attributes = plugin.attributes()?;
+    let current = attributes.iter().find(|attribute| attribute.name == "stablehlo_current_version");
+    match current.map(|attribute| &attribute.value) {
+        Some(Value::Int64List(current)) if current[..] < [version.0, version.1, version.2].map(i64::from)[..] => {
+            let current: Vec<_> = current.iter().map(i64::to_string).collect();
+            let current = current.join(".");
+            Err(Stop::Skip(format!("the case needs StableHLO {version}, but the plugin reads up to {current}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Parses StableHLO text, and verifies the structure of the module.

@@ -62,12 +62,14 @@ fn programs() -> Vec<(&'static str, &'static str, String)> {
         ("ceil", "F"),
         ("cosine", "FC"),
         ("count_leading_zeros", "I"),
+        ("exp2", "FC"),
         ("exponential", "FC"),
         ("exponential_minus_one", "FC"),
         ("floor", "F"),
         ("imag", "FC"),
         ("is_finite", "F"),
         ("log", "FC"),
+        ("log2", "FC"),
         ("log_plus_one", "FC"),
         ("logistic", "FC"),
         ("negate", "IFC"),
@@ -130,6 +132,7 @@ fn programs() -> Vec<(&'static str, &'static str, String)> {
     op("dynamic_slice", "BIFC", "%0 = stablehlo.dynamic_slice %t, %j, sizes = [4] : (T, tensor<i32>) -> T");
     op("dynamic_update_slice", "BIFC", "%0 = stablehlo.dynamic_update_slice %t, %t, %j : (T, T, tensor<i32>) -> T");
     op("fft", "C", "%0 = stablehlo.fft %t, type = FFT, length = [4] : (T) -> T");
+    op("fma", "F", "%0 = stablehlo.fma %t, %t, %t : T");
     op(
         "gather",
         "BIFC",

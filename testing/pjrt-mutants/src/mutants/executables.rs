@@ -225,6 +225,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant::new("program.less_is_less_or_equal", "StableHLO, compare: LT is false for equal operands", |device| {
         miscompile(device, "stablehlo.compare LT", "stablehlo.compare LE");
     }),
+    Mutant::new("program.fma_clamps", "StableHLO, fma: a product and a sum, rounded once", |device| {
+        miscompile(device, "stablehlo.fma", "stablehlo.clamp");
+    }),
+    Mutant::new("program.exp2_is_exponential", "StableHLO, exp2: a power of 2", |device| {
+        miscompile(device, "stablehlo.exp2", "stablehlo.exponential");
+    }),
     Mutant::new("program.floor_is_ceil", "StableHLO, floor: rounds down", |device| {
         miscompile(device, "stablehlo.floor", "stablehlo.ceil");
     }),
