@@ -255,7 +255,8 @@ mod tests {
             for case in file.case {
                 let parsed = stablehlo::parse(case.program.clone(), stablehlo::VerifyLevel::FULL);
                 assert!(parsed.is_ok(), "{name}: {}: {}", case.id, parsed.unwrap_err());
-                let oldest = case.stablehlo.map_or(stablehlo::ir::Version(1, 22, 0), |version| version.parse().unwrap());
+                let oldest =
+                    case.stablehlo.map_or(stablehlo::ir::Version(1, 22, 0), |version| version.parse().unwrap());
                 let written = stablehlo::write(&parsed.unwrap(), oldest);
                 assert!(written.is_ok(), "{name}: {}: {}", case.id, written.unwrap_err());
                 for array in case.inputs.iter().chain(&case.outputs) {

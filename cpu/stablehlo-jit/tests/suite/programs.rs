@@ -363,3 +363,35 @@ fn fused_multiply_add_is_rounded_once() {
         assert_eq!(f32::from_ne_bytes(result).to_bits(), a.mul_add(b, c).to_bits());
     }
 }
+
+/// A loop over consecutive elements is computed with vectors if the processor has the instruction.
+#[test]
+fn fused_multiply_adds_of_arrays_are_rounded_once() {
+    const N: usize = 11;
+    let mut program = Program::new();
+    let arrays = [(); 3].map(|()| program.array(8 * N, false));
+    let to = program.array(8 * N, true);
+    let index = program.value(Element::I64);
+    let [a, b, c, sum] = [(); 4].map(|()| program.value(Element::F64));
+    let at = |array| access(array, 0, &[(index, 8)]);
+    program.body = block(vec![Statement::For {
+        count: N,
+        index,
+        body: block(vec![
+            set(a, Expression::Load(at(arrays[0]))),
+            set(b, Expression::Load(at(arrays[1]))),
+            set(c, Expression::Load(at(arrays[2]))),
+            set(sum, Expression::FusedMultiplyAdd(a, b, c)),
+            Statement::Store { to: at(to), value: sum },
+        ]),
+    }]);
+    let code = Code::compile(&program).unwrap();
+    // Each product is 1 - k^2 * 2^-104, which no `f64` equals if k > 0.
+    let small = |k: usize| k as f64 * 2f64.powi(-52);
+    let bytes = |f: &dyn Fn(usize) -> f64| (0..N).flat_map(|k| f(k).to_ne_bytes()).collect::<Vec<_>>();
+    let inputs = [bytes(&|k| 1.0 + small(k)), bytes(&|k| 1.0 - small(k)), bytes(&|_| -1.0)];
+    let mut result = vec![0; 8 * N];
+    let reads: Vec<&[u8]> = inputs.iter().map(|bytes| &bytes[..]).collect();
+    code.run(&reads, &mut [&mut result], None, &mut Adder::default()).unwrap();
+    assert_eq!(result, bytes(&|k| 0.0 - (k * k) as f64 * 2f64.powi(-104)));
+}
