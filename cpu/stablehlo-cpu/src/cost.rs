@@ -166,6 +166,9 @@ mod tests {
         let tail = "%1 = stablehlo.tanh %0 : tensor<8x2xf32>\n %2 = stablehlo.add %1, %0 : tensor<8x2xf32>";
         let both = of(&format!("{dot}\n {tail}\n return %2 : tensor<8x2xf32>"));
         assert_eq!(both, Cost { flops: 144.0, transcendentals: 16.0 });
+        let tail = "%1 = stablehlo.log2 %0 : tensor<8x2xf32>\n %2 = stablehlo.fma %1, %0, %0 : tensor<8x2xf32>";
+        let both = of(&format!("{dot}\n {tail}\n return %2 : tensor<8x2xf32>"));
+        assert_eq!(both, Cost { flops: 160.0, transcendentals: 16.0 });
     }
 
     #[test]

@@ -45,3 +45,28 @@ fn special_points_of_annex_g() {
     }
     assert!(rows > 300 && failures.is_empty(), "{rows} rows, {} failures:\n{}", failures.len(), failures.join("\n"));
 }
+
+#[test]
+fn powers_and_logarithms_of_two() {
+    use std::f64::consts::{FRAC_PI_2, LN_2, SQRT_2};
+    let close = |got: Complex<f64>, re: f64, im: f64| {
+        let near = |x: f64, y: f64| x == y || (x - y).abs() <= 4.0 * f64::EPSILON * re.hypot(im);
+        assert!(near(got.re, re) && near(got.im, im), "{got}, not {re} + {im}i");
+    };
+    let number = Complex::<f64>::new;
+    let x = [number(3.0, 0.0), number(0.5, FRAC_PI_2 / LN_2), number(1023.5, -FRAC_PI_2 / LN_2), number(-1074.0, 0.0)];
+    let got = op("exp2", DType::C128, &[&x]);
+    close(got[0], 8.0, 0.0);
+    close(got[1], 0.0, SQRT_2);
+    close(got[2], 0.0, -SQRT_2 * 2f64.powi(1023));
+    assert_eq!(got[3], number(f64::from_bits(1), 0.0));
+    // As for `exponential`, an infinite angle matters unless its factor is 0.
+    let infinite = op("exp2", DType::C128, &[&[number(f64::NEG_INFINITY, f64::INFINITY), number(0.0, f64::INFINITY)]]);
+    assert!(infinite[0] == number(0.0, 0.0) && infinite[1].re.is_nan() && infinite[1].im.is_nan());
+    let got = op("log2", DType::C128, &[&[number(0.0, 8.0), number(-0.25, 0.0), number(0.0, 0.0)]]);
+    close(got[0], 3.0, FRAC_PI_2 / LN_2);
+    close(got[1], -2.0, 2.0 * FRAC_PI_2 / LN_2);
+    assert_eq!(got[2].re, f64::NEG_INFINITY);
+    let single = op("exp2", DType::C64, &[&[Complex::new(2.0f32, 0.0)]]);
+    assert_eq!(single, [Complex::new(4.0f32, 0.0)]);
+}

@@ -90,7 +90,9 @@ impl Format {
         let top = i32::try_from(word * 64).unwrap() + 63 - i32::try_from(sum[word].leading_zeros()).unwrap();
         // The position of the last bit that is kept.
         let last = (top - self.mantissa_bits).max(self.least + self.unit);
-        let bit = |at: i32| at >= 0 && sum.get(at as usize / 64).is_some_and(|word| word >> (at % 64) & 1 == 1);
+        let bit = |at: i32| {
+            usize::try_from(at).is_ok_and(|at| sum.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1))
+        };
         let kept = (last..=top).rev().fold(0u64, |kept, at| kept << 1 | u64::from(bit(at)));
         let is_half = bit(last - 1);
         let is_above_half = is_half && (0..last - 1).any(bit);

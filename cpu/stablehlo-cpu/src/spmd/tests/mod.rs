@@ -202,6 +202,17 @@ fn any_sharding_to_any_other() {
 }
 
 #[test]
+fn fused_multiply_adds_of_any_sharding() {
+    let cuts = cuts();
+    for (i, from) in cuts.iter().enumerate() {
+        for to in &cuts {
+            let args = [("tensor<4x8xf32>", &**from), ("tensor<4x8xf32>", to), ("tensor<4x8xf32>", &cuts[i / 2])];
+            same(&function(&args, ("tensor<4x8xf32>", "-"), "%r = stablehlo.fma %a, %b, %c : tensor<4x8xf32>"));
+        }
+    }
+}
+
+#[test]
 fn contractions_of_any_sharding() {
     let cuts = cuts();
     let body = "%r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>";

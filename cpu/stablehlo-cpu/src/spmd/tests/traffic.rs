@@ -35,7 +35,8 @@ fn elementwise_needs_no_exchange() {
     let body = "%t = stablehlo.tanh %a : tensor<8x8xf32>
         %c = stablehlo.constant dense<2.0> : tensor<8x8xf32>
         %u = stablehlo.multiply %t, %c : tensor<8x8xf32>
-        %r = stablehlo.add %u, %b : tensor<8x8xf32>";
+        %e = stablehlo.exp2 %u : tensor<8x8xf32>
+        %r = stablehlo.fma %e, %u, %b : tensor<8x8xf32>";
     assert_eq!(collectives(&function(&[(MATRIX, &cut), (MATRIX, &cut)], (MATRIX, &cut), body)), none());
     assert_eq!(collectives(&function(&[(MATRIX, &cut), (MATRIX, &cut)], (MATRIX, "-"), body)), none());
 }
