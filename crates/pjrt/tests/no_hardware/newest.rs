@@ -1,7 +1,7 @@
 //! Compiles ops of the newest StableHLO version, in all formats of programs.
 //!
-//! No other package has a reader of StableHLO 1.24. The artifacts and the HLO that the crate `stablehlo` writes, and the
-//! types that its verifier accepts, are therefore compared with libtpu 0.0.52.
+//! No other package has a reader of StableHLO 1.24. The artifacts and the HLO that the crate `stablehlo` writes, and
+//! the types that its verifier accepts, are therefore compared with libtpu 0.0.52.
 
 use pjrt::stablehlo::ForPlugin;
 use pjrt::{CompileOptions, Plugin, Program, TopologyDescription};

@@ -1,8 +1,8 @@
 //! Tests programs of StableHLO 1.23 and later, and artifacts of versions that this crate does not know.
 //!
 //! No published package writes artifacts of these versions. The artifacts in this file are therefore written by this
-//! crate, and some tests change names and versions in their bytes. The tests check that the reader and the writer agree.
-//! `crates/pjrt/tests/no_hardware` checks that libtpu reads such artifacts.
+//! crate, and some tests change names and versions in their bytes. The tests check that the reader and the writer
+//! agree. `crates/pjrt/tests/no_hardware` checks that libtpu reads such artifacts.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use stablehlo::ir::*;

@@ -1,7 +1,5 @@
 //! `a * b + c`, rounded once.
 
-use super::num::ToOdd as _;
-
 /// Whether the C library of this platform rounds its functions `fma` and `fmaf` more than once. The standard library
 /// calls them if the processor has no instruction.
 const IS_C_LIBRARY_INEXACT: bool = cfg!(all(windows, target_env = "gnu"));
@@ -17,17 +15,11 @@ pub(super) fn f64(a: f64, b: f64, c: f64) -> f64 {
     if IS_C_LIBRARY_INEXACT { libm::fma(a, b, c) } else { a.mul_add(b, c) }
 }
 
-/// Returns `a * b + c` if it is an `f32`, and otherwise that of its two neighbors among the `f32`s whose last bit is 1.
-#[inline(always)]
-pub(super) fn to_odd(a: f32, b: f32, c: f32) -> f32 {
-    // An `f64` has at least two bits more than an `f32`, so rounding to odd twice is rounding to odd once.
-    sum_to_odd(a, b, c).to_odd()
-}
-
 /// Returns `a * b + c` if it is an `f64`, and otherwise that of its two neighbors among the `f64`s whose last bit is 1.
-/// Has no branches, so that loops over this function are vectorized.
+/// Rounding the result to a type with at least two bits less is then the same as rounding the exact sum. Has no branches,
+/// so that loops over this function are vectorized.
 #[inline(always)]
-fn sum_to_odd(a: f32, b: f32, c: f32) -> f64 {
+pub(super) fn sum_to_odd(a: f32, b: f32, c: f32) -> f64 {
     // The product has at most 48 bits, and its exponent is far from the limits of `f64`, so it is exact. Its sum with
     // `c` does not overflow either.
     let (product, c) = (f64::from(a) * f64::from(b), f64::from(c));

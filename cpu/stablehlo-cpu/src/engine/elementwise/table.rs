@@ -4,7 +4,7 @@
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
 use super::map::{map1, map2, map3, scalar1, scalar2};
-use super::num::{Bits, Int, Num, Real};
+use super::num::{Bits, Int, Num, Real, ToOdd};
 use super::{Chained, Loop, One, Two, complex, fused};
 use crate::engine::dtype::{DType, Pred, with_size};
 
@@ -332,5 +332,6 @@ pub(crate) fn fma(dtype: DType) -> Option<Loop> {
 /// Returns the loop that computes `fma` of `f32`s and does not round the result to nearest, but to odd. If this result
 /// is rounded to a type with at least two bits less, `fma` is rounded only once.
 pub(crate) fn fma_to_odd() -> Loop {
-    Loop::Three(|a, b, c, o| map3::<f32, f32, f32>(a, b, c, o, fused::to_odd))
+    // Rounding to odd twice is the same as rounding to odd once.
+    Loop::Three(|a, b, c, o| map3::<f32, f32, f32>(a, b, c, o, |a, b, c| fused::sum_to_odd(a, b, c).to_odd()))
 }
