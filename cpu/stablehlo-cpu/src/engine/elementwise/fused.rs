@@ -16,8 +16,9 @@ pub(super) fn f64(a: f64, b: f64, c: f64) -> f64 {
 }
 
 /// Returns `a * b + c` if it is an `f64`, and otherwise that of its two neighbors among the `f64`s whose last bit is 1.
-/// Rounding the result to a type with at least two bits less is then the same as rounding the exact sum. Has no branches,
-/// so that loops over this function are vectorized.
+/// Rounding the result to a type with at least two bits less is then the same as rounding the exact sum.
+///
+/// The function has no branches, so that loops over it are vectorized.
 #[inline(always)]
 pub(super) fn sum_to_odd(a: f32, b: f32, c: f32) -> f64 {
     // The product has at most 48 bits, and its exponent is far from the limits of `f64`, so it is exact. Its sum with
