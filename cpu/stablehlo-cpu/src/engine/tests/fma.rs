@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use half::{bf16, f16};
 use stablehlo::{FloatFormat, NonFinite};
 
-use super::{DType, op};
+use super::{DType, op, program, run, tensor};
 
 /// The format of a type, in terms of `f64`s.
 #[derive(Clone, Copy)]
@@ -330,14 +330,33 @@ fn double_rounding() {
     assert_eq!(op("fma", DType::F64, &[&[1.0 + small], &[1.0 - small], &[-1.0f64]]), [-2f64.powi(-104)]);
 }
 
+#[test]
+fn region_rounds_once() {
+    let ty = "tensor<2xbf16>";
+    let body = format!(
+        "%0 = \"stablehlo.map\"(%a, %b, %c) <{{dimensions = array<i64: 0>}}> ({{
+         ^bb0(%x: tensor<bf16>, %y: tensor<bf16>, %z: tensor<bf16>):
+           %1 = stablehlo.fma %x, %y, %z : tensor<bf16>
+           stablehlo.return %1 : tensor<bf16>
+         }}) : ({ty}, {ty}, {ty}) -> {ty}
+         return %0 : {ty}"
+    );
+    let program = program(&format!("%a: {ty}, %b: {ty}, %c: {ty}"), ty, &body);
+    let columns = [[1.0625, 3.0], [1.1171875, -2.0], [2f64.powi(-60), 1.0]].map(|x| x.map(bf16::from_f64));
+    let results: Vec<bf16> = run(&program, columns.iter().map(|x| tensor(DType::Bf16, &[2], x)).collect());
+    for (i, result) in results.into_iter().enumerate() {
+        let [a, b, c] = columns.map(|column| column[i].to_f64());
+        assert_eq!(result.to_f64(), Format::of(DType::Bf16).fma(a, b, c));
+    }
+}
+
 #[cfg(feature = "jit")]
 mod loops {
     use super::super::loops::both;
-    use super::super::tensor;
     use super::*;
 
     /// A loop that computes `a * b + c` for scalars, and then for arrays.
-    fn program(ty: &str) -> String {
+    fn looping(ty: &str) -> String {
         format!(
             "func.func @main(%a: {ty}, %b: {ty}, %c: {ty}) -> {ty} {{
                %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -368,13 +387,13 @@ mod loops {
                     rows.iter().map(|row| f32::from_bits(row[i].try_into().unwrap())).collect()
                 };
                 let inputs = [0, 1, 2].map(|i| tensor(DType::F32, shape, &column(i)));
-                both(&program(&format!("tensor<{dims}f32>")), &inputs);
+                both(&looping(&format!("tensor<{dims}f32>")), &inputs);
             }
             let rows = operands(11, 52, 64);
             for rows in rows[rows.len() - 64..].chunks_exact(count) {
                 let column = |i: usize| -> Vec<f64> { rows.iter().map(|row| f64::from_bits(row[i])).collect() };
                 let inputs = [0, 1, 2].map(|i| tensor(DType::F64, shape, &column(i)));
-                both(&program(&format!("tensor<{dims}f64>")), &inputs);
+                both(&looping(&format!("tensor<{dims}f64>")), &inputs);
             }
         }
     }
