@@ -41,6 +41,7 @@
 //! | `hazards` | yes | a check that rejects programs known to crash XLA's plugins |
 //! | `redis` | no | key-value stores on a Redis server |
 //! | `etcd` | no | key-value stores in an etcd cluster |
+//! | `install` | no | `install`, which installs plugins from Python package indexes |
 //!
 //! # Trust
 //!
@@ -53,6 +54,8 @@ mod describe;
 pub mod discovery;
 mod error;
 mod hardware;
+#[cfg(feature = "install")]
+pub mod install;
 pub mod key_value;
 mod lease;
 mod location;

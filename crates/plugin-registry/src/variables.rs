@@ -13,3 +13,5 @@ pub(crate) const DISABLE: &str = "PJRT_REGISTRY_DISABLE";
 pub(crate) const ALLOWLIST: &str = "PJRT_REGISTRY_ALLOWLIST";
 /// Path of the folder with the lock files.
 pub(crate) const LOCK_DIR: &str = "PJRT_REGISTRY_LOCK_DIR";
+/// Path of the folder with the user's installed plugins.
+pub(crate) const INSTALL_DIR: &str = "PJRT_REGISTRY_INSTALL_DIR";

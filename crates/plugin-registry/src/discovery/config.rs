@@ -163,6 +163,33 @@ impl Discovery {
         self.library_search().find(name)
     }
 
+    /// Returns the direct and transitive dependencies of a library that the dynamic loader does not find.
+    #[cfg(feature = "install")]
+    pub(crate) fn missing_dependencies(&self, library: &Path) -> Vec<super::refusal::MissingDependency> {
+        self.library_search().missing(library, &[])
+    }
+
+    /// Returns the target for which libraries must have been built.
+    #[cfg(feature = "install")]
+    pub(crate) fn target(&self) -> Target {
+        self.host
+    }
+
+    /// Returns the place of a fixed path below the root of the searched machine.
+    #[cfg(feature = "install")]
+    pub(crate) fn system_path(&self, path: &str) -> PathBuf {
+        self.system(path)
+    }
+
+    /// Returns the user's folder for files that can be created again.
+    #[cfg(feature = "install")]
+    pub(crate) fn cache_folder(&self) -> Option<PathBuf> {
+        if self.is_windows() {
+            return self.own_folder("LOCALAPPDATA", "AppData/Local");
+        }
+        self.own_folder("XDG_CACHE_HOME", ".cache")
+    }
+
     /// Returns the dynamic loader's search on this machine. With elevated privileges, the search ignores
     /// `LD_LIBRARY_PATH`.
     pub(super) fn library_search(&self) -> LibrarySearch {
@@ -202,6 +229,30 @@ impl Discovery {
     /// Returns the place of a fixed path such as `/etc` below the root of the searched machine.
     pub(super) fn system(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// Returns the folder in a variable of the XDG base directory specification, or otherwise the folder `below_home`.
+    /// Ignores a relative path in the variable. With elevated privileges, returns `None`.
+    pub(super) fn own_folder(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        let set = self.get(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+        set.or_else(|| self.home.as_ref().map(|home| home.join(below_home))).filter(|_| !self.elevated)
+    }
+
+    /// Returns the folders in a variable of the XDG base directory specification, or otherwise the `fixed` folders.
+    /// Ignores relative paths in the variable. With elevated privileges, returns the `fixed` folders.
+    pub(super) fn shared_folders(&self, variable: &str, fixed: &[&str]) -> Vec<PathBuf> {
+        let set: Vec<PathBuf> = self.paths(variable).into_iter().filter(|path| path.is_absolute()).collect();
+        if set.is_empty() || self.elevated {
+            return fixed.iter().map(|path| self.system(path)).collect();
+        }
+        set
+    }
+
+    /// Returns the data directories that all users of the machine share, and those of [`Self::data_folder`].
+    pub(super) fn shared_data_folders(&self) -> Vec<PathBuf> {
+        let mut folders = self.data_folders.clone();
+        folders.extend(self.shared_folders("XDG_DATA_DIRS", &["/usr/local/share", "/usr/share"]));
+        folders
     }
 
     /// Returns the home folder, or `None` with elevated privileges.

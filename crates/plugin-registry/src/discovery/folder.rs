@@ -35,7 +35,7 @@ pub(crate) fn open(path: &Path) -> std::io::Result<File> {
 }
 
 /// Reads a file of at most `largest` bytes. Returns an error if the file is larger.
-pub(super) fn read(path: &Path, largest: u64) -> std::io::Result<Vec<u8>> {
+pub(crate) fn read(path: &Path, largest: u64) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
     // Limit the read instead of trusting the size in the metadata, which is too small for some files.
     open(path)?.take(largest.saturating_add(1)).read_to_end(&mut content)?;

@@ -44,26 +44,14 @@ impl Collector<'_> {
     /// With elevated privileges, returns only the directories of the machine.
     fn manifest_folders(&self) -> Vec<PathBuf> {
         let discovery = self.discovery;
-        let own = |variable: &str, below_home: &str| {
-            let set = discovery.get(variable).map(PathBuf::from).filter(|path| path.is_absolute());
-            set.or_else(|| discovery.home.as_ref().map(|home| home.join(below_home))).filter(|_| !discovery.elevated)
-        };
-        let shared = |variable: &str, fixed: &[&str]| -> Vec<PathBuf> {
-            let set: Vec<PathBuf> = discovery.paths(variable).into_iter().filter(|path| path.is_absolute()).collect();
-            if set.is_empty() || discovery.elevated {
-                return fixed.iter().map(|path| discovery.system(path)).collect();
-            }
-            set
-        };
-        let mut folders: Vec<PathBuf> = own("XDG_CONFIG_HOME", ".config").into_iter().collect();
+        let mut folders: Vec<PathBuf> = discovery.own_folder("XDG_CONFIG_HOME", ".config").into_iter().collect();
         if discovery.is_windows() {
             folders.extend(discovery.trusted("APPDATA").map(PathBuf::from));
         }
-        folders.extend(shared("XDG_CONFIG_DIRS", &["/etc/xdg"]));
+        folders.extend(discovery.shared_folders("XDG_CONFIG_DIRS", &["/etc/xdg"]));
         folders.push(discovery.system("/etc"));
-        folders.extend(own("XDG_DATA_HOME", ".local/share"));
-        folders.extend(discovery.data_folders.iter().cloned());
-        folders.extend(shared("XDG_DATA_DIRS", &["/usr/local/share", "/usr/share"]));
+        folders.extend(discovery.own_folder("XDG_DATA_HOME", ".local/share"));
+        folders.extend(discovery.shared_data_folders());
         folders.iter().map(|folder| folder.join(FOLDER)).collect()
     }
 

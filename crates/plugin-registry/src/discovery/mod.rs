@@ -26,13 +26,16 @@
 //! 3. Environment variables that name libraries, in the order of [`variables`].
 //! 4. Manifests in `pjrt/plugins.d` below `XDG_CONFIG_HOME`, `APPDATA` (only on Windows), `XDG_CONFIG_DIRS`, `/etc`,
 //!    `XDG_DATA_HOME`, the folders of [`Discovery::data_folder`] and `XDG_DATA_DIRS`.
-//! 5. Python environments: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`, the interpreters in
+//! 5. Plugins that `pjrt install` installed, in the folder that `PJRT_REGISTRY_INSTALL_DIR` names or otherwise
+//!    `pjrt/installed` below `XDG_DATA_HOME` (on Windows, below `LOCALAPPDATA`). Then those in `pjrt/installed` below
+//!    the folders of [`Discovery::data_folder`] and `XDG_DATA_DIRS`.
+//! 6. Python environments: `VIRTUAL_ENV`, `CONDA_PREFIX`, the interpreters on `PATH`, the interpreters in
 //!    `%LOCALAPPDATA%\Programs\Python` and `%ProgramFiles%` (only on Windows), and `/usr`. In each environment, the
 //!    search looks along the module search path for entry points of the groups `jax_plugins`, `torch_xla.plugins` and
 //!    `xla_plugins`, then for modules of the namespace packages `jax_plugins` and `xla_plugins`, and last for packages
 //!    that contain a plugin but do not announce it.
-//! 6. TensorFlow: `TF_PLUGGABLE_DEVICE_LIBRARY_PATH`, and `tensorflow-plugins` in each folder of step 5.
-//! 7. Conventional names (`pjrt-plugin-*`, `pjrt_plugin_*`, `pjrt_c_api_*_plugin`, `lib*pjrt*`, `pjrt_plugin.json`) in
+//! 7. TensorFlow: `TF_PLUGGABLE_DEVICE_LIBRARY_PATH`, and `tensorflow-plugins` in each folder of step 6.
+//! 8. Conventional names (`pjrt-plugin-*`, `pjrt_plugin_*`, `pjrt_c_api_*_plugin`, `lib*pjrt*`, `pjrt_plugin.json`) in
 //!    conventional folders, `LD_LIBRARY_PATH` and the system's library folders. Then `libtpu.so`, `libxpu.so` and
 //!    `libneuronpjrt.so` by the dynamic loader's search.
 //!
@@ -75,6 +78,8 @@ mod environment;
 mod file_id;
 mod filter;
 mod folder;
+mod install_record;
+mod installed;
 mod library;
 mod machine;
 mod manifest_file;
@@ -94,6 +99,11 @@ pub use candidate::{Candidate, CandidateName, NameOrigin};
 pub use config::Discovery;
 pub use environment::{Variable, variables};
 pub(crate) use folder::{is_library_name, open};
+#[cfg(feature = "install")]
+pub(crate) use folder::read as read_file;
+#[cfg(feature = "install")]
+pub(crate) use python::{announced_names, normalize};
+pub use install_record::{InstallRecord, InstalledPackage};
 pub use library::{DESCRIPTOR_SYMBOL, Exports, LibraryFacts, LibraryFormat, inspect};
 pub(crate) use manifest_file::read as read_manifest;
 pub use provenance::{Place, Provenance, PythonAnnouncement, SourceKind};

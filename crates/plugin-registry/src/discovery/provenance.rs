@@ -18,6 +18,8 @@ pub enum SourceKind {
     Environment,
     /// A manifest in one of the manifest directories.
     Manifest,
+    /// A folder with plugins that `pjrt install` installed.
+    Installed,
     /// A Python environment, searched without running Python.
     Python,
     /// TensorFlow's plugin folder or environment variable.
@@ -34,6 +36,7 @@ impl fmt::Display for SourceKind {
             Self::ManifestAdded => "added manifest",
             Self::Environment => "environment",
             Self::Manifest => "manifest",
+            Self::Installed => "installed",
             Self::Python => "python",
             Self::TensorFlow => "tensorflow",
             Self::Conventional => "conventional",
@@ -88,6 +91,15 @@ pub enum Place {
         path: PathBuf,
         /// The variable that names the manifest or its folder, if any.
         variable: Option<String>,
+    },
+    /// A plugin that `pjrt install` installed from a package.
+    Installed {
+        /// The folder of the plugin.
+        folder: PathBuf,
+        /// Name of the package.
+        package: String,
+        /// Version of the package.
+        version: String,
     },
     /// A Python distribution or module.
     Python {
@@ -152,6 +164,9 @@ impl fmt::Display for Place {
             Self::Variable { name, item, config: Some(config) } => write!(f, "{name}={item} ({})", config.display()),
             Self::Manifest { path, variable: None } => write!(f, "{}", path.display()),
             Self::Manifest { path, variable: Some(variable) } => write!(f, "{} (from {variable})", path.display()),
+            Self::Installed { folder, package, version } => {
+                write!(f, "{package} {version} in {}", folder.display())
+            }
             Self::Python { environment, directory, distribution, version, announcement, library_distribution } => {
                 match distribution {
                     Some(name) => write!(f, "{name} {}", version.as_deref().unwrap_or("(no version)"))?,

@@ -27,6 +27,7 @@ impl Discovery {
         }
         collector.environment();
         collector.manifest_directories();
+        collector.installed();
         let sites = if self.python { collector.python() } else { Vec::new() };
         collector.tensorflow(&sites);
         if self.conventional {

@@ -3,13 +3,17 @@
 use clap::Subcommand;
 
 use super::{
-    bench, completions, conform, doctor, env, guarded, header, inspect, new, package, probe, record, replay, supports,
-    trace, with,
+    bench, completions, conform, doctor, env, guarded, header, inspect, install, new, package, probe, record, replay,
+    supports, trace, uninstall, with,
 };
 use crate::Report;
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Install a plugin from a Python package index, without Python.
+    Install(install::Args),
+    /// Remove a plugin that `pjrt install` installed.
+    Uninstall(uninstall::Args),
     /// Measure plugins on the same programs, alternately, and compare their outputs.
     Bench(bench::Args),
     /// Report whether a plugin supports a program, by its manifest or by compiling.
@@ -68,6 +72,7 @@ impl Command {
     /// Returns whether the output is JSON for another program.
     pub(crate) fn json(&self) -> bool {
         match self {
+            Self::Install(args) => args.json,
             Self::Bench(args) => args.json,
             Self::Supports(args) => args.json,
             Self::Doctor(args) => args.json,
@@ -78,7 +83,8 @@ impl Command {
             Self::Replay(args) => args.json,
             Self::Inspect(args) => args.json,
             Self::Conform(args) => args.json,
-            Self::Header(_)
+            Self::Uninstall(_)
+            | Self::Header(_)
             | Self::New(_)
             | Self::Package(_)
             | Self::Completions(_)
@@ -95,6 +101,8 @@ impl Command {
     /// Runs the command. `cli` describes the whole command line.
     pub(crate) fn run(self, cli: clap::Command) -> Result<Report, String> {
         match self {
+            Self::Install(args) => install::run(&args),
+            Self::Uninstall(args) => uninstall::run(&args).map(Report::from),
             Self::Bench(args) => bench::run(&args).map(Report::from),
             Self::Supports(args) => supports::run(&args),
             Self::Doctor(args) => doctor::run(&args),

@@ -10,6 +10,7 @@ mod env;
 mod guarded;
 mod header;
 mod inspect;
+mod install;
 mod layers_library;
 mod new;
 mod package;
@@ -20,6 +21,7 @@ mod replay;
 mod supports;
 mod time_limit;
 mod trace;
+mod uninstall;
 mod with;
 
 pub(crate) use command::Command;

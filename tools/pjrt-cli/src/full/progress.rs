@@ -35,6 +35,11 @@ impl Progress {
         self.0.inc(bytes);
     }
 
+    /// Removes bytes from the progress.
+    pub(crate) fn go_back(&self, bytes: u64) {
+        self.0.dec(bytes);
+    }
+
     /// Returns the number of completed bytes or steps.
     #[cfg(test)]
     pub(crate) fn position(&self) -> u64 {

@@ -52,7 +52,7 @@ impl EntryPoint {
 }
 
 /// Normalizes the name of a distribution for comparison.
-pub(super) fn normalize(name: &str) -> String {
+pub(crate) fn normalize(name: &str) -> String {
     let mut normalized = String::with_capacity(name.len());
     for c in name.trim().chars() {
         if matches!(c, '-' | '_' | '.') {

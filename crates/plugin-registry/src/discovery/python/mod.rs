@@ -19,6 +19,8 @@ mod windows;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "install")]
+pub(crate) use distribution::normalize;
 use distribution::{Distribution, EntryPoint};
 use environment::PythonEnvironment;
 use known_packages::KnownPlugin;
@@ -386,6 +388,20 @@ impl Installed {
         provenance.shadowed.extend(hidden.iter().map(|path| path.display().to_string()));
         provenance
     }
+}
+
+/// Returns the names of the entry points through which the distribution in `site` with the metadata folder `metadata`
+/// announces plugins, without duplicates.
+#[cfg(feature = "install")]
+pub(crate) fn announced_names(site: &Path, metadata: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let points = Distribution::of(site, metadata).map(|distribution| distribution.entry_points(GROUPS));
+    for point in points.unwrap_or_default().into_iter().take(MOST_ENTRY_POINTS) {
+        if !names.contains(&point.name) {
+            names.push(point.name);
+        }
+    }
+    names
 }
 
 fn module_key(source: &Path) -> String {

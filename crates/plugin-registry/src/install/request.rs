@@ -1,0 +1,92 @@
+//! What the user asks to install.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use pep440_rs::VersionSpecifiers;
+
+use super::error::InstallError;
+use super::known::{KnownPlugin, find};
+use super::requirement::Requirement;
+
+/// A plugin to install: a known plugin or a package, optionally with versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstallRequest {
+    pub(super) plugin: Requirement,
+    pub(super) known: Option<&'static KnownPlugin>,
+    /// Other packages with libraries that the plugin needs.
+    pub(super) libraries: Vec<Requirement>,
+    /// A package of which only the requirements are used.
+    pub(super) companion: Option<Requirement>,
+}
+
+impl InstallRequest {
+    /// Adds a package with libraries that the plugin needs and its package does not require, such as
+    /// `rocm-sdk-core>=7`.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`InstallError::Request`] if the text is not a requirement.
+    pub fn with(mut self, requirement: &str) -> Result<Self, InstallError> {
+        self.libraries.push(parse(requirement)?);
+        Ok(self)
+    }
+
+    /// Leaves out the libraries of other packages. Use this if the system has them.
+    #[must_use]
+    pub fn without_libraries(mut self) -> Self {
+        self.libraries.clear();
+        self.companion = None;
+        self.plugin.extras.clear();
+        self
+    }
+
+    /// Returns the known plugin that is requested, if any.
+    pub fn known(&self) -> Option<&'static KnownPlugin> {
+        self.known
+    }
+
+    /// Returns the name under which the plugin is installed.
+    pub fn name(&self) -> &str {
+        self.known.map_or(&self.plugin.package, |known| known.name)
+    }
+}
+
+impl FromStr for InstallRequest {
+    type Err = InstallError;
+
+    /// Parses a name, such as `cuda13`, `libtpu==0.0.52` or `acme-pjrt[runtime]>=1.2`.
+    fn from_str(text: &str) -> Result<Self, InstallError> {
+        let mut plugin = parse(text)?;
+        if plugin.marker.is_some() {
+            return Err(InstallError::Request { text: text.to_owned(), why: "it has a marker".to_owned() });
+        }
+        let known = find(&plugin.package);
+        let (mut libraries, mut companion) = (Vec::new(), None);
+        if let Some(known) = known {
+            known.package.clone_into(&mut plugin.package);
+            for library in known.libraries {
+                libraries.push(parse(library)?);
+            }
+            companion = known.companion.map(parse).transpose()?;
+            if let Some(companion) = &mut companion {
+                companion.versions = plugin.versions.clone();
+            }
+        }
+        Ok(Self { plugin, known, libraries, companion })
+    }
+}
+
+fn parse(text: &str) -> Result<Requirement, InstallError> {
+    text.parse().map_err(|why| InstallError::Request { text: text.to_owned(), why })
+}
+
+/// Returns a requirement for any version of a package.
+pub(super) fn any_version(package: &str) -> Requirement {
+    Requirement {
+        package: package.to_owned(),
+        extras: BTreeSet::new(),
+        versions: VersionSpecifiers::empty(),
+        marker: None,
+    }
+}
