@@ -19,10 +19,11 @@ fn crates(features: &str) -> Vec<String> {
 fn discovery_builds_without_stablehlo_and_cpu() {
     let has = |features: &str, name: &str| crates(features).iter().any(|krate| krate == name);
     assert!(has("", "pjrt") && has("", "plugin_manifest"));
-    for krate in ["stablehlo", "device_plugin", "pjrt_cpu", "redis", "ureq"] {
+    for krate in ["stablehlo", "device_plugin", "pjrt_cpu", "redis", "ureq", "zip"] {
         assert!(!has("", krate), "{krate}");
     }
     assert!(has("stablehlo", "stablehlo") && has("hazards", "stablehlo"));
     assert!(has("device-plugin", "device_plugin") && !has("device-plugin", "pjrt_cpu"));
     assert!(has("cpu", "pjrt_cpu") && has("redis", "redis") && has("etcd", "ureq"));
+    assert!(has("install", "rustls") && has("install", "zip") && !has("etcd", "rustls"));
 }

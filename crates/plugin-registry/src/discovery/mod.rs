@@ -98,15 +98,15 @@ mod trust;
 pub use candidate::{Candidate, CandidateName, NameOrigin};
 pub use config::Discovery;
 pub use environment::{Variable, variables};
-pub(crate) use folder::{is_library_name, open};
 #[cfg(feature = "install")]
 pub(crate) use folder::read as read_file;
-#[cfg(feature = "install")]
-pub(crate) use python::{announced_names, normalize};
+pub(crate) use folder::{is_library_name, open};
 pub use install_record::{InstallRecord, InstalledPackage};
 pub use library::{DESCRIPTOR_SYMBOL, Exports, LibraryFacts, LibraryFormat, inspect};
 pub(crate) use manifest_file::read as read_manifest;
 pub use provenance::{Place, Provenance, PythonAnnouncement, SourceKind};
+#[cfg(feature = "install")]
+pub(crate) use python::{announced_names, normalize};
 pub use refusal::{MissingDependency, Refusal};
 pub use report::{Discovered, Note, Searched, SelectionHint};
 pub use sha256::verify_sha256;

@@ -218,5 +218,7 @@ impl Download<'_> {
 fn continues(answer: &Response<Body>, start: u64) -> bool {
     let range = answer.headers().get("content-range").and_then(|range| range.to_str().ok());
     answer.status() == StatusCode::PARTIAL_CONTENT
-        && range.is_some_and(|range| range.strip_prefix("bytes ").is_some_and(|rest| rest.starts_with(&format!("{start}-"))))
+        && range.is_some_and(|range| {
+            range.strip_prefix("bytes ").is_some_and(|rest| rest.starts_with(&format!("{start}-")))
+        })
 }

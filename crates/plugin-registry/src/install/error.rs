@@ -20,7 +20,7 @@ pub struct Wanted {
 #[non_exhaustive]
 pub enum InstallError {
     /// The request is not a package's name with an optional version.
-    #[error("{text:?} does not name a package: {why}; write a name such as `xla-cpu` or `libtpu==0.0.52`")]
+    #[error("{text:?} cannot be installed: {why}; write a name such as `xla-cpu` or `libtpu==0.0.52`")]
     Request {
         /// The request.
         text: String,
@@ -39,7 +39,7 @@ pub enum InstallError {
     #[error("the user's home folder is unknown: set HOME, or name a folder")]
     NoHome,
     /// This process has elevated privileges.
-    #[error("this program runs with elevated privileges of another user and does not install plugins: run it as that user")]
+    #[error("a program with elevated privileges does not install plugins: run it without them")]
     Elevated,
     /// A server cannot be reached, or a connection broke.
     #[error("{url}: {message}; check the network, the address, and the proxy in HTTPS_PROXY and NO_PROXY")]
@@ -108,7 +108,9 @@ pub enum InstallError {
         file: String,
     },
     /// The content of a file differs from its hash in the index.
-    #[error("{url} has the sha256 {actual}, but the index lists {expected}: the file was changed or damaged on the way")]
+    #[error(
+        "{url} has the sha256 {actual}, but the index lists {expected}: the file was changed or damaged on the way"
+    )]
     WrongHash {
         /// Address of the file.
         url: String,
@@ -145,7 +147,7 @@ pub enum InstallError {
         message: String,
     },
     /// A package contains no PJRT plugin.
-    #[error("{package} is not a PJRT plugin: none of its {libraries} shared libraries exports GetPjrtApi")]
+    #[error("{package} is not a PJRT plugin: {}; install the package that contains the plugin", contents(*libraries))]
     NotAPlugin {
         /// Name and version of the package.
         package: String,
@@ -183,6 +185,14 @@ impl InstallError {
     pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |error| Self::Io { path, error }
+    }
+}
+
+fn contents(libraries: usize) -> String {
+    match libraries {
+        0 => "it contains no shared library".to_owned(),
+        1 => "its shared library does not export GetPjrtApi".to_owned(),
+        count => format!("none of its {count} shared libraries exports GetPjrtApi"),
     }
 }
 

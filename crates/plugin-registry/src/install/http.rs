@@ -141,10 +141,7 @@ impl Http {
 
 fn is_transient(error: &ureq::Error) -> bool {
     match error {
-        ureq::Error::Io(_)
-        | ureq::Error::Timeout(_)
-        | ureq::Error::ConnectionFailed
-        | ureq::Error::Protocol(_) => true,
+        ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::Protocol(_) => true,
         // The name of a host that exists may be unknown for a moment, but a wrong name is more likely.
         _ => false,
     }
@@ -169,6 +166,8 @@ mod tests {
         assert_eq!(page.url.as_str(), "https://example.com/simple/a/");
         assert_eq!(page.credentials.as_deref(), Some("Basic bWU6cEBzcw=="));
         let linked = |text: &str| page.linked(page.url.join(text).unwrap()).credentials.is_some();
-        assert!(linked("../../files/a.whl") && !linked("https://other.example/a.whl") && !linked("http://example.com/a"));
+        assert!(
+            linked("../../files/a.whl") && !linked("https://other.example/a.whl") && !linked("http://example.com/a")
+        );
     }
 }

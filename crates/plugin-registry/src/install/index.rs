@@ -14,8 +14,7 @@ use crate::discovery::normalize;
 /// Maximum size in bytes of a page. The largest page of the public index has about 30 MB.
 const LARGEST_PAGE: u64 = 128 << 20;
 /// The forms of a page, in the order of preference.
-const ACCEPT: &str =
-    "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01";
+const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.01";
 
 /// A package index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +57,8 @@ impl Index {
     /// Reads the page of a package, which is given by its normalized name. Returns `None` if the index does not have the
     /// package. The wheels are in the order of the page.
     pub(super) fn wheels(&self, http: &Http, package: &str) -> Result<Option<Vec<IndexFile>>, InstallError> {
-        let invalid = |message: &str| InstallError::IndexPage { url: self.0.url.to_string(), message: message.to_owned() };
+        let invalid =
+            |message: &str| InstallError::IndexPage { url: self.0.url.to_string(), message: message.to_owned() };
         let url = self.0.url.join(&format!("{package}/")).map_err(|error| invalid(&error.to_string()))?;
         let page = self.0.linked(url);
         let Some(answer) = http.find(&page, ACCEPT)? else { return Ok(None) };

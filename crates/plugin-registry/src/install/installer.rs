@@ -72,7 +72,11 @@ impl Installer {
     /// # Errors
     ///
     /// Returns an error if an index cannot be read, or if it has no suitable package.
-    pub fn plan(&self, request: &InstallRequest, watch: &mut dyn FnMut(Event<'_>)) -> Result<InstallPlan, InstallError> {
+    pub fn plan(
+        &self,
+        request: &InstallRequest,
+        watch: &mut dyn FnMut(Event<'_>),
+    ) -> Result<InstallPlan, InstallError> {
         let mut indexes = self.settings.extra.clone();
         if let Some(vendor) = request.known.and_then(|known| known.index).filter(|_| self.settings.vendors) {
             indexes.push(Index::new(vendor)?);
@@ -171,7 +175,8 @@ impl Installer {
         let entries = fs::read_dir(&self.settings.folder).into_iter().flatten().flatten();
         let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         folders.sort();
-        let is_finished = |folder: &&PathBuf| !folder.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+        let is_finished =
+            |folder: &&PathBuf| !folder.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
         folders.iter().filter(is_finished).filter_map(|folder| InstallRecord::read(folder).ok()).collect()
     }
 

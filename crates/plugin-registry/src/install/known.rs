@@ -55,9 +55,10 @@ const KNOWN: &[KnownPlugin] = &[
             "nvidia-cuda-nvrtc==13.0.*",
             "nvidia-cuda-runtime==13.0.*",
             "nvidia-cudnn-cu13<10",
-            "nvidia-cufft<13",
-            "nvidia-cusolver<13",
-            "nvidia-cusparse<13",
+            "nvidia-cuda-crt==13.0.*",
+            "nvidia-cufft<12.1",
+            "nvidia-cusolver<12.1",
+            "nvidia-cusparse<12.7",
             "nvidia-nccl-cu13",
             "nvidia-nvjitlink==13.0.*",
             "nvidia-nvvm==13.0.*",
@@ -80,7 +81,7 @@ const KNOWN: &[KnownPlugin] = &[
         aliases: &["sycl"],
         package: "jax-oneapi-pjrt",
         companion: Some("jax-oneapi-plugin[with-oneapi]"),
-        note: "Intel's GPU driver with Level Zero (libze_loader.so.1)",
+        note: "Intel's GPU driver and a Level Zero loader (libze_loader.so.1) newer than 1.8",
         ..PLAIN
     },
     KnownPlugin {

@@ -145,7 +145,8 @@ fn tokens(marker: &str) -> Result<Vec<Token>, String> {
         let (token, length) = match first {
             '(' | ')' => (word(1), 1),
             '"' | '\'' => {
-                let end = rest[1..].find(first).ok_or_else(|| format!("a quote is missing in the marker {marker:?}"))?;
+                let end =
+                    rest[1..].find(first).ok_or_else(|| format!("a quote is missing in the marker {marker:?}"))?;
                 (Token { text: rest[1..=end].to_owned(), is_text: true }, end + 2)
             }
             c if is_operator(c) => {
@@ -203,7 +204,11 @@ impl Parser {
         }
         if self.take("(") {
             let marker = self.or(depth + 1)?;
-            return if self.take(")") { Ok(marker) } else { Err("a parenthesis of the marker is not closed".to_owned()) };
+            return if self.take(")") {
+                Ok(marker)
+            } else {
+                Err("a parenthesis of the marker is not closed".to_owned())
+            };
         }
         let left = self.operand()?;
         let operator = if self.take("not") {

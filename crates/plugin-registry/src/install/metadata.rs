@@ -10,8 +10,8 @@ const MOST_REQUIREMENTS: usize = 2000;
 /// The part of a package's metadata that an installation uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Metadata {
-    /// The requirements. A fault of a requirement matters only if the requirement cannot be left out.
-    pub(super) requires: Vec<Result<Requirement, String>>,
+    /// The text of each requirement, and the requirement or its fault.
+    pub(super) requires: Vec<(String, Result<Requirement, String>)>,
 }
 
 impl Metadata {
@@ -23,7 +23,10 @@ impl Metadata {
             name.eq_ignore_ascii_case("Requires-Dist").then(|| value.trim().to_owned())
         };
         let requires = headers.filter_map(is_requirement).take(MOST_REQUIREMENTS);
-        let parse = |text: String| text.parse().map_err(|why| format!("the requirement {text:?}: {why}"));
+        let parse = |text: String| {
+            let requirement = text.parse();
+            (text, requirement)
+        };
         Self { requires: requires.map(parse).collect() }
     }
 }
@@ -37,7 +40,7 @@ mod tests {
         let text = "Name: a\nRequires-Dist: b>=1\r\nrequires-dist:c @ file:///c\n\nRequires-Dist: d\n";
         let metadata = Metadata::parse(text);
         assert_eq!(metadata.requires.len(), 2);
-        assert_eq!(metadata.requires[0].as_ref().unwrap().package, "b");
-        assert!(metadata.requires[1].is_err());
+        assert_eq!(metadata.requires[0].1.as_ref().unwrap().package, "b");
+        assert!(metadata.requires[1].1.is_err());
     }
 }

@@ -60,10 +60,12 @@ impl Platform {
         let python = if wheel.is_for_any_python() {
             u32::MAX
         } else {
-            // Of the wheels for one version of Python, take the newest.
+            // Of the wheels for one version of Python, take the newest, preferably not for a free-threaded one.
             let minor = |tag: &String| tag.strip_prefix("cp3").and_then(|minor| minor.parse::<u32>().ok());
             let abi3 = wheel.abis.iter().any(|abi| abi == "abi3");
-            wheel.pythons.iter().filter_map(minor).max().map_or(0, |minor| minor + 1) + if abi3 { 1000 } else { 0 }
+            let free_threaded = wheel.abis.iter().all(|abi| abi.starts_with("cp") && abi.ends_with('t'));
+            let newest = wheel.pythons.iter().filter_map(minor).max().map_or(0, |minor| 2 * minor + 2);
+            newest + if abi3 { 1000 } else { 0 } - u32::from(free_threaded && newest > 0)
         };
         Some((python, platform, wheel.build))
     }
@@ -212,6 +214,7 @@ mod tests {
         // Better ones come later.
         let order = [
             "cp311-cp311-manylinux_2_28_x86_64",
+            "cp314-cp314t-manylinux_2_17_x86_64",
             "cp314-cp314-manylinux_2_17_x86_64",
             "cp39-abi3-manylinux_2_17_x86_64",
             "py3-none-any",

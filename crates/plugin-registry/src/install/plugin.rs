@@ -54,11 +54,7 @@ pub(super) fn find(root: &Path, files: &[PathBuf], package: &str, host: Target) 
     let manifest = metadata.map(|folder| folder.join(plugin_manifest::manifest::FILE_NAME));
     let manifest = manifest.filter(|manifest| files.contains(manifest));
     let names = metadata.map(|folder| announced_names(&site, &name(folder))).unwrap_or_default();
-    Ok(FoundPlugin {
-        library: (*library).clone(),
-        target: manifest.unwrap_or_else(|| (*library).clone()),
-        names,
-    })
+    Ok(FoundPlugin { library: (*library).clone(), target: manifest.unwrap_or_else(|| (*library).clone()), names })
 }
 
 /// Returns the file of a record, below its folder.

@@ -66,7 +66,9 @@ impl FromStr for Requirement {
         let inner = versions.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(versions);
         let versions = VersionSpecifiers::from_str(inner).map_err(|error| {
             // The first line describes the fault, and the others point to it.
-            error.to_string().lines().next().unwrap_or("the version is invalid").to_owned()
+            let text = error.to_string();
+            let fault = text.lines().next().unwrap_or("it is invalid").trim_end_matches(':');
+            format!("{inner:?} is not a version: {}", fault.trim_start_matches("Failed to parse version: "))
         })?;
         Ok(Self { package: normalize(name), extras, versions, marker })
     }
@@ -96,7 +98,9 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Requirement>().unwrap().to_string(), shown, "{text}");
         }
-        for text in ["", "-a", "a-", "a[x", "a @ https://example.com/a.whl", "a=1", "a>=", "a; b", "a b", "../a", "a>=1*"] {
+        for text in
+            ["", "-a", "a-", "a[x", "a @ https://example.com/a.whl", "a=1", "a>=", "a; b", "a b", "../a", "a>=1*"]
+        {
             assert!(text.parse::<Requirement>().is_err(), "{text}");
         }
     }

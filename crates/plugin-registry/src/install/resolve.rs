@@ -72,14 +72,7 @@ struct Contradiction;
 
 impl<'a> Resolver<'a> {
     pub(super) fn new(downloader: &'a Downloader, platform: &'a Platform, indexes: Vec<Index>) -> Self {
-        Self {
-            downloader,
-            platform,
-            indexes,
-            pages: HashMap::new(),
-            metadata: HashMap::new(),
-            wanted: BTreeMap::new(),
-        }
+        Self { downloader, platform, indexes, pages: HashMap::new(), metadata: HashMap::new(), wanted: BTreeMap::new() }
     }
 
     /// Chooses the packages for a request.
@@ -173,15 +166,15 @@ impl<'a> Resolver<'a> {
     /// requirements are for Python code.
     fn add_requirements(&self, choice: &Choice, queue: &mut VecDeque<Asked>, left_out: &mut Vec<LeftOut>) {
         let by = &choice.file.wheel.package;
-        for requirement in &choice.metadata.requires {
+        for (text, requirement) in &choice.metadata.requires {
             let environment = Environment { platform: self.platform, extras: &choice.extras };
-            let requirement = requirement.clone().and_then(|requirement| {
-                Ok(requirement.applies(environment)?.then_some(requirement))
-            });
+            let requirement = requirement
+                .clone()
+                .and_then(|requirement| Ok(requirement.applies(environment)?.then_some(requirement)));
             match requirement {
                 Ok(None) => {}
                 Ok(Some(requirement)) => queue.push_back(Asked { requirement, by: by.clone(), role: Role::Required }),
-                Err(why) => left_out.push(LeftOut { requirement: "a requirement".to_owned(), by: by.clone(), why }),
+                Err(why) => left_out.push(LeftOut { requirement: text.clone(), by: by.clone(), why }),
             }
         }
     }

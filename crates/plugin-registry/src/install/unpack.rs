@@ -159,7 +159,8 @@ mod tests {
         assert_eq!(place("x-1.data/data/lib/b.so"), Some("lib/b.so".to_owned()));
         assert_eq!(place("x-1.data/platlib/a.so"), site("a.so"));
         assert_eq!(place("x-1.data/scripts/run"), Some("bin/run".to_owned()));
-        for inside in ["", "/", "/a", "../a", "a/../../b", "a//b", "./a", "C:/a", "a\\b", "x.data/data/../../a", "a\0b"] {
+        for inside in ["", "/", "/a", "../a", "a/../../b", "a//b", "./a", "C:/a", "a\\b", "x.data/data/../../a", "a\0b"]
+        {
             assert_eq!(place(inside), None, "{inside:?}");
         }
     }

@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn parts() {
-        let name = WheelName::parse("jax_cuda13_pjrt-0.12.0.1-2b-cp312.cp313-abi3-manylinux2014_x86_64.any.whl").unwrap();
+        let name =
+            WheelName::parse("jax_cuda13_pjrt-0.12.0.1-2b-cp312.cp313-abi3-manylinux2014_x86_64.any.whl").unwrap();
         assert_eq!((name.package.as_str(), name.build), ("jax-cuda13-pjrt", 2));
         assert_eq!(name.version.to_string(), "0.12.0.1");
         assert_eq!((name.pythons.len(), name.abis.len(), name.platforms.len()), (2, 1, 2));

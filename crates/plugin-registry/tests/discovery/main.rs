@@ -6,6 +6,7 @@ mod common;
 mod environment;
 #[cfg(unix)]
 mod hostile;
+mod install;
 mod libraries;
 mod manifests;
 mod python;

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 
 use plugin_registry::discovery::MissingDependency;
-use plugin_registry::install::{
-    Event, InstallPlan, InstallRequest, Installed, Installer, Settings, known_plugins,
-};
+use plugin_registry::install::{Event, InstallPlan, InstallRequest, Installed, Installer, Settings, known_plugins};
 use serde_json::{Value, json};
 
 use crate::Report;
@@ -147,12 +145,7 @@ fn size(bytes: Option<u64>) -> String {
 fn plan_as_text(plan: &InstallPlan) -> String {
     let mut table = Table::new(["PACKAGE", "VERSION", "SIZE", "FILE"]);
     for package in plan.packages() {
-        table.row([
-            package.name().to_owned(),
-            package.version(),
-            size(package.size()),
-            package.file().to_owned(),
-        ]);
+        table.row([package.name().to_owned(), package.version(), size(package.size()), package.file().to_owned()]);
     }
     let mut out = table.text("");
     line!(out, "\n{} files, {}; nothing was installed", plan.packages().len(), size(plan.size()));

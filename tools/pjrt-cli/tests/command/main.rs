@@ -7,6 +7,7 @@ mod conform_transfers;
 mod header;
 mod hostile_names;
 mod hostile_recordings;
+mod install;
 mod interrupt;
 mod messages;
 mod new;
