@@ -126,7 +126,11 @@ fn from_nothing_to_a_device() {
     assert!(!user.installed().exists());
     let text = user.text(&["install", "acme-pjrt"]);
     if cfg!(not(windows)) {
-        expect![[r#""#]].assert_eq(&text);
+        expect![[r#"
+            installed acme-pjrt: acme-pjrt 1.2
+            library  HOME/.local/share/pjrt/installed/acme-pjrt/lib/python3/site-packages/acme/acme.so
+            use      pjrt devices --plugin acme-pjrt
+        "#]].assert_eq(&text);
     }
     let plugins: Value = serde_json::from_slice(&user.run(&["list", "--json"]).stdout).unwrap();
     let mut plugins = plugins["plugins"].as_array().unwrap().iter();
@@ -176,7 +180,15 @@ fn messages() {
         messages += &user.message(args);
     }
     if cfg!(not(windows)) {
-        expect![[r#""#]].assert_eq(&messages);
+        expect![[r#"
+            pjrt: plain 3 is not a PJRT plugin: it contains no shared library; install the package that contains the plugin
+            pjrt: no version of acme-pjrt satisfies acme-pjrt==2 (required by the request); the newest with a wheel for this machine are 1.2
+            pjrt: no package "absent" in INDEX/: correct the name, or name the index that has it
+            pjrt: "acme pjrt" cannot be installed: "pjrt" is not a version: Unexpected end of version specifier, expected operator; write a name such as `xla-cpu` or `libtpu==0.0.52`
+            pjrt: "nowhere" is not the address of an index (relative URL without a base): write one such as https://pypi.org/simple
+            pjrt: no package "absent" in INDEX/: correct the name, or name the index that has it
+            pjrt: no plugin "plain" is installed in HOME/.local/share/pjrt/installed; no plugin is installed there
+        "#]].assert_eq(&messages);
     }
     // With --json, the error is JSON, too.
     let output = user.run(&["install", "plain", "--json"]);

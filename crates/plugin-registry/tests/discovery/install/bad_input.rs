@@ -64,7 +64,21 @@ fn wheels() {
         }
         writeln!(messages, "{name}: {error}").unwrap();
     }
-    expect![[r#""#]].assert_eq(&messages);
+    expect![[r#"
+        no library: acme-pjrt 1 is not a PJRT plugin: it contains no shared library; install the package that contains the plugin
+        no plugin: acme-pjrt 1 is not a PJRT plugin: none of its 2 shared libraries exports GetPjrtApi; install the package that contains the plugin
+        not a library: acme-pjrt 1 is not a PJRT plugin: its shared library does not export GetPjrtApi; install the package that contains the plugin
+        other architecture: acme-pjrt 1: lib/python3/site-packages/acme/acme.so was built for aarch64 on Linux, and this program runs on x86_64 on Linux: install the build for this host
+        outside: acme_pjrt-1-py3-none-manylinux_2_17_x86_64.whl is not a wheel that can be unpacked: "../../../../outside" is not a path below its folder; report this to the package's authors
+        data outside: acme_pjrt-1-py3-none-manylinux_2_17_x86_64.whl is not a wheel that can be unpacked: "acme_pjrt-1.data/data/../../../outside" is not a path below its folder; report this to the package's authors
+        absolute: acme_pjrt-1-py3-none-manylinux_2_17_x86_64.whl is not a wheel that can be unpacked: "/tmp/outside" is not a path below its folder; report this to the package's authors
+        drive: acme_pjrt-1-py3-none-manylinux_2_17_x86_64.whl is not a wheel that can be unpacked: "C:/outside" is not a path below its folder; report this to the package's authors
+        backslash: acme_pjrt-1-py3-none-manylinux_2_17_x86_64.whl is not a wheel that can be unpacked: "..\\..\\outside" is not a path below its folder; report this to the package's authors
+        control character: acme_pjrt-1-py3-none-manylinux_2_17_x86_64.whl is not a wheel that can be unpacked: "acme/\u{1b}[2J" is not a path below its folder; report this to the package's authors
+        link: acme_pjrt-1-py3-none-manylinux_2_17_x86_64.whl is not a wheel that can be unpacked: "acme/link.so" is a link; report this to the package's authors
+        bomb: acme_pjrt-1-py3-none-manylinux_2_17_x86_64.whl is not a wheel that can be unpacked: it unpacks to more than 100 times its size; report this to the package's authors
+        other system: acme-pjrt has no wheel for this machine (x86_64 on Linux, glibc 2.36); its wheels are for macosx_11_0_arm64, win_amd64
+    "#]].assert_eq(&messages);
 }
 
 #[test]
@@ -117,5 +131,18 @@ fn messages() {
     let error = here.installer().uninstall("acme", &mut |_| {}).unwrap_err();
     writeln!(messages, "{error}").unwrap();
     let messages = messages.replace(&format!(":{}/", server.port), ":PORT/");
-    expect![[r#""#]].assert_eq(&here.machine.relative(&messages));
+    expect![[r#"
+        "": "" cannot be installed: "" is not a package's name; write a name such as `xla-cpu` or `libtpu==0.0.52`
+        "../acme": "../acme" cannot be installed: ".." is not a package's name; write a name such as `xla-cpu` or `libtpu==0.0.52`
+        "acme-pjrt=1": "acme-pjrt=1" cannot be installed: "=1" is not a version: no such comparison operator "=", must be one of ~= == != <= >= < > ===; write a name such as `xla-cpu` or `libtpu==0.0.52`
+        "acme-pjrt==1; extra == 'x'": "acme-pjrt==1; extra == 'x'" cannot be installed: it has a marker; write a name such as `xla-cpu` or `libtpu==0.0.52`
+        "acme-pjrt>2": no version of acme-pjrt satisfies acme-pjrt>2 (required by the request); the newest with a wheel for this machine are 2rc1, 1
+        "acme-pjrt==3": no version of acme-pjrt satisfies acme-pjrt==3 (required by the request); the newest with a wheel for this machine are 2rc1, 1
+        "nothing": no package "nothing" in http://127.0.0.1:PORT/simple/: correct the name, or name the index that has it
+        "acme @ http://x": "acme @ http://x" cannot be installed: a requirement with an address is not supported; write a name such as `xla-cpu` or `libtpu==0.0.52`
+        "example.com" is not the address of an index (relative URL without a base): write one such as https://pypi.org/simple
+        "ftp://example.com" is not the address of an index (only http and https are supported): write one such as https://pypi.org/simple
+        "https://" is not the address of an index (empty host): write one such as https://pypi.org/simple
+        no plugin "acme" is installed in ROOT/home/.local/share/pjrt/installed; no plugin is installed there
+    "#]].assert_eq(&here.machine.relative(&messages));
 }
