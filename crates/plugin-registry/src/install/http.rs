@@ -91,8 +91,8 @@ impl Http {
         }
     }
 
-    /// Requests the bytes of a file from `start` to before `end`, or to the end of the file. The answer is a part of the
-    /// file, or the whole file if the server does not send parts.
+    /// Requests the bytes of a file from `start` to before `end`, or to the end of the file. The answer is the whole
+    /// file if the server does not send parts.
     pub(super) fn range(
         &self,
         address: &Address,

@@ -54,8 +54,8 @@ impl Index {
         &self.0.url
     }
 
-    /// Reads the page of a package, which is given by its normalized name. Returns `None` if the index does not have the
-    /// package. The wheels are in the order of the page.
+    /// Reads the page of a package, which is given by its normalized name. The wheels are in the order of the page.
+    /// Returns `None` if the index does not have the package.
     pub(super) fn wheels(&self, http: &Http, package: &str) -> Result<Option<Vec<IndexFile>>, InstallError> {
         let invalid =
             |message: &str| InstallError::IndexPage { url: self.0.url.to_string(), message: message.to_owned() };

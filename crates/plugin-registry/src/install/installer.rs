@@ -66,8 +66,8 @@ impl Installer {
         Ok(Self { settings, downloader: Downloader::new(Http::new(), cache) })
     }
 
-    /// Chooses the packages for a request. Reads indexes and metadata, and downloads a wheel only if its metadata cannot
-    /// be read otherwise.
+    /// Chooses the packages for a request. Reads indexes and metadata. Downloads a wheel only if its metadata cannot be
+    /// read otherwise.
     ///
     /// # Errors
     ///
@@ -103,13 +103,9 @@ impl Installer {
             let missing = self.settings.discovery.missing_dependencies(&target);
             return Ok(Installed { record: before, folder, missing, unchanged: true });
         }
-        let mut wheels = Vec::new();
-        for package in &plan.packages {
-            wheels.push((package, self.downloader.fetch(&package.file, watch)?));
-        }
         let new = Unfinished(root.join(format!("{NEW}{name}")));
         fs::create_dir(&new.0).map_err(InstallError::io(&new.0))?;
-        let (record, missing) = self.fill(&new.0, plan, &wheels, watch)?;
+        let (record, missing) = self.fill(&new.0, plan, watch)?;
         let old = root.join(format!("{OLD}{name}"));
         if folder.exists() {
             fs::rename(&folder, &old).map_err(InstallError::io(&folder))?;
@@ -124,17 +120,18 @@ impl Installer {
         Ok(Installed { record, folder, missing, unchanged: false })
     }
 
-    /// Unpacks the wheels into a new folder, checks the plugin and writes the record.
+    /// Downloads the wheels and unpacks them into a new folder, checks the plugin and writes the record. The plugin's
+    /// package comes first, so that a package that is not a plugin fails before its libraries are downloaded.
     fn fill(
         &self,
         folder: &Path,
         plan: &InstallPlan,
-        wheels: &[(&PlannedPackage, PathBuf)],
         watch: Watch<'_>,
     ) -> Result<(InstallRecord, Vec<MissingDependency>), InstallError> {
         let mut all = Vec::new();
         let mut found = None;
-        for (index, (package, wheel)) in wheels.iter().enumerate() {
+        for (index, package) in plan.packages.iter().enumerate() {
+            let wheel = &self.downloader.fetch(&package.file, watch)?;
             watch(Event::Unpack { file: package.file() });
             let file = File::open(wheel).map_err(InstallError::io(wheel))?;
             if metadata_of(file, package.file())? != package.metadata {
@@ -176,7 +173,7 @@ impl Installer {
         let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         folders.sort();
         let is_finished =
-            |folder: &&PathBuf| !folder.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'.');
+            |folder: &&PathBuf| folder.file_name().is_none_or(|name| !name.as_encoded_bytes().starts_with(b"."));
         folders.iter().filter(is_finished).filter_map(|folder| InstallRecord::read(folder).ok()).collect()
     }
 

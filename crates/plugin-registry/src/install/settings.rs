@@ -25,7 +25,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Creates the settings for this machine and this user. [The module](super) lists the variables that they depend on.
+    /// Creates the settings for this machine and this user. [The module](super) lists the variables that it reads.
     ///
     /// # Errors
     ///

@@ -281,3 +281,14 @@ fn resolves_dependencies_like_linker() {
     machine.library("p/deps/libb.so", &Elf { runpath: Some("$ORIGIN".to_owned()), ..Elf::new().needing(&["liba.so"]) });
     assert!(check(&["liba.so"], runpath(), &[]).is_empty());
 }
+
+#[test]
+fn long_list_of_folders() {
+    let machine = Machine::new("long-list");
+    let folders: Vec<String> =
+        (0..300).map(|number| format!("$ORIGIN/bazel/a_long_name_of_a_folder_{number}")).collect();
+    let plugin = Elf { runpath: Some(folders.join(":")), ..Elf::plugin() }.needing(&["libone.so"]);
+    let path = machine.file("plugin.so", plugin.bytes());
+    let facts = inspect(&path).unwrap();
+    assert_eq!((facts.runpath, facts.exports.get_pjrt_api), (folders, true));
+}

@@ -130,7 +130,8 @@ fn from_nothing_to_a_device() {
             installed acme-pjrt: acme-pjrt 1.2
             library  HOME/.local/share/pjrt/installed/acme-pjrt/lib/python3/site-packages/acme/acme.so
             use      pjrt devices --plugin acme-pjrt
-        "#]].assert_eq(&text);
+        "#]]
+        .assert_eq(&text);
     }
     let plugins: Value = serde_json::from_slice(&user.run(&["list", "--json"]).stdout).unwrap();
     let mut plugins = plugins["plugins"].as_array().unwrap().iter();

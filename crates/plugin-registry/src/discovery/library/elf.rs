@@ -14,8 +14,9 @@ use crate::discovery::target::{Architecture, OperatingSystem, Target};
 /// Maximum number of hash chain entries that one look-up reads. Linkers create tables in which two or three symbols
 /// share a bucket. The chain of a damaged table may have no end.
 const MOST_STEPS: u32 = 1 << 16;
-/// Maximum length in bytes of the name of a library, folder or symbol. A file with a longer name counts as damaged.
-const LONGEST: u64 = 4096;
+/// Maximum length in bytes of the name of a library or symbol, or of a list of folders. A file with a longer one counts
+/// as damaged. Bazel writes lists of more than 4 kB.
+const LONGEST: u64 = 1 << 16;
 
 fn architecture(machine: u16, wide: bool) -> Architecture {
     match machine {
@@ -66,8 +67,14 @@ impl<'data> Image<'data> {
 
     fn text(&self, address: u64, offset: u64) -> Result<&'data [u8], Fault> {
         let (start, room) = self.place(address.wrapping_add(offset))?;
-        let end = start.saturating_add(room.min(LONGEST));
-        self.data.read_bytes_at_until(start..end, 0).map_err(|()| damaged("a name has no end"))
+        let room = room.min(LONGEST);
+        let short = self.data.read_bytes_at_until(start..start.saturating_add(room), 0);
+        // `read_bytes_at_until` gives up after 4096 bytes.
+        let long = || {
+            let bytes = self.data.read_bytes_at(start, room)?;
+            bytes.split(|byte| *byte == 0).next().filter(|text| text.len() < bytes.len()).ok_or(())
+        };
+        short.or_else(|()| long()).map_err(|()| damaged("a name has no end"))
     }
 }
 
