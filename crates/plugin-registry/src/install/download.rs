@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -55,19 +55,27 @@ impl Downloader {
         if let Some(path) = self.cached(sha256)? {
             return Ok(path);
         }
-        let partial = self.cache.open_partial(sha256)?;
-        // Another process may download the same file.
-        lock(&partial, &self.cache.partial(sha256), watch)?;
-        if let Some(path) = self.cached(sha256)? {
-            return Ok(path);
-        }
+        let path = self.cache.partial(sha256);
+        let partial = loop {
+            let partial = self.cache.open_partial(sha256)?;
+            // Another process may download the same file.
+            lock(&partial, &path, watch)?;
+            if let Some(complete) = self.cached(sha256)? {
+                let _ = fs::remove_file(path);
+                return Ok(complete);
+            }
+            // The other process may have deleted the file after a failure.
+            if is_at(&partial, &path) {
+                break partial;
+            }
+        };
         let mut download = Download { downloader: self, file, sha256, partial, done: 0, hash: Sha256::new() };
         let result = download.run(watch);
         if let Err(InstallError::Io { error, .. }) = &result
             && matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
         {
             // The part would keep the disk full.
-            let _ = fs::remove_file(self.cache.partial(sha256));
+            let _ = fs::remove_file(path);
         }
         result
     }
@@ -212,6 +220,20 @@ impl Download<'_> {
         self.hash = Sha256::new();
         Ok(())
     }
+}
+
+/// Returns whether an open file is the file at a path.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let id = |metadata: &fs::Metadata| (metadata.dev(), metadata.ino());
+    matches!((&file.metadata(), &fs::metadata(path)), (Ok(file), Ok(path)) if id(file) == id(path))
+}
+
+/// Returns `true`, because other systems do not delete an open file.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
 }
 
 /// Returns whether an answer is the part of a file that starts at `start`.

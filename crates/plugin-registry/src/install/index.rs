@@ -18,7 +18,11 @@ const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.
 
 /// A package index.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Index(Address);
+pub(super) struct Index {
+    address: Address,
+    /// Whether the status 403 means that the index does not have a package. File stores answer so.
+    is_file_store: bool,
+}
 
 /// A wheel in an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,22 +50,32 @@ impl Index {
             let path = format!("{}/", url.path());
             url.set_path(&path);
         }
-        Ok(Self(Address::new(url)))
+        Ok(Self { address: Address::new(url), is_file_store: false })
+    }
+
+    /// Parses the address of a vendor's public index.
+    pub(super) fn vendor(text: &str) -> Result<Self, InstallError> {
+        Self::new(text).map(|index| Self { is_file_store: true, ..index })
     }
 
     /// Returns the address without user and password.
     pub(super) fn url(&self) -> &Url {
-        &self.0.url
+        &self.address.url
     }
 
     /// Reads the page of a package, which is given by its normalized name. The wheels are in the order of the page.
     /// Returns `None` if the index does not have the package.
     pub(super) fn wheels(&self, http: &Http, package: &str) -> Result<Option<Vec<IndexFile>>, InstallError> {
         let invalid =
-            |message: &str| InstallError::IndexPage { url: self.0.url.to_string(), message: message.to_owned() };
-        let url = self.0.url.join(&format!("{package}/")).map_err(|error| invalid(&error.to_string()))?;
-        let page = self.0.linked(url);
-        let Some(answer) = http.find(&page, ACCEPT)? else { return Ok(None) };
+            |message: &str| InstallError::IndexPage { url: self.address.url.to_string(), message: message.to_owned() };
+        let url = self.address.url.join(&format!("{package}/")).map_err(|error| invalid(&error.to_string()))?;
+        let page = self.address.linked(url);
+        let answer = match http.find(&page, ACCEPT) {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return Ok(None),
+            Err(InstallError::Status { status: 403, .. }) if self.is_file_store => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let is_json = answer.body().mime_type().is_some_and(|mime| mime.contains("json"));
         let mut bytes = Vec::new();
         let body = answer.into_body().into_with_config().limit(u64::MAX).reader();

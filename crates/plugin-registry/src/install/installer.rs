@@ -79,7 +79,7 @@ impl Installer {
     ) -> Result<InstallPlan, InstallError> {
         let mut indexes = self.settings.extra.clone();
         if let Some(vendor) = request.known.and_then(|known| known.index).filter(|_| self.settings.vendors) {
-            indexes.push(Index::new(vendor)?);
+            indexes.push(Index::vendor(vendor)?);
         }
         indexes.push(self.settings.default.clone());
         Resolver::new(&self.downloader, &self.settings.platform, indexes).resolve(request, watch)
@@ -169,12 +169,16 @@ impl Installer {
 
     /// Returns the installed plugins, in the order of their folders' names. Ignores folders without a valid record.
     pub fn installed(&self) -> Vec<InstallRecord> {
+        self.folders().into_iter().map(|(_, record)| record).collect()
+    }
+
+    /// Returns the folders of the installed plugins, with their records.
+    fn folders(&self) -> Vec<(PathBuf, InstallRecord)> {
         let entries = fs::read_dir(&self.settings.folder).into_iter().flatten().flatten();
-        let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        let finished = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
+        let mut folders: Vec<PathBuf> = finished.map(|entry| entry.path()).collect();
         folders.sort();
-        let is_finished =
-            |folder: &&PathBuf| folder.file_name().is_none_or(|name| !name.as_encoded_bytes().starts_with(b"."));
-        folders.iter().filter(is_finished).filter_map(|folder| InstallRecord::read(folder).ok()).collect()
+        folders.into_iter().filter_map(|folder| InstallRecord::read(&folder).ok().map(|read| (folder, read))).collect()
     }
 
     /// Removes an installed plugin with its libraries. Returns its description. Downloads stay in the cache.
@@ -185,23 +189,21 @@ impl Installer {
     /// folder cannot be removed.
     pub fn uninstall(&self, name: &str, watch: &mut dyn FnMut(Event<'_>)) -> Result<InstallRecord, InstallError> {
         let root = &self.settings.folder;
-        let not_installed = |installed: Vec<InstallRecord>| InstallError::NotInstalled {
-            name: name.to_owned(),
-            folder: root.clone(),
-            installed: installed.into_iter().map(|record| record.name).collect(),
-        };
-        if !root.is_dir() {
-            return Err(not_installed(Vec::new()));
-        }
-        let _lock = self.lock(watch)?;
-        let installed = self.installed();
+        // Do not create the folder if it does not exist.
+        let lock = if root.is_dir() { Some(self.lock(watch)?) } else { None };
         let wanted = normalize(name);
-        let named = |record: &&InstallRecord| record.name == wanted || record.package == wanted;
-        let Some(record) = installed.iter().find(named).cloned() else { return Err(not_installed(installed)) };
-        let folder = root.join(&record.name);
-        let old = root.join(format!("{OLD}{}", record.name));
+        let named = |(_, record): &(PathBuf, InstallRecord)| record.name == wanted || record.package == wanted;
+        let Some((folder, record)) = self.folders().into_iter().find(named) else {
+            return Err(InstallError::NotInstalled {
+                name: name.to_owned(),
+                folder: root.clone(),
+                installed: self.installed().into_iter().map(|record| record.name).collect(),
+            });
+        };
+        let old = root.join(format!("{OLD}{wanted}"));
         fs::rename(&folder, &old).map_err(InstallError::io(&folder))?;
         fs::remove_dir_all(&old).map_err(InstallError::io(&old))?;
+        drop(lock);
         Ok(record)
     }
 

@@ -15,6 +15,7 @@ const SYMBOL_VERSION: &[u8] = b"GLIBC_2.";
 
 /// The C library of a machine with Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Libc {
     /// The GNU C library 2, with its minor version.
     Glibc(u32),
@@ -133,7 +134,15 @@ impl fmt::Display for Platform {
 
 /// Finds the C library and reads its version from the file.
 fn libc(discovery: &Discovery) -> Libc {
-    if let Some(path) = discovery.find_library("libc.so.6") {
+    const GLIBC: &str = "libc.so.6";
+    // On some systems, the library is in a folder of its own, but this process has loaded it.
+    let loaded = || {
+        let maps = read_file(&discovery.system_path("/proc/self/maps"), 16 << 20).ok()?;
+        let maps = String::from_utf8_lossy(&maps).into_owned();
+        let mut paths = maps.lines().filter_map(|line| line.find('/').map(|start| Path::new(&line[start..])));
+        paths.find(|path| path.ends_with(GLIBC)).map(Path::to_owned)
+    };
+    if let Some(path) = discovery.find_library(GLIBC).or_else(loaded) {
         return glibc_minor(&path).map_or(Libc::Unknown, Libc::Glibc);
     }
     let loader = format!("ld-musl-{}.so.1", discovery.target().architecture);

@@ -154,7 +154,7 @@ fn plan_as_text(plan: &InstallPlan) -> String {
     out
 }
 
-/// Lists the requirements that were left out, except those for Python code.
+/// Lists the requirements that were left out.
 fn left_out(out: &mut String, plan: &InstallPlan) {
     for left in plan.left_out() {
         line!(out, "left out {} (required by {}): {}", left.requirement, left.by, left.why);
@@ -177,10 +177,11 @@ fn as_text(installed: &Installed, plan: &InstallPlan, elsewhere: bool) -> String
         count => format!(", with {} other packages", count - 1),
     };
     line!(out, "{done} {}: {} {}{others}", record.name, record.package, record.version);
-    line!(out, "library  {}", installed.target().display());
+    let target = installed.target();
+    let is_manifest = target.extension().is_some_and(|extension| extension == "json");
+    line!(out, "{} {}", if is_manifest { "manifest" } else { "library " }, target.display());
     if installed.missing.is_empty() {
-        let library = installed.target();
-        let folder = installed.folder.parent().unwrap_or(&library);
+        let folder = installed.folder.parent().unwrap_or(&installed.folder);
         let variable = match elsewhere {
             true => format!("PJRT_REGISTRY_INSTALL_DIR={} ", folder.display()),
             false => String::new(),
