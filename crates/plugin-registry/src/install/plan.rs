@@ -54,6 +54,8 @@ pub struct LeftOut {
     pub by: String,
     /// The reason.
     pub why: String,
+    /// Whether the package contains only code for Python, which a plugin's library does not use.
+    pub is_python_code: bool,
 }
 
 /// The packages that an installation downloads and unpacks.

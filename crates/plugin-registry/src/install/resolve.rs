@@ -55,6 +55,13 @@ struct Choice {
     extras: BTreeSet<String>,
 }
 
+impl Choice {
+    /// Returns whether this is a required package that cannot contain a library.
+    fn is_python_code(&self) -> bool {
+        self.role == Role::Required && self.file.wheel.is_for_any_platform()
+    }
+}
+
 /// Searches the indexes.
 pub(super) struct Resolver<'a> {
     downloader: &'a Downloader,
@@ -105,7 +112,8 @@ impl<'a> Resolver<'a> {
         while let Some(Asked { requirement, by, role }) = queue.pop_front() {
             self.want(&requirement, &by);
             if let Some(known) = chosen.iter_mut().find(|known| known.file.wheel.package == requirement.package) {
-                if !requirement.versions.contains(&known.file.wheel.version) {
+                // The version of a package that is not installed does not matter.
+                if !requirement.versions.contains(&known.file.wheel.version) && !known.is_python_code() {
                     return Ok(Err(Contradiction));
                 }
                 let before = known.extras.len();
@@ -117,17 +125,26 @@ impl<'a> Resolver<'a> {
             }
             // A requirement of the user must be satisfied, but one of a package may be for Python code.
             let optional = by != "the request";
+            let mut leave_out = |why: String, is_python_code| {
+                let requirement = requirement.to_string();
+                left_out.push(LeftOut { requirement, by: by.clone(), why, is_python_code });
+            };
             let file = match self.choose(&requirement.package, watch) {
                 Ok(file) => file,
                 Err(error @ (InstallError::NoPackage { .. } | InstallError::NoWheel { .. })) if optional => {
-                    left_out.push(LeftOut { requirement: requirement.to_string(), by, why: error.to_string() });
+                    leave_out(error.to_string(), false);
+                    continue;
+                }
+                Err(error @ InstallError::NoVersion { .. })
+                    if optional && !self.has_libraries(&requirement.package) =>
+                {
+                    leave_out(error.to_string(), true);
                     continue;
                 }
                 Err(error) => return Err(error),
             };
             if role == Role::Required && !file.wheel.is_for_any_python() {
-                let why = "its wheel is for one version of Python".to_owned();
-                left_out.push(LeftOut { requirement: requirement.to_string(), by, why });
+                leave_out("its wheel is for one version of Python".to_owned(), true);
                 continue;
             }
             let metadata = self.metadata(&file, watch)?;
@@ -140,11 +157,11 @@ impl<'a> Resolver<'a> {
             }
         }
         let mut packages = Vec::new();
-        for Choice { role, file, metadata, .. } in chosen {
-            let is_code = role == Role::Required && file.wheel.is_for_any_platform();
-            if role == Role::Companion || is_code {
+        for choice in chosen {
+            if choice.role == Role::Companion || choice.is_python_code() {
                 continue;
             }
+            let Choice { file, metadata, .. } = choice;
             if file.sha256.is_none() {
                 return Err(InstallError::NoHash { file: file.file });
             }
@@ -174,9 +191,21 @@ impl<'a> Resolver<'a> {
             match requirement {
                 Ok(None) => {}
                 Ok(Some(requirement)) => queue.push_back(Asked { requirement, by: by.clone(), role: Role::Required }),
-                Err(why) => left_out.push(LeftOut { requirement: text.clone(), by: by.clone(), why }),
+                Err(why) => {
+                    let (requirement, by) = (text.clone(), by.clone());
+                    left_out.push(LeftOut { requirement, by, why, is_python_code: false });
+                }
             }
         }
+    }
+
+    /// Returns whether a version of a package has a wheel that may contain libraries for this machine.
+    fn has_libraries(&self, package: &str) -> bool {
+        let is_library = |file: &IndexFile| {
+            let wheel = &file.wheel;
+            wheel.is_for_any_python() && !wheel.is_for_any_platform() && self.platform.fit(wheel).is_some()
+        };
+        self.pages.get(package).is_some_and(|files| files.iter().any(is_library))
     }
 
     /// Chooses a file of a package that satisfies all requirements found so far.

@@ -154,9 +154,9 @@ fn plan_as_text(plan: &InstallPlan) -> String {
     out
 }
 
-/// Lists the requirements that were left out.
+/// Lists the requirements that were left out, except those for Python code.
 fn left_out(out: &mut String, plan: &InstallPlan) {
-    for left in plan.left_out() {
+    for left in plan.left_out().iter().filter(|left| !left.is_python_code) {
         line!(out, "left out {} (required by {}): {}", left.requirement, left.by, left.why);
     }
 }
@@ -210,8 +210,14 @@ fn plan_as_json(plan: &InstallPlan) -> Value {
             "sha256": package.sha256(),
         })
     });
-    let left_out = plan.left_out().iter();
-    let left_out = left_out.map(|left| json!({ "requirement": left.requirement, "by": left.by, "why": left.why }));
+    let left_out = plan.left_out().iter().map(|left| {
+        json!({
+            "requirement": left.requirement,
+            "by": left.by,
+            "why": left.why,
+            "is_python_code": left.is_python_code,
+        })
+    });
     json!({
         "name": plan.request().name(),
         "packages": packages.collect::<Vec<_>>(),

@@ -101,8 +101,14 @@ fn serve(packages: &[(&str, &str, Vec<u8>)]) -> String {
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
-            let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines().map_while(Result::ok);
+            let mut read = || lines.by_ref().take_while(|line| !line.is_empty()).collect::<Vec<String>>();
+            let mut head = read();
+            // The server is also a proxy that leads to itself.
+            if head.first().is_some_and(|line| line.starts_with("CONNECT ")) {
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
+                head = read();
+            }
             let path = head.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
             let (status, kind, body) = match pages.get(path) {
                 Some((kind, body)) => ("200 OK", *kind, body.as_slice()),
@@ -195,6 +201,20 @@ fn messages() {
     let output = user.run(&["install", "plain", "--json"]);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(json["error"].as_str().unwrap().contains("plain 3"));
+}
+
+#[test]
+fn proxies() {
+    let user = User::new("proxies");
+    let server = user.index.strip_suffix("/simple").unwrap();
+    let install = |index: &str, proxy: &str, without: &str| {
+        let mut command = user.command(&["install", "acme-pjrt", "--dry-run"]);
+        command.env("PIP_INDEX_URL", index).env("HTTP_PROXY", proxy).env("NO_PROXY", without);
+        command.output().unwrap().status.success()
+    };
+    assert!(install("http://index.invalid/simple", server, ""));
+    assert!(install(&user.index, "http://127.0.0.1:9", "127.0.0.1"));
+    assert!(!install(&user.index, "http://127.0.0.1:9", ""));
 }
 
 #[test]

@@ -68,7 +68,9 @@ fn libraries_of_other_packages() {
     let server = IndexServer::start(&[
         Wheel::plugin("1")
             .requires("blas>=2")
-            .requires("numpy")
+            .requires("numpy>=7")
+            .requires("scipy")
+            .requires("docs>2")
             .requires("notes")
             .requires("absent")
             .requires("only-windows; sys_platform == 'win32'")
@@ -80,6 +82,8 @@ fn libraries_of_other_packages() {
         lib("runtime", "1"),
         lib("runtime", "2"),
         Wheel::new("numpy", "1").tags("cp313-cp313-manylinux_2_17_x86_64").requires("never-read"),
+        Wheel::new("scipy", "1").tags("cp313-cp313-manylinux_2_17_x86_64"),
+        Wheel::new("docs", "1").tags("py3-none-any"),
         Wheel::new("notes", "1").tags("py3-none-any").requires("runtime"),
     ]);
     let here = Here::new("libraries", &server.url());
@@ -90,8 +94,11 @@ fn libraries_of_other_packages() {
     assert_eq!(shown("acme-pjrt"), ["acme-pjrt 1", "blas 3", "runtime 1"]);
     assert_eq!(shown("acme-pjrt[FFT]"), ["acme-pjrt 1", "blas 3", "fft 1", "runtime 1"]);
     let plan = here.plan("acme-pjrt").unwrap();
-    let left_out: Vec<_> = plan.left_out().iter().map(|left| (left.requirement.as_str(), left.by.as_str())).collect();
-    assert_eq!(left_out, [("odd; hostname == 'x'", "acme-pjrt"), ("numpy", "acme-pjrt"), ("absent", "acme-pjrt")]);
+    let left_out = plan.left_out().iter();
+    let left_out: Vec<_> = left_out.map(|left| (left.requirement.as_str(), left.is_python_code)).collect();
+    let expected =
+        [("odd; hostname == 'x'", false), ("numpy>=7", true), ("scipy", true), ("docs>2", true), ("absent", false)];
+    assert_eq!(left_out, expected);
     let request: InstallRequest = "acme-pjrt".parse().unwrap();
     let with = request.clone().with("fft").unwrap();
     assert_eq!(here.installer().plan(&with, &mut |_| {}).unwrap().packages().len(), 4);
