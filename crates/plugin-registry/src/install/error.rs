@@ -42,7 +42,7 @@ pub enum InstallError {
     #[error("a program with elevated privileges does not install plugins: run it without them")]
     Elevated,
     /// A server cannot be reached, or a connection broke.
-    #[error("{url}: {message}; check the network, the address, and the proxy in HTTPS_PROXY and NO_PROXY")]
+    #[error("{url}: {message}; {}", network_remedy(message))]
     Network {
         /// Address without user and password.
         url: String,
@@ -194,6 +194,13 @@ fn contents(libraries: usize) -> String {
         1 => "its shared library does not export GetPjrtApi".to_owned(),
         count => format!("none of its {count} shared libraries exports GetPjrtApi"),
     }
+}
+
+fn network_remedy(message: &str) -> &'static str {
+    if message.contains("certificate") {
+        return "if a proxy replaces the certificates of servers, name the file with its certificate in SSL_CERT_FILE";
+    }
+    "check the network, the address, and the proxy in HTTPS_PROXY and NO_PROXY"
 }
 
 fn remedy(status: u16) -> &'static str {

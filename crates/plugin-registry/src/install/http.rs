@@ -59,16 +59,19 @@ impl Address {
 }
 
 impl Http {
-    /// Creates a client with the proxy of the environment and the certificates of the system.
+    /// Creates a client with the proxy of the environment and the certificates of the system. If the system has none,
+    /// as in a minimal container, uses Mozilla's list.
     pub(super) fn new() -> Self {
         // Unreadable certificates of the system do not prevent the use of the others.
         let certificates = rustls_native_certs::load_native_certs().certs;
         let certificates: Vec<_> = certificates.iter().map(|one| Certificate::from_der(one).to_owned()).collect();
+        let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().any(|name| std::env::var_os(name).is_some());
+        let roots = match certificates.as_slice() {
+            [] if !named => RootCerts::WebPki,
+            certificates => RootCerts::new_with_certs(certificates),
+        };
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::new_with_certs(&certificates))
-            .unversioned_rustls_crypto_provider(provider)
-            .build();
+        let tls = TlsConfig::builder().root_certs(roots).unversioned_rustls_crypto_provider(provider).build();
         let agent = Agent::config_builder()
             .tls_config(tls)
             .http_status_as_error(false)

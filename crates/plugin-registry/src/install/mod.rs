@@ -42,7 +42,7 @@
 //! | `UV_DEFAULT_INDEX`, `UV_INDEX_URL`, `PIP_INDEX_URL` | address of the index, instead of `https://pypi.org/simple` |
 //! | `UV_INDEX`, `UV_EXTRA_INDEX_URL`, `PIP_EXTRA_INDEX_URL` | indexes that are searched first |
 //! | `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY` | proxy |
-//! | `SSL_CERT_FILE`, `SSL_CERT_DIR` | trusted certificates, instead of the system's |
+//! | `SSL_CERT_FILE`, `SSL_CERT_DIR` | trusted certificates, instead of the system's or, if it has none, Mozilla's |
 //! | `PJRT_REGISTRY_INSTALL_DIR` | folder of the installed plugins |
 //! | `XDG_CACHE_HOME` | folder of the cache |
 
