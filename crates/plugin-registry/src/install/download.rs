@@ -80,9 +80,10 @@ impl Downloader {
         result
     }
 
-    /// Removes a file from the cache.
+    /// Removes a file from the cache, also if it is not complete.
     pub(super) fn discard(&self, sha256: &str) {
         let _ = fs::remove_file(self.cache.complete(sha256));
+        let _ = fs::remove_file(self.cache.partial(sha256));
     }
 
     /// Returns the path of a complete file. Deletes a file whose content does not match its name.

@@ -18,6 +18,8 @@ pub struct InstallRequest {
     pub(super) libraries: Vec<Requirement>,
     /// A package of which only the requirements are used.
     pub(super) companion: Option<Requirement>,
+    /// Whether the requirements of packages are ignored.
+    pub(super) alone: bool,
 }
 
 impl InstallRequest {
@@ -32,12 +34,12 @@ impl InstallRequest {
         Ok(self)
     }
 
-    /// Leaves out the libraries of other packages. Use this if the system has them.
+    /// Installs only the plugin's own package. Use this if the system has the libraries that the plugin needs.
     #[must_use]
     pub fn without_libraries(mut self) -> Self {
         self.libraries.clear();
         self.companion = None;
-        self.plugin.extras.clear();
+        self.alone = true;
         self
     }
 
@@ -73,7 +75,7 @@ impl FromStr for InstallRequest {
                 companion.versions = plugin.versions.clone();
             }
         }
-        Ok(Self { plugin, known, libraries, companion })
+        Ok(Self { plugin, known, libraries, companion, alone: false })
     }
 }
 

@@ -149,7 +149,9 @@ impl<'a> Resolver<'a> {
             }
             let metadata = self.metadata(&file, watch)?;
             let choice = Choice { role, file, metadata, extras: requirement.extras.clone() };
-            self.add_requirements(&choice, &mut queue, &mut left_out);
+            if !request.alone {
+                self.add_requirements(&choice, &mut queue, &mut left_out);
+            }
             chosen.push(choice);
             if chosen.len() > MOST_PACKAGES {
                 let message = format!("it requires more than {MOST_PACKAGES} packages");

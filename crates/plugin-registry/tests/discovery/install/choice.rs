@@ -100,6 +100,8 @@ fn libraries_of_other_packages() {
         [("odd; hostname == 'x'", false), ("numpy>=7", true), ("scipy", true), ("docs>2", true), ("absent", false)];
     assert_eq!(left_out, expected);
     let request: InstallRequest = "acme-pjrt".parse().unwrap();
+    let alone = here.installer().plan(&request.clone().without_libraries(), &mut |_| {}).unwrap();
+    assert_eq!((alone.packages().len(), alone.left_out().len()), (1, 0));
     let with = request.clone().with("fft").unwrap();
     assert_eq!(here.installer().plan(&with, &mut |_| {}).unwrap().packages().len(), 4);
     // A package that the user names must exist.
