@@ -94,4 +94,4 @@ def test_without_torch_tpu(tmp_path, wheel):
     check = "import os, torch; assert 'TPU_LIBRARY_PATH' not in os.environ and torch.CALLS == []"
     environment.output(check, PJRT_DEVICE="my_example")
     call = "import pjrt_plugin_my_example.torch_tpu_plugin as plugin; plugin.load()"
-    assert "`pip install torch_tpu` installs it" in environment.run(call).stderr
+    assert "run `pip install torch_tpu`" in environment.run(call).stderr

@@ -2,10 +2,10 @@
 
 use crate::named_value::{NamedValue, Value};
 
-/// An option that a framework passes to a client whether or not the plugin has such an option.
+/// An option that a framework passes even to plugins that do not have it.
 struct FrameworkOption {
     name: &'static str,
-    /// The framework passes the option only to plugins that have this option.
+    /// If set, the framework passes the option only to plugins that have this other option.
     only_with: Option<&'static str>,
 }
 
@@ -16,11 +16,11 @@ const OPTIONS: &[FrameworkOption] = &[
     FrameworkOption { name: "premapped_buffer_size", only_with: None },
 ];
 
-/// Returns whether a framework passes this option to clients of every plugin, so that a plugin without such an option
-/// ignores it instead of rejecting it. `has` returns whether the plugin has the option with a name.
+/// Returns whether a plugin that does not have this option ignores it, because a framework passes it unasked. `has`
+/// returns whether the plugin has the option with a name.
 ///
-/// These are `partition_index` of JAX 0.12, if the plugin has `node_id`, and `premapped_buffer_size` of torch_tpu. Both
-/// are integers. A value of another type is not from a framework.
+/// These options are `partition_index` of JAX 0.12, if the plugin has `node_id`, and `premapped_buffer_size` of
+/// torch_tpu. Both are integers. A value of another type is not from a framework.
 pub fn is_framework_option(option: &NamedValue, has: impl Fn(&str) -> bool) -> bool {
     let is_listed = |known: &FrameworkOption| known.name == option.name && known.only_with.is_none_or(&has);
     matches!(option.value, Value::Int64(_)) && OPTIONS.iter().any(is_listed)

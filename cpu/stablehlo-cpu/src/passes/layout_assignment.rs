@@ -189,10 +189,10 @@ mod tests {
         let run = |dims: &[usize]| {
             program.run(vec![Tensor::from_bytes(&Pool::global().clone(), dtype, dims, &bytes).unwrap()])
         };
-        for dims in [[3, 1, 2], [1, 3, 2], [3, 2, 1]] {
-            assert_eq!(run(&dims).unwrap()[0].bytes(), &bytes[8..], "{dims:?}");
+        for dims in [&[3, 1, 2][..], &[1, 3, 2], &[3, 2, 1], &[3, 2], &[1, 3, 1, 2]] {
+            assert_eq!(run(dims).unwrap()[0].bytes(), &bytes[8..], "{dims:?}");
         }
-        for dims in [&[2, 1, 3][..], &[3, 2]] {
+        for dims in [&[2, 1, 3][..], &[2, 3], &[6]] {
             assert!(matches!(run(dims), Err(crate::RunError::Input(_))), "{dims:?}");
         }
     }

@@ -36,10 +36,10 @@ pub enum InstallError {
         why: String,
     },
     /// The home folder is unknown, so no folder for plugins or downloads is known.
-    #[error("the user's home folder is unknown: set HOME, or name a folder")]
+    #[error("the user's home folder is unknown: set HOME, or LOCALAPPDATA on Windows")]
     NoHome,
     /// This process has elevated privileges.
-    #[error("a program with elevated privileges does not install plugins: run it without them")]
+    #[error("a setuid or setgid program, or one with capabilities, does not install plugins: run it without them")]
     Elevated,
     /// A server cannot be reached, or a connection broke.
     #[error("{url}: {message}; {}", network_remedy(message))]
@@ -58,7 +58,7 @@ pub enum InstallError {
         status: u16,
     },
     /// No index has the package.
-    #[error("no package {package:?} in {}: correct the name, or name the index that has it", indexes.join(" and "))]
+    #[error("no package {package:?} in {}: correct the name, or add an index that has it (--extra-index)", indexes.join(" and "))]
     NoPackage {
         /// Name of the package.
         package: String,
@@ -109,7 +109,7 @@ pub enum InstallError {
     },
     /// The content of a file differs from its hash in the index.
     #[error(
-        "{url} has the sha256 {actual}, but the index lists {expected}: the file was changed or damaged on the way"
+        "{url} has the sha256 {actual}, but the index lists {expected}: the file was changed or damaged; try again, or use another index"
     )]
     WrongHash {
         /// Address of the file.
@@ -221,29 +221,30 @@ fn wanted_list(wanted: &[Wanted]) -> String {
 fn versions_list(versions: &[String]) -> String {
     match versions {
         [] => "the index has no wheel of it".to_owned(),
-        versions => format!("the newest with a wheel for this machine are {}", versions.join(", ")),
+        versions => format!("request one that has a wheel for this machine: {}", versions.join(", ")),
     }
 }
 
 fn offers(tags: &[String]) -> String {
     match tags {
-        [] => "the index has only its source, which must be built with its own tools".to_owned(),
-        tags => format!("its wheels are for {}", tags.join(", ")),
+        [] => "the index has only its source; build it with its own tools".to_owned(),
+        tags => format!("only for {}; ask its authors for one", tags.join(", ")),
     }
 }
 
 fn space(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; free some space, or name folders on another disk for plugins and downloads"
+            "; free some space, or use another disk (--to, --cache)"
         }
+        io::ErrorKind::PermissionDenied => "; use folders that you can write (--to, --cache)",
         _ => "",
     }
 }
 
 fn installed_list(installed: &[String]) -> String {
     match installed {
-        [] => "no plugin is installed there".to_owned(),
+        [] => "the folder contains no plugins".to_owned(),
         names => format!("installed there: {}", names.join(", ")),
     }
 }

@@ -17,17 +17,17 @@
 //! [`Installer::plan`] reads the index and the metadata of the packages, and chooses versions and files.
 //! [`Installer::install`] downloads the files into a cache, compares their SHA-256 hashes with those of the index,
 //! unpacks them into a new folder, checks that the folder contains a plugin for this machine, and renames the folder to
-//! its final name. An installation that fails or is interrupted leaves nothing behind except downloads in the cache.
-//! Nothing runs code of a package.
+//! its final name. A failed installation leaves only downloads in the cache. The next
+//! one removes what a killed one left. Nothing runs code of a package.
 //!
 //! # Which packages
 //!
 //! The newest version that satisfies all requirements and has a wheel for this machine is chosen. Yanked versions are
 //! used only if the request names their exact version. Pre-releases are used only if the request names one, or if there
-//! are no other versions. No Python is involved, so wheels for any Python version are accepted.
+//! are no other versions. The plugin's own wheel may be tied to one Python version.
 //!
-//! Of the packages that a plugin requires, those are installed whose wheel is for this platform and for any Python
-//! version. Other wheels contain Python code, which a plugin's library does not use.
+//! A package that the plugin requires is installed only if its wheel is for this platform and not tied to a Python
+//! version. Other wheels contain Python code, which the library does not use.
 //!
 //! # Folders
 //!
@@ -42,9 +42,9 @@
 //! | `UV_DEFAULT_INDEX`, `UV_INDEX_URL`, `PIP_INDEX_URL` | address of the index, instead of `https://pypi.org/simple` |
 //! | `UV_INDEX`, `UV_EXTRA_INDEX_URL`, `PIP_EXTRA_INDEX_URL` | indexes that are searched first |
 //! | `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY` | proxy |
-//! | `SSL_CERT_FILE`, `SSL_CERT_DIR` | trusted certificates, instead of the system's or, if it has none, Mozilla's |
+//! | `SSL_CERT_FILE`, `SSL_CERT_DIR` | trusted certificates; by default the system's, or else Mozilla's or, if it has none, Mozilla's |
 //! | `PJRT_REGISTRY_INSTALL_DIR` | folder of the installed plugins |
-//! | `XDG_CACHE_HOME` | folder of the cache |
+//! | `XDG_DATA_HOME`, `XDG_CACHE_HOME`; `LOCALAPPDATA` on Windows | folders above those of the plugins and the cache |
 
 mod cache;
 mod download;

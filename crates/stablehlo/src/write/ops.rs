@@ -35,9 +35,9 @@ fn is_byte_float(attribute: &Attribute) -> bool {
 /// results would have other bits.
 fn remedy(base: &str) -> Option<&'static str> {
     match base {
-        "exp2" => Some("`power` of 2 computes it"),
-        "log2" => Some("`log` and a division by ln 2 compute it"),
-        "fma" => Some("`multiply` and `add` compute it with two roundings"),
+        "exp2" => Some("`power(2, x)` is close"),
+        "log2" => Some("`log` divided by ln 2 is close"),
+        "fma" => Some("`multiply` and `add` are close, but round twice"),
         _ => None,
     }
 }

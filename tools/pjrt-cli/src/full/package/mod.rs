@@ -13,6 +13,7 @@ mod wheel;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use device_plugin::c_view::descriptor::DP_GET_DESCRIPTOR;
 use device_plugin::manifest::LibraryFile;
 use device_plugin::support::Checker;
 use device_plugin::{Faults, Manifest};
@@ -50,6 +51,9 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     } else {
         None
     };
+    // Other plugins reject an option that torch_tpu passes to every client.
+    let takes_torch_tpu =
+        front.is_some() || libraries.iter().all(|variant| variant.library.exports.contains(DP_GET_DESCRIPTOR));
     let package = python::package(&manifest);
     let mut files = python::modules(&manifest, frameworks);
     let mut reserved: Vec<&str> = front.iter().flat_map(Front::names).collect();
@@ -113,7 +117,12 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     if frameworks.torch {
         let device = python::torch_device(&manifest);
         line!(out, "PyTorch/XLA  PJRT_DEVICE={device} python -c 'import torch_xla; print(torch_xla.devices())'");
-        line!(out, "torch_tpu    PJRT_DEVICE={device} python -c 'import torch; print(torch.ones(3, device=\"tpu\"))'");
+        if takes_torch_tpu {
+            line!(
+                out,
+                "torch_tpu    PJRT_DEVICE={device} python -c 'import torch; print(torch.ones(3, device=\"tpu\"))'"
+            );
+        }
     }
     Ok(out)
 }

@@ -2,7 +2,7 @@
 
 torch_tpu loads the library that `TPU_LIBRARY_PATH` names as soon as it is imported, and otherwise Google's. The order in
 which `import torch` imports backends is not defined. Therefore Python runs `choose_library` when it starts, through a
-file `.pth`. None of these functions has an effect on a program for which `PJRT_DEVICE` does not name the plugin.
+`.pth` file. Unless `PJRT_DEVICE` is the plugin's name or `LIBRARY`, only `load` has an effect.
 """
 
 import importlib.util
@@ -18,7 +18,9 @@ _LIBRARY = "TPU_LIBRARY_PATH"
 
 
 def choose_library() -> None:
-    """Sets the variables that torch_tpu and the plugin read. Call this before torch is imported."""
+    """Sets the variables that torch_tpu and the plugin read, unless the user chose a library. Call this before torch is
+    imported.
+    """
     if _LIBRARY in os.environ or disabled_by() or importlib.util.find_spec("torch_tpu") is None:
         return
     process.resolve(MANIFEST.get("process", {}), process.of_launcher()).apply()
@@ -46,9 +48,9 @@ def load() -> None:
     """
     variable = disabled_by()
     if variable:
-        raise RuntimeError(f"the PJRT plugin {NAME} is disabled by {variable}")
+        raise RuntimeError(f"the PJRT plugin {NAME} is disabled by {variable}; unset it")
     if importlib.util.find_spec("torch_tpu") is None:
-        raise RuntimeError(f"the PJRT plugin {NAME} needs torch_tpu in PyTorch; `pip install torch_tpu` installs it")
+        raise RuntimeError(f"the PJRT plugin {NAME} needs torch_tpu: run `pip install torch_tpu`")
     if "torch_tpu" not in sys.modules:
         choose_library()
     used, own = os.environ.get(_LIBRARY), library_path()
@@ -64,7 +66,7 @@ def load() -> None:
         try:
             torch.set_autocast_dtype("tpu", getattr(torch, _TORCH_NAMES[autocast["default_dtype"]]))
         except (KeyError, ValueError, RuntimeError) as error:
-            logger.info("the element type of autocast for %s: %s", NAME, error)
+            logger.info("the element type of autocast for %s was not set: %s", NAME, error)
 
 
 def _add_device() -> None:
