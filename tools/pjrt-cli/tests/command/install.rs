@@ -189,12 +189,12 @@ fn messages() {
     if cfg!(not(windows)) {
         expect![[r#"
             pjrt: plain 3 is not a PJRT plugin: it contains no shared library; install the package that contains the plugin
-            pjrt: no version of acme-pjrt satisfies acme-pjrt==2 (required by the request); the newest with a wheel for this machine are 1.2
-            pjrt: no package "absent" in INDEX/: correct the name, or name the index that has it
+            pjrt: no version of acme-pjrt satisfies acme-pjrt==2 (required by the request); request one that has a wheel for this machine: 1.2
+            pjrt: no package "absent" in INDEX/: correct the name, or add an index that has it (--extra-index)
             pjrt: "acme pjrt" cannot be installed: "pjrt" is not a version: Unexpected end of version specifier, expected operator; write a name such as `xla-cpu` or `libtpu==0.0.52`
             pjrt: "nowhere" is not the address of an index (relative URL without a base): write one such as https://pypi.org/simple
-            pjrt: no package "absent" in INDEX/: correct the name, or name the index that has it
-            pjrt: no plugin "plain" is installed in HOME/.local/share/pjrt/installed; no plugin is installed there
+            pjrt: no package "absent" in INDEX/: correct the name, or add an index that has it (--extra-index)
+            pjrt: no plugin "plain" is installed in HOME/.local/share/pjrt/installed; the folder contains no plugins
         "#]].assert_eq(&messages);
     }
     // With --json, the error is JSON, too.

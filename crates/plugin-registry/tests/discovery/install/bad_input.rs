@@ -79,7 +79,7 @@ fn wheels() {
         control character: acme_pjrt-1-py3-none-manylinux_2_17_x86_64.whl is not a wheel that can be unpacked: "acme//u{1b}[2J" is not a path below its folder; report this to the package's authors
         link: acme_pjrt-1-py3-none-manylinux_2_17_x86_64.whl is not a wheel that can be unpacked: "acme/link.so" is a link; report this to the package's authors
         bomb: acme_pjrt-1-py3-none-manylinux_2_17_x86_64.whl is not a wheel that can be unpacked: it unpacks to more than 100 times its size; report this to the package's authors
-        other system: acme-pjrt has no wheel for this machine (x86_64 on Linux, glibc 2.36); its wheels are for macosx_11_0_arm64, win_amd64
+        other system: acme-pjrt has no wheel for this machine (x86_64 on Linux, glibc 2.36); only for macosx_11_0_arm64, win_amd64; ask its authors for one
     "#]].assert_eq(&messages);
 }
 
@@ -138,13 +138,13 @@ fn messages() {
         "../acme": "../acme" cannot be installed: ".." is not a package's name; write a name such as `xla-cpu` or `libtpu==0.0.52`
         "acme-pjrt=1": "acme-pjrt=1" cannot be installed: "=1" is not a version: no such comparison operator "=", must be one of ~= == != <= >= < > ===; write a name such as `xla-cpu` or `libtpu==0.0.52`
         "acme-pjrt==1; extra == 'x'": "acme-pjrt==1; extra == 'x'" cannot be installed: it has a marker; write a name such as `xla-cpu` or `libtpu==0.0.52`
-        "acme-pjrt>2": no version of acme-pjrt satisfies acme-pjrt>2 (required by the request); the newest with a wheel for this machine are 2rc1, 1
-        "acme-pjrt==3": no version of acme-pjrt satisfies acme-pjrt==3 (required by the request); the newest with a wheel for this machine are 2rc1, 1
-        "nothing": no package "nothing" in http://127.0.0.1:PORT/simple/: correct the name, or name the index that has it
+        "acme-pjrt>2": no version of acme-pjrt satisfies acme-pjrt>2 (required by the request); request one that has a wheel for this machine: 2rc1, 1
+        "acme-pjrt==3": no version of acme-pjrt satisfies acme-pjrt==3 (required by the request); request one that has a wheel for this machine: 2rc1, 1
+        "nothing": no package "nothing" in http://127.0.0.1:PORT/simple/: correct the name, or add an index that has it (--extra-index)
         "acme @ http://x": "acme @ http://x" cannot be installed: a requirement with an address is not supported; write a name such as `xla-cpu` or `libtpu==0.0.52`
         "example.com" is not the address of an index (relative URL without a base): write one such as https://pypi.org/simple
         "ftp://example.com" is not the address of an index (only http and https are supported): write one such as https://pypi.org/simple
         "https://" is not the address of an index (empty host): write one such as https://pypi.org/simple
-        no plugin "acme" is installed in ROOT/home/.local/share/pjrt/installed; no plugin is installed there
+        no plugin "acme" is installed in ROOT/home/.local/share/pjrt/installed; the folder contains no plugins
     "#]].assert_eq(&here.machine.relative(&messages));
 }
