@@ -346,9 +346,11 @@ fn table() -> String {
         errors that name the op, as are such arguments and results in a program that is split into several partitions. CHLO's\n\
         `conj`, `is_inf`, `constant`, `constant_like`, `ragged_dot`, `scan` and `broadcast_*` run, too.\n\n\
         The device implements the custom calls with a row, `ProductOfElementaryHouseholderReflectors`, `Eigh`,\n\
-        `LuDecomposition`, `ApproxTopK`, `TopK`, `mhlo.` followed by the name of an inverse or hyperbolic function, `Sharding` and the placement annotations.\n\
-        Other custom calls run handlers that the embedding program registers (`stablehlo_cpu::custom_calls`).\n\n\
-        On quantized tensors, every op that accepts them dequantizes its operands, computes, and quantizes its results, as in the specification.\n\
+        `LuDecomposition`, `ApproxTopK`, `TopK`, `mhlo.` followed by the name of an inverse or hyperbolic function,\n\
+        `Sharding` and the placement annotations. Other custom calls run handlers that the embedding program registers\n\
+        (`stablehlo_cpu::custom_calls`).\n\n\
+        On quantized tensors, every op that accepts them dequantizes its operands, computes, and quantizes its results,\n\
+        as in the specification.\n\
         A collective between `async_start` and `async_done` runs at its start op. `infeed`, `outfeed`, `send` and `recv` are\n\
         rejected; the error names an alternative.\n";
     out
