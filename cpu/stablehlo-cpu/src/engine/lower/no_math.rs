@@ -40,6 +40,10 @@ impl LoweringContext<'_, '_> {
         Err(self.without_math())
     }
 
+    pub(super) fn lu_decomposition(&self) -> Result<()> {
+        Err(self.without_math())
+    }
+
     pub(super) fn fft(&self, _kind: FftType, _lengths: &[i64]) -> Result<()> {
         Err(self.without_math())
     }
