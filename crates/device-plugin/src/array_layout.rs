@@ -154,7 +154,8 @@ impl ArrayLayout {
 
     /// Whether an array with this layout can be passed where `other` is expected, because both layouts store the same
     /// bytes in the same order. In a layout without tiles, dimensions of extent 1 do not matter. torch_tpu passes `[1]`
-    /// for a scalar, which XLA's devices accept because they compare sizes.
+    /// for a scalar, which XLA's devices accept because they compare sizes. Called only if `self` and `other` are not
+    /// equal.
     ///
     /// An empty array of booleans is accepted in place of a token. Frameworks cannot upload a token, and JAX passes
     /// such an array as the first token.
@@ -164,20 +165,10 @@ impl ArrayLayout {
         if (self.element_type, other.element_type) == (ElementType::Pred, ElementType::Token) {
             return self.dims().contains(&0);
         }
-        if self == other {
-            return true;
-        }
         let (own, others) = (self.to_layout(), other.to_layout());
         if self.element_type != other.element_type || !own.tiles.is_empty() || !others.tiles.is_empty() {
             return false;
         }
-        // The positions among the other dimensions, and the extents, fastest varying first.
-        let long = |layout: &Layout, dims: &[i64]| -> Vec<(usize, i64)> {
-            let position = |at: usize| dims.iter().take(at).filter(|extent| **extent != 1).count();
-            let order = layout.minor_to_major.iter().filter_map(|d| usize::try_from(*d).ok());
-            let order = order.filter_map(|d| Some((position(d), *dims.get(d)?)));
-            order.filter(|(_, extent)| *extent != 1).collect()
-        };
         long(&own, self.dims()) == long(&others, other.dims())
     }
 
@@ -215,6 +206,20 @@ impl fmt::Display for ArrayLayout {
         write!(f, "{}", self.shape())?;
         self.stored().map_or(Ok(()), |stored| write!(f, "{}", stored.layout))
     }
+}
+
+/// Returns the dimensions whose extent is not 1, fastest varying first. Each has its position among these dimensions in
+/// the framework's order, and its extent.
+fn long(layout: &Layout, dims: &[i64]) -> Vec<(usize, i64)> {
+    let mut all = Vec::new();
+    for &dimension in &layout.minor_to_major {
+        let before = dims.iter().zip(0..dimension).filter(|(extent, _)| **extent != 1).count();
+        match usize::try_from(dimension).map_or(1, |at| dims.get(at).copied().unwrap_or(1)) {
+            1 => {}
+            extent => all.push((before, extent)),
+        }
+    }
+    all
 }
 
 #[cfg(test)]

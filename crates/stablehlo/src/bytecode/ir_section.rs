@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::container::{Container, IR_SECTION};
+use super::container::IR_SECTION;
 use super::cursor::Cursor;
 use super::entries::Tables;
 use super::locations::{self, ArtifactLocations};
@@ -123,6 +123,8 @@ pub(super) struct Walk<'a> {
     names: Vec<Name<'a>>,
     cache: OpCache,
     pub(super) module: Module,
+    /// Location of the op that could not be read.
+    failed: LocationId,
 }
 
 impl<'a> Walk<'a> {
@@ -130,11 +132,21 @@ impl<'a> Walk<'a> {
         let names = resolve(&tables.container)?;
         let module = Module { version: tables.container.stablehlo_version, ..Module::default() };
         let cache = OpCache::new(names.len(), tables.container.properties.len());
-        Ok(Self { tables, names, cache, module })
+        Ok(Self { tables, names, cache, module, failed: LocationId::default() })
+    }
+
+    /// Reads the module and its locations.
+    pub(super) fn run(mut self) -> Result<Module> {
+        let read = self.section_body();
+        self.module.locations = Locations::encoded(ArtifactLocations::new(self.tables.program, self.tables.container));
+        match read {
+            Ok(()) => Ok(self.module),
+            Err(e) => Err(e.with_location(self.module.location(self.failed))),
+        }
     }
 
     /// Reads the section, which is an implicit block that contains one module.
-    pub(super) fn run(mut self) -> Result<Module> {
+    fn section_body(&mut self) -> Result<()> {
         let mut cursor = self.tables.container.ir.clone();
         let (ops, has_args) = cursor.flagged()?;
         if ops != 1 || has_args {
@@ -159,11 +171,7 @@ impl<'a> Walk<'a> {
         } else {
             self.module_body(&mut cursor)?;
         }
-        finished(&cursor)?;
-        let Container { attributes, strings, .. } = self.tables.container;
-        let encoded = ArtifactLocations::new(self.tables.program, attributes, strings);
-        self.module.locations = Locations::encoded(encoded);
-        Ok(self.module)
+        finished(&cursor)
     }
 
     fn module_attributes(&mut self, head: &Head) -> Result<()> {
@@ -199,10 +207,6 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let name = self.names[head.name].full();
-            let place = || "at the top level".to_owned();
-            if let Err(e) = self.names[head.name].known(&self.tables.container, place) {
-                return Err(self.place(e.with_offset(head.offset).with_op(&name), head.location));
-            }
             if role == Role::Module || head.regions > 0 || !head.operands.is_empty() || !head.results.is_empty() {
                 return Err(Error::at(
                     ErrorKind::Structure,
@@ -240,6 +244,10 @@ impl<'a> Walk<'a> {
             return Err(cursor.error(format_args!("unknown op field in mask {mask:#04x}")));
         }
         let location = locations::read(cursor, self.tables.container.attributes.len())?;
+        if matches!(self.names[name].role, Role::Unknown | Role::Newer) {
+            let error = self.names[name].unknown(&self.tables.container);
+            return Err(self.place(error, offset, name, location));
+        }
         let has = |bit: u8| mask & bit != 0;
         let dictionary = if has(0x01) { Some(cursor.index()?) } else { None };
         let properties = if has(0x40) {
@@ -448,29 +456,21 @@ impl<'a> Walk<'a> {
         let (offset, name, location) = (head.offset, head.name, head.location);
         let inner = Inner { count: head.regions, isolated: head.isolated };
         let read = match self.names[name].role {
-            Role::Module | Role::Func => {
-                Err(Error::new(ErrorKind::Structure, "may only be at the top level of a module"))
-            }
             Role::Cast => self.cast(cursor, scope, numbers, &head),
             Role::Op => self.shallow(cursor, scope, numbers, head, ops),
-            Role::Unknown | Role::Newer => {
-                let place = || format!("op {} of its block", ops.len() + 1);
-                self.names[name].known(&self.tables.container, place)
-            }
+            _ => Err(Error::new(ErrorKind::Structure, "may only be at the top level of a module")),
         };
         match read {
             Ok(()) => Ok(inner),
-            Err(e) => Err(self.place(e.with_offset(offset).with_op(&self.names[name].full()), location)),
+            Err(e) => Err(self.place(e, offset, name, location)),
         }
     }
 
-    /// Adds the source location of an op to an error.
+    /// Adds the offset and the name of an op to an error, and records the op's location for [`Self::run`].
     #[cold]
-    fn place(&self, error: Error, location: LocationId) -> Error {
-        let Container { attributes, strings, .. } = &self.tables.container;
-        let encoded = ArtifactLocations::new(self.tables.program, attributes.clone(), strings.clone());
-        let module = Module { locations: Locations::encoded(encoded), ..Module::default() };
-        error.with_location(module.location(location))
+    fn place(&mut self, error: Error, offset: usize, name: usize, location: LocationId) -> Error {
+        self.failed = location;
+        error.with_offset(offset).with_op(&self.names[name].full())
     }
 
     /// Removes a cast. Its results become aliases of its operands.

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-use super::container::{Dialect, Entry};
+use super::container::{Container, Dialect, Entry};
 use super::cursor::Cursor;
 use crate::attributes::Budget;
 use crate::error::Result;
@@ -37,8 +37,13 @@ pub(super) fn read(cursor: &mut Cursor<'_>, attributes: usize) -> Result<Locatio
 }
 
 impl ArtifactLocations {
-    pub(super) fn new(program: &Bytes, attributes: Vec<Entry>, strings: Vec<Range<usize>>) -> Self {
-        Self { program: program.clone(), attributes, strings, modest: OnceLock::new() }
+    pub(super) fn new(program: &Bytes, container: Container<'_>) -> Self {
+        Self {
+            program: program.clone(),
+            attributes: container.attributes,
+            strings: container.strings,
+            modest: OnceLock::new(),
+        }
     }
 
     /// Returns whether the names of all locations fit into a budget that is proportional to the file size. A small

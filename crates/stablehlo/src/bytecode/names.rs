@@ -44,23 +44,19 @@ impl Name<'_> {
         if self.is_stablehlo() { &self.rest } else { self.rest.split_once('.').map_or("", |(_, base)| base) }
     }
 
-    /// Returns an error if this reader does not know the op. The error names the StableHLO versions of the artifact and
-    /// of this reader, because a newer reader may know the op. `place` describes the op's position.
-    pub(super) fn known(&self, container: &Container<'_>, place: impl FnOnce() -> String) -> Result<()> {
-        if !matches!(self.role, Role::Unknown | Role::Newer) {
-            return Ok(());
-        }
+    /// Returns the error for an op that this reader does not know. It names the StableHLO versions of the artifact and
+    /// of this reader, because a newer reader may know the op.
+    #[cold]
+    pub(super) fn unknown(&self, container: &Container<'_>) -> Error {
         let newest = Version::NEWEST;
         let is_newer = self.role == Role::Newer || container.stablehlo_version.is_some_and(|version| version > newest);
-        Err(Error::new(
+        Error::new(
             if is_newer { ErrorKind::Version } else { ErrorKind::UnknownOp },
             format_args!(
-                "unknown op {} ({}) in an artifact of {}; this reader knows the ops of StableHLO {newest} and older",
-                self.full(),
-                place(),
-                container.producer
+                "unknown op {} in an artifact of {}; this reader knows StableHLO {newest}",
+                self.rest, container.producer
             ),
-        ))
+        )
     }
 
     fn is_stablehlo(&self) -> bool {

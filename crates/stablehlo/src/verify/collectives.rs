@@ -138,8 +138,7 @@ impl<'a> Rules<'_, 'a> {
         ensure!(Structure, op.operands.len() >= results && results > 0, "has more results than operands");
         for i in 0..results {
             let (operand, result) = tensors!(self.site.operand_tensor(i), self.site.slot(i));
-            result.element_is(operand.element)?;
-            result.shape_is(&operand.shape)?;
+            result.is_like(operand)?;
         }
         Ok(())
     }

@@ -83,6 +83,7 @@ pub(super) fn per_dimension(length: usize, rank: usize, name: &str) -> Result<()
     Ok(())
 }
 
+#[inline(never)]
 fn same_element(a: &TensorType, b: &TensorType) -> Result<()> {
     ensure!(Type, a.element == b.element, "element types of {a} and {b} differ");
     Ok(())
@@ -112,8 +113,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::PartitionId | OpKind::ReplicaId => exactly(site, ElementType::Ui32),
         OpKind::Compare { direction, compare_type } => {
             let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
-            same_element(lhs, rhs)?;
-            ensure!(Shape, agree(&lhs.shape, &rhs.shape), "operands {lhs} and {rhs} differ in shape");
+            alike(lhs, rhs)?;
             result.element_is(ElementType::Bool)?;
             result.shape_is(&lhs.shape)?;
             comparable(lhs, *direction, *compare_type)
@@ -156,8 +156,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::Reverse { dimensions } => {
             let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
             distinct(dimensions, operand.rank(), "dimensions")?;
-            result.element_is(operand.element)?;
-            result.shape_is(&operand.shape)
+            result.is_like(operand)
         }
         OpKind::GetDimensionSize { dimension } => {
             let operand = tensors!(site.operand_tensor(0));
@@ -182,6 +181,14 @@ fn same_shape(site: &Site<'_>) -> Result<()> {
     result.shape_is(&operand.shape)
 }
 
+/// Checks that two operands have the same element type and shape.
+#[inline(never)]
+fn alike(one: &TensorType, other: &TensorType) -> Result<()> {
+    same_element(one, other)?;
+    ensure!(Shape, agree(&one.shape, &other.shape), "operands {one} and {other} differ in shape");
+    Ok(())
+}
+
 fn elementwise_unary(site: &Site<'_>, unary: Unary) -> Result<()> {
     let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
     result.shape_is(&operand.shape)?;
@@ -196,8 +203,7 @@ fn elementwise_unary(site: &Site<'_>, unary: Unary) -> Result<()> {
 
 fn elementwise_binary(site: &Site<'_>, binary: Binary) -> Result<()> {
     let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
-    same_element(lhs, rhs)?;
-    ensure!(Shape, agree(&lhs.shape, &rhs.shape), "operands {lhs} and {rhs} differ in shape");
+    alike(lhs, rhs)?;
     result.shape_is(&lhs.shape)?;
     match binary {
         Binary::Complex => match ElementType::all().find(|e| e.complex_part() == Some(lhs.element)) {
@@ -218,9 +224,8 @@ fn select(site: &Site<'_>) -> Result<()> {
     let (pred, on_true, on_false, result) =
         tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2), site.slot(0));
     ensure!(Type, pred.element == ElementType::Bool, "the predicate must be booleans, not {pred}");
-    same_element(on_true, on_false)?;
+    alike(on_true, on_false)?;
     result.element_is(on_true.element)?;
-    ensure!(Shape, agree(&on_true.shape, &on_false.shape), "operands {on_true} and {on_false} differ in shape");
     ensure!(
         Type,
         pred.shape.is_empty() || agree(&pred.shape, &on_true.shape),
@@ -240,8 +245,7 @@ fn clamp(site: &Site<'_>) -> Result<()> {
             "the bound {bound} must be a scalar or have the shape of {operand}"
         );
     }
-    result.element_is(operand.element)?;
-    result.shape_is(&operand.shape)?;
+    result.is_like(operand)?;
     elements::of(operand, ANY, "the operand")
 }
 
@@ -249,12 +253,9 @@ fn clamp(site: &Site<'_>) -> Result<()> {
 fn fma(site: &Site<'_>) -> Result<()> {
     let (a, b, c, result) =
         tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2), site.slot(0));
-    for other in [b, c] {
-        same_element(a, other)?;
-        ensure!(Shape, agree(&a.shape, &other.shape), "operands {a} and {other} differ in shape");
-    }
-    result.element_is(a.element)?;
-    result.shape_is(&a.shape)?;
+    alike(a, b)?;
+    alike(a, c)?;
+    result.is_like(a)?;
     elements::of(a, FLOATS, "operands")
 }
 
@@ -445,8 +446,7 @@ fn sort(site: &Site<'_>, dimension: usize) -> Result<()> {
     for i in 0..site.op.operands.len() {
         let (operand, result) = tensors!(site.operand_tensor(i), site.slot(i));
         ensure!(Shape, agree(&operand.shape, &first.shape), "operands {first} and {operand} differ in shape");
-        result.element_is(operand.element)?;
-        result.shape_is(&operand.shape)?;
+        result.is_like(operand)?;
     }
     Ok(())
 }

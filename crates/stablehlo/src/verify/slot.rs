@@ -53,6 +53,13 @@ impl<'a> Slot<'a> {
         Ok(())
     }
 
+    /// Checks that the existing result has the element type and shape of an operand. During inference, records both.
+    #[inline(never)]
+    pub(super) fn is_like(&self, operand: &TensorType) -> Result<()> {
+        self.element_is(operand.element)?;
+        self.shape_is(&operand.shape)
+    }
+
     /// Records the usual element type during inference. Does not check an existing element type, which may differ.
     pub(super) fn element_may_be(&self, usual: ElementType) {
         if let Self::Wanted(wanted, index) = self {

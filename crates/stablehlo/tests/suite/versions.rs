@@ -86,7 +86,7 @@ fn older_versions_are_refused() {
         assert_eq!(error.op(), Some(&*format!("stablehlo.{}", op.split(' ').next().unwrap())));
         assert_eq!((error.func(), error.location()), (Some("main"), Some("model.py:7:3")));
     }
-    expect_test::expect![[r#"stablehlo.fma: the op needs StableHLO 1.24.0, newer than the 1.22.0 to be written; `multiply` and `add` compute it with two roundings (in @main, model.py:7:3)"#]]
+    expect_test::expect!["stablehlo.fma: the op needs StableHLO 1.24.0, newer than the 1.22.0 to be written; `multiply` and `add` are close, but round twice (in @main, model.py:7:3)"]
     .assert_eq(&write(&read(program(OPS[2].0, "tensor<4xf32>")), Version(1, 22, 0)).unwrap_err().to_string());
 }
 
@@ -107,13 +107,14 @@ fn unknown_op_is_named_with_its_place() {
     assert_eq!((error.kind(), error.op(), error.func()), (ErrorKind::Version, Some("vhlo.fmb_v1"), Some("main")));
     assert_eq!(error.location(), Some("model.py:7:3"));
     assert!(error.offset().is_some_and(|offset| offset < artifact.len()));
-    expect_test::expect![[r#"unknown op vhlo.fmb_v1 (op 2 of its block) in an artifact of StableHLO_v1.30.0; this reader knows the ops of StableHLO 1.24.0 and older"#]]
+    expect_test::expect![
+        "unknown op vhlo.fmb_v1 in an artifact of StableHLO_v1.30.0; this reader knows StableHLO 1.24.0"
+    ]
     .assert_eq(error.message());
     // A newer version of a known op has other attributes, so it is unknown, too.
     let artifact = replaced(&newer(&program("fma %x, %y, %z", "tensor<4xf32>")), "add_v1", "add_v9");
     let error = parse(artifact, VerifyLevel::FULL).unwrap_err();
     assert_eq!((error.kind(), error.op()), (ErrorKind::Version, Some("vhlo.add_v9")));
-    assert!(error.message().contains("op 1 of its block"), "{error}");
 }
 
 #[test]

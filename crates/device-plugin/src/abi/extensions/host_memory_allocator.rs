@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use plugin_macros::entry;
 
 use crate::abi::extensions::link::extension;
+use crate::abi::lend::host_array::zeroed;
 use crate::abi::objects::client::handle::Client;
 use crate::abi::reclaim::refcount::Counted;
 use crate::contain::drop_contained;
@@ -23,17 +24,21 @@ unsafe fn PJRT_HostMemoryAllocator_Allocate<P: DevicePlugin>(
     args: &mut pjrt_sys::PJRT_HostMemoryAllocator_Allocate_Args,
     client: &Counted<Client<P::Backend>>,
 ) -> Result<()> {
-    let mut memory = match P::Backend::FEATURES.host_memory_allocator {
-        // If the framework passes a negative NUMA node, the backend chooses the node.
-        Some(feature) => (feature.allocate_host)(&client.backend, args.size, usize::try_from(args.numa_node).ok())?,
+    let mut memory: HostAllocation = match P::Backend::FEATURES.host_memory_allocator {
+        Some(feature) => {
+            // If the framework passes a negative NUMA node, the backend chooses the node.
+            let node = usize::try_from(args.numa_node).ok();
+            let mut memory = (feature.allocate_host)(&client.backend, args.size, node)?;
+            let (given, needed) = (memory.as_mut().as_mut().len(), args.size);
+            if given < needed {
+                let message = format!("the backend allocated {given} bytes instead of {needed}");
+                return Err(Error::internal(message).unnamed());
+            }
+            memory
+        }
         None => Box::new(Ordinary::new(args.size)?),
     };
-    let bytes = memory.as_mut().as_mut();
-    if bytes.len() < args.size {
-        let (given, needed) = (bytes.len(), args.size);
-        return Err(Error::internal(format!("the backend allocated {given} bytes instead of {needed}")).unnamed());
-    }
-    args.ptr = bytes.as_mut_ptr();
+    args.ptr = memory.as_mut().as_mut().as_mut_ptr();
     args.deleter = Some(free);
     args.deleter_arg = Box::into_raw(Box::new(memory)).cast();
     Ok(())
@@ -51,11 +56,7 @@ struct Ordinary {
 
 impl Ordinary {
     fn new(size: usize) -> Result<Self> {
-        let exhausted = || Error::resource_exhausted(format!("cannot allocate {size} bytes of host memory"));
-        let padded = size.checked_add(ALIGNMENT).ok_or_else(exhausted)?;
-        let mut memory = Vec::new();
-        memory.try_reserve_exact(padded).map_err(|_| exhausted())?;
-        memory.resize(padded, 0);
+        let memory = zeroed(size.saturating_add(ALIGNMENT))?;
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         Ok(Self { memory, start })
     }

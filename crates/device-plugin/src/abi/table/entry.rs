@@ -79,30 +79,34 @@ impl Outcome for () {
     fn from_result(_: Result<()>) -> Self {}
 }
 
-/// Properties of a function that the shared body needs at run time.
+/// Properties of a function that the shared body needs at run time. A plugin has about 150 of them, so the sizes are
+/// short.
 struct Function {
     name: &'static str,
-    size: u32,
-    min_size: u32,
+    size: u16,
+    min_size: u16,
     /// A `struct_size` that some frameworks declare although their struct is longer, and the actual size of that
     /// struct. `(0, 0)` if all frameworks declare the actual size.
-    understated: (usize, usize),
+    understated: (u16, u16),
     has_outputs: bool,
     destroys: bool,
     size_rule: SizeRule,
 }
 
 impl Function {
-    #[expect(clippy::cast_possible_truncation, reason = "both fit in `Local`, or nothing compiles")]
+    #[expect(clippy::cast_possible_truncation, reason = "all sizes fit in `Local`, or nothing compiles")]
     const fn of<T: Entry<S>, S: Slot>() -> Self {
         assert!(size_of::<S::Args>() <= size_of::<Local>(), "make `Local` larger");
         assert!(align_of::<S::Args>() <= align_of::<Local>());
         Self {
             name: S::NAME,
-            size: S::Args::STRUCT_SIZE as u32,
-            min_size: S::Args::MIN_SIZE as u32,
+            size: S::Args::STRUCT_SIZE as u16,
+            min_size: S::Args::MIN_SIZE as u16,
             understated: match S::Args::UNDERSTATED {
-                Some(sizes) => sizes,
+                Some((announced, actual)) => {
+                    assert!(announced <= size_of::<Local>() && actual <= size_of::<Local>());
+                    (announced as u16, actual as u16)
+                }
                 None => (0, 0),
             },
             has_outputs: T::OUTPUTS,
@@ -223,7 +227,7 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
         if words.is_null() || !words.is_aligned() {
             return Err(args_pointer_error(words.cast()));
         }
-        let (whole, min_size) = (function.size as usize, function.min_size as usize);
+        let (whole, min_size) = (usize::from(function.size), usize::from(function.min_size));
         let size = if function.size_rule == SizeRule::Fixed {
             whole
         } else {
@@ -233,7 +237,7 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
                 return Err(too_short_for(size, "args", min_size, whole));
             }
             let (announced, actual) = function.understated;
-            (if size == announced { actual } else { size }).min(whole)
+            (if size == usize::from(announced) { usize::from(actual) } else { size }).min(whole)
         };
         let mut local: Local = [0; _];
         let local = (&raw mut local).cast::<u8>();

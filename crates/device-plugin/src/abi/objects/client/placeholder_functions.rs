@@ -16,8 +16,9 @@ use crate::{Backend, DevicePlugin, Error, Event, Result, Shape};
 
 /// Returns an error if an alias buffer cannot take over the data of `buffer`.
 fn check<B: Backend>(alias: &PlaceholderBuffer<B::Buffer>, buffer: &BufferHandle<B>) -> Result<()> {
-    if buffer.layout.dims() != alias.layout.dims() || !buffer.layout.is_stored_as(&alias.layout) {
-        return Err(Error::argument(format!("buffer is {}, but its alias is {}", buffer.layout, alias.layout)));
+    let (given, expected) = (&buffer.layout, &alias.layout);
+    if given != expected && (given.dims() != expected.dims() || !given.is_stored_as(expected)) {
+        return Err(Error::argument(format!("buffer is {given}, but its alias is {expected}")));
     }
     if buffer.placement.memory != alias.placement.memory {
         return Err(Error::argument("buffer is in another memory than its alias"));

@@ -359,14 +359,14 @@ fn misfit<B: Backend>(
     let given = &argument.layout;
     Error::argument(if !argument.client.is(client) {
         format!("argument {index} belongs to another client")
-    } else if !given.is_stored_as(layout) {
-        format!("argument {index} is {given}, but the program expects {layout}")
-    } else {
+    } else if argument.placement.device != device {
         format!(
             "argument {index} is on device {}, but the program runs on device {}; copy it there first",
             client.device_id(argument.placement.device),
             client.device_id(device),
         )
+    } else {
+        format!("argument {index} is {given}, but the program expects {layout}")
     })
 }
 
