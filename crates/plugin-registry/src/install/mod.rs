@@ -16,9 +16,9 @@
 //!
 //! [`Installer::plan`] reads the index and the metadata of the packages, and chooses versions and files.
 //! [`Installer::install`] downloads the files into a cache, compares their SHA-256 hashes with those of the index,
-//! unpacks them into a new folder, checks that the folder contains a plugin for this machine, and renames the folder to
-//! its final name. A failed installation leaves only downloads in the cache. The next
-//! one removes what a killed one left. Nothing runs code of a package.
+//! unpacks them into a new folder, checks that the folder contains a plugin for this machine, and renames the folder
+//! to its final name. A failed installation leaves only downloads in the cache. The next one removes what a killed one
+//! left. Nothing runs code of a package.
 //!
 //! # Which packages
 //!
@@ -42,7 +42,7 @@
 //! | `UV_DEFAULT_INDEX`, `UV_INDEX_URL`, `PIP_INDEX_URL` | address of the index, instead of `https://pypi.org/simple` |
 //! | `UV_INDEX`, `UV_EXTRA_INDEX_URL`, `PIP_EXTRA_INDEX_URL` | indexes that are searched first |
 //! | `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY` | proxy |
-//! | `SSL_CERT_FILE`, `SSL_CERT_DIR` | trusted certificates; by default the system's, or else Mozilla's or, if it has none, Mozilla's |
+//! | `SSL_CERT_FILE`, `SSL_CERT_DIR` | trusted certificates; by default the system's, or Mozilla's if it has none |
 //! | `PJRT_REGISTRY_INSTALL_DIR` | folder of the installed plugins |
 //! | `XDG_DATA_HOME`, `XDG_CACHE_HOME`; `LOCALAPPDATA` on Windows | folders above those of the plugins and the cache |
 
