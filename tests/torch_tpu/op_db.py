@@ -23,7 +23,9 @@ LIMIT = 120
 def main(output, names):
     import torch.testing._internal.common_methods_invocations as database
 
-    known = sorted({op.name + ("." + op.variant_test_name if op.variant_test_name else "") for op in database.op_db})
+    known = sorted({op.full_name for op in database.op_db})
+    if unknown := sorted(set(names) - set(known)):
+        sys.exit(f"the database has no operations {unknown}")
     tasks = queue.SimpleQueue()
     for name in names or known:
         for dtype in DTYPES:
@@ -84,9 +86,7 @@ def work():
     import torch
     import torch.testing._internal.common_methods_invocations as database
 
-    ops = {}
-    for op in database.op_db:
-        ops[op.name + ("." + op.variant_test_name if op.variant_test_name else "")] = op
+    ops = {op.full_name: op for op in database.op_db}
     for line in sys.stdin:
         name, dtype = json.loads(line)
         answers.write(json.dumps(check(torch, ops[name], getattr(torch, dtype))) + "\n")
@@ -96,7 +96,7 @@ def work():
 def check(torch, op, dtype):
     if not op.supports_dtype(dtype, "cpu"):
         return {"outcome": "unsupported"}
-    gradients = op.supports_autograd and dtype.is_floating_point and op.supports_dtype(dtype, "cpu")
+    gradients = op.supports_autograd and dtype.is_floating_point
     try:
         torch.manual_seed(0)
         samples = [s for s, _ in zip(op.sample_inputs("cpu", dtype, requires_grad=gradients), range(SAMPLES))]

@@ -7,7 +7,7 @@ use std::path::Path;
 use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
 use object::{Object, ObjectSection, ObjectSymbol, elf};
 
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, release_cpu};
 use crate::{Error, c_library, sh};
 
 /// Symbols that every plugin exports.
@@ -38,9 +38,8 @@ pub(crate) fn elf() -> Result<Elf, Error> {
 /// Builds and checks the libraries, and returns how many it checked. The symbols and the linker's options do not depend
 /// on optimization. Therefore, only the CPU plugin is built with optimization, as users install it.
 pub(crate) fn run(_: Elf, workspace: Workspace) -> Result<u64, Error> {
-    sh::run(sh::cargo().args(["build", "--quiet", "--release", "-p", "pjrt-cpu-plugin"]))?;
     let libraries = [
-        (sh::target().join("release/libpjrt_plugin_cpu.so"), PLUGIN),
+        (release_cpu(&[])?, PLUGIN),
         (workspace.library("pjrt_plugin_minimal"), PLUGIN),
         (workspace.library("pjrt_layers_plugin"), LAYERS),
     ];

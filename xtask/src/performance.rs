@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::package::PLUGINS;
 use crate::python::{JAX, Jax, MAIN};
+use crate::workspace::release_cpu;
 use crate::{Error, jax, sh};
 
 /// The page, relative to the repository's root.
@@ -91,7 +92,7 @@ impl Benchmark {
                 cargo
             }
             Self::WithWheel(arguments) => {
-                let package = jax::package(&cpu(&[])?)?;
+                let package = jax::package(&release_cpu(&[])?)?;
                 let mut python = Command::new(main_jax()?.python_for_libraries()?);
                 python.current_dir(sh::root()).args(arguments).env("PYTHONPATH", package);
                 python
@@ -101,8 +102,8 @@ impl Benchmark {
                 python.current_dir(sh::root()).arg(script);
                 for argument in arguments {
                     match *argument {
-                        CPU => python.arg(cpu(&[])?),
-                        CPU_WITH_MPI => python.arg(cpu(&["--features", "mpi"])?),
+                        CPU => python.arg(release_cpu(&[])?),
+                        CPU_WITH_MPI => python.arg(release_cpu(&["--features", "mpi"])?),
                         XLA => python.arg(xla()?),
                         other => python.arg(other),
                     };
@@ -118,13 +119,6 @@ impl Benchmark {
 
 fn main_jax() -> Result<&'static Jax, Error> {
     JAX.iter().find(|jax| jax.version == MAIN).ok_or_else(|| "no version of JAX".into())
-}
-
-/// Builds the embedded device's library, and returns its path.
-fn cpu(features: &[&str]) -> Result<PathBuf, Error> {
-    sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]).args(features))?;
-    let name = format!("{}pjrt_plugin_cpu{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    Ok(sh::target().join("release").join(name))
 }
 
 fn xla() -> Result<PathBuf, Error> {

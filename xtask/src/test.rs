@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::package::{PLUGINS, PLUGINS_WITHOUT_HARDWARE, Plugin};
 use crate::report::{Report, Scope, is_result};
 use crate::tsan::ThreadSanitizer;
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, release_cpu};
 use crate::{Error, asan, c, codegen, exports, fuzz, jax, python, sh, vendor};
 
 /// The checks that only larger scopes run, each with the option that includes it.
@@ -151,12 +151,7 @@ impl Report {
         jax::prepare(thorough);
 
         step("building the CPU plugin for JAX");
-        sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
-        let cpu = sh::target().join(format!(
-            "release/{}pjrt_plugin_cpu{}",
-            std::env::consts::DLL_PREFIX,
-            std::env::consts::DLL_SUFFIX
-        ));
+        let cpu = release_cpu(&[])?;
 
         self.rust_tests(&[], |tests| {
             tests.env("PJRT_CPU_PLUGIN", &cpu);

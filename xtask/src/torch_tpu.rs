@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, release_cpu};
 use crate::{Error, python, sh};
 
 /// The folder of the tests, relative to the root of the repository.
@@ -23,6 +23,9 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
             }
             op => ops.push(op),
         }
+    }
+    if train && !ops.is_empty() {
+        return Err("torch-tpu: --train takes no operations".into());
     }
     let python = python::torch_tpu()?;
     let name = install(&python, plugin.as_deref())?;
@@ -55,9 +58,7 @@ fn install(python: &Path, plugin: Option<&Path>) -> Result<String, Error> {
             "other"
         }
         None => {
-            let library = sh::target().join("release").join("libpjrt_plugin_cpu.so");
-            sh::run(sh::cargo().args(["build", "--release", "-p", "pjrt-cpu-plugin"]))?;
-            package.arg("--library").arg(library);
+            package.arg("--library").arg(release_cpu(&[])?);
             "pjrt_cpu"
         }
     };

@@ -49,6 +49,12 @@ impl Workspace {
     }
 }
 
+/// Builds the embedded device's plugin in the release profile, with these options of Cargo. Returns the library's path.
+pub(crate) fn release_cpu(options: &[&str]) -> Result<PathBuf, Error> {
+    sh::run(sh::cargo().args(["build", "--quiet", "--release", "-p", "pjrt-cpu-plugin"]).args(options))?;
+    Ok(sh::target().join("release").join(format!("{DLL_PREFIX}pjrt_plugin_cpu{DLL_SUFFIX}")))
+}
+
 fn debug() -> PathBuf {
     sh::target().join("debug")
 }

@@ -2,28 +2,20 @@
 
 use crate::named_value::{NamedValue, Value};
 
-/// An option that a framework passes even to plugins that do not have it.
-struct FrameworkOption {
-    name: &'static str,
-    /// If set, the framework passes the option only to plugins that have this other option.
-    only_with: Option<&'static str>,
-}
-
-const OPTIONS: &[FrameworkOption] = &[
-    // JAX 0.12, for programs of several processes.
-    FrameworkOption { name: "partition_index", only_with: Some("node_id") },
-    // torch_tpu 0.2: the bytes of host memory that libtpu maps for transfers. 0 lets the plugin choose.
-    FrameworkOption { name: "premapped_buffer_size", only_with: None },
-];
-
 /// Returns whether a plugin that does not have this option ignores it, because a framework passes it unasked. `has`
 /// returns whether the plugin has the option with a name.
 ///
 /// These options are `partition_index` of JAX 0.12, if the plugin has `node_id`, and `premapped_buffer_size` of
 /// torch_tpu. Both are integers. A value of another type is not from a framework.
 pub fn is_framework_option(option: &NamedValue, has: impl Fn(&str) -> bool) -> bool {
-    let is_listed = |known: &FrameworkOption| known.name == option.name && known.only_with.is_none_or(&has);
-    matches!(option.value, Value::Int64(_)) && OPTIONS.iter().any(is_listed)
+    let is_known = match option.name.as_str() {
+        // For programs of several processes.
+        "partition_index" => has("node_id"),
+        // torch_tpu 0.2: the bytes of host memory that libtpu maps for transfers. 0 lets the plugin choose.
+        "premapped_buffer_size" => true,
+        _ => false,
+    };
+    is_known && matches!(option.value, Value::Int64(_))
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub struct Discovery {
     pub(super) environment: BTreeMap<OsString, OsString>,
     pub(super) home: Option<PathBuf>,
     pub(super) root: PathBuf,
-    pub(super) host: Target,
+    pub(crate) host: Target,
     pub(super) elevated: bool,
     pub(super) verify_sha256: bool,
     pub(super) python: bool,
@@ -169,18 +169,6 @@ impl Discovery {
         self.library_search().missing(library, &[])
     }
 
-    /// Returns the target for which libraries must have been built.
-    #[cfg(feature = "install")]
-    pub(crate) fn target(&self) -> Target {
-        self.host
-    }
-
-    /// Returns the place of a fixed path below the root of the searched machine.
-    #[cfg(feature = "install")]
-    pub(crate) fn system_path(&self, path: &str) -> PathBuf {
-        self.system(path)
-    }
-
     /// Returns the user's folder for files that can be created again.
     #[cfg(feature = "install")]
     pub(crate) fn cache_folder(&self) -> Option<PathBuf> {
@@ -227,7 +215,7 @@ impl Discovery {
     }
 
     /// Returns the place of a fixed path such as `/etc` below the root of the searched machine.
-    pub(super) fn system(&self, path: &str) -> PathBuf {
+    pub(crate) fn system(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Returns the paths of all entries in a folder, sorted by name, because the file system's order is arbitrary. Returns
 /// an empty list if the folder cannot be read.
-pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     files.sort();
@@ -56,7 +56,7 @@ pub(super) fn read_text(path: &Path, largest: u64) -> Option<String> {
 pub(super) const LARGEST_SETTINGS: u64 = 1 << 20;
 
 /// Returns the file name of a path, or an empty string if the path has no file name or the name is not UTF-8.
-pub(super) fn name(path: &Path) -> &str {
+pub(crate) fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 

@@ -38,8 +38,10 @@ pub struct InstallRecord {
     pub package: String,
     /// Version of that package.
     pub version: String,
-    /// Path of the plugin's library or of its manifest, relative to the plugin's folder.
-    pub target: PathBuf,
+    /// Path of the plugin's library, relative to the plugin's folder.
+    pub library: PathBuf,
+    /// Path of the manifest in the package, if it has one, relative to the plugin's folder.
+    pub manifest: Option<PathBuf>,
     /// The plugin's package and the packages with the libraries that it needs.
     pub packages: Vec<InstalledPackage>,
 }
@@ -66,16 +68,19 @@ impl InstallRecord {
         };
         let json: Value = serde_json::from_slice(&bytes).map_err(|error| malformed("", &error.to_string()))?;
         if json["format_version"].as_u64() != Some(FORMAT) {
-            return Err(malformed("format_version", "not 1; install the plugin again"));
+            return Err(malformed("format_version", "not 1"));
         }
         let text = |json: &Value, field: &str| match json[field].as_str() {
             Some(text) if !text.is_empty() => Ok(text.to_owned()),
-            _ => Err(malformed(field, "not a text; install the plugin again")),
+            _ => Err(malformed(field, "not a text")),
         };
-        let target = PathBuf::from(text(&json, "target")?);
-        if !target.components().all(|component| matches!(component, Component::Normal(_))) {
-            return Err(malformed("target", "not a path below the plugin's folder; install the plugin again"));
-        }
+        let inside = |field: &str| {
+            let inside = PathBuf::from(text(&json, field)?);
+            match inside.components().all(|component| matches!(component, Component::Normal(_))) {
+                true => Ok(inside),
+                false => Err(malformed(field, "not a path below the plugin's folder")),
+            }
+        };
         let list = |field: &str| json[field].as_array().map(Vec::as_slice).unwrap_or_default();
         let package = |json: &Value| {
             Ok(InstalledPackage {
@@ -91,7 +96,8 @@ impl InstallRecord {
             aliases: list("aliases").iter().filter_map(|name| name.as_str().map(str::to_owned)).collect(),
             package: text(&json, "package")?,
             version: text(&json, "version")?,
-            target,
+            library: inside("library")?,
+            manifest: if json["manifest"].is_null() { None } else { Some(inside("manifest")?) },
             packages: list("packages").iter().map(package).collect::<Result<_, _>>()?,
         })
     }
@@ -103,14 +109,15 @@ impl InstallRecord {
             let InstalledPackage { name, version, file, sha256, url } = package;
             json!({ "name": name, "version": version, "file": file, "sha256": sha256, "url": url })
         };
-        let target = self.target.to_string_lossy().replace('\\', "/");
+        let inside = |path: &Path| path.to_string_lossy().replace('\\', "/");
         let json = json!({
             "format_version": FORMAT,
             "name": self.name,
             "aliases": self.aliases,
             "package": self.package,
             "version": self.version,
-            "target": target,
+            "library": inside(&self.library),
+            "manifest": self.manifest.as_deref().map(inside),
             "packages": self.packages.iter().map(package).collect::<Vec<_>>(),
         });
         format!("{json:#}\n")

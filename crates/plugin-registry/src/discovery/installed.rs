@@ -58,14 +58,12 @@ impl Collector<'_> {
             Ok(record) => record,
             Err(refusal) => return unreadable(folder, refusal),
         };
-        let InstallRecord { name, aliases, package, version, target, .. } = record;
+        let InstallRecord { name, aliases, package, version, library, manifest, .. } = record;
         let place = Place::Installed { folder: folder.to_owned(), package, version };
         let provenance = Provenance::new(SourceKind::Installed, place);
-        let target = folder.join(target);
-        let mut candidate = if folder::name(&target) == plugin_manifest::manifest::FILE_NAME {
-            self.manifest_candidate(&target, provenance)
-        } else {
-            Candidate::new(Location::File(target), provenance)
+        let mut candidate = match manifest {
+            Some(manifest) => self.manifest_candidate(&folder.join(manifest), provenance),
+            None => Candidate::new(Location::File(folder.join(library)), provenance),
         };
         candidate.add_name(&name, NameOrigin::Given);
         for alias in aliases {

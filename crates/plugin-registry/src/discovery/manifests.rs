@@ -67,15 +67,15 @@ impl Collector<'_> {
     pub(super) fn manifest(&mut self, source: SourceKind, path: &Path, variable: Option<&str>) {
         let place = Place::Manifest { path: path.to_owned(), variable: variable.map(str::to_owned) };
         let provenance = Provenance::new(source, place);
-        let candidate = match self.discovery.elevated.then(|| trust::insecure(path)).flatten() {
-            Some(refusal) => refused(provenance, vec![refusal]),
-            None => self.manifest_candidate(path, provenance),
-        };
+        let candidate = self.manifest_candidate(path, provenance);
         self.add(candidate);
     }
 
     /// Creates the candidate that a manifest describes. If the manifest is invalid, the candidate is refused.
     pub(super) fn manifest_candidate(&mut self, path: &Path, provenance: Provenance) -> Candidate {
+        if let Some(refusal) = self.discovery.elevated.then(|| trust::insecure(path)).flatten() {
+            return refused(provenance, vec![refusal]);
+        }
         let manifest = match read(path) {
             Ok(manifest) => manifest,
             Err(refusals) => {

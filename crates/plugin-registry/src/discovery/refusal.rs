@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use plugin_manifest::variants::UnmetNeed;
 
+use super::install_record::InstallRecord;
 use super::target::Target;
 
 /// The reason why a candidate cannot be used, determined without loading its library.
@@ -138,7 +139,7 @@ pub enum Refusal {
         unmet: Vec<(PathBuf, Vec<UnmetNeed>)>,
     },
     /// A manifest, configuration file or allow-list is invalid.
-    #[error("{path}: {}{message}: correct the file", self::field(field))]
+    #[error("{path}: {}{message}: {}", self::field(field), remedy(path))]
     MalformedManifest {
         /// Path of the file.
         path: PathBuf,
@@ -205,6 +206,11 @@ impl Refusal {
             Self::DuplicateName { .. } => "duplicate",
         }
     }
+}
+
+/// Returns what to do about an invalid file.
+fn remedy(path: &Path) -> &'static str {
+    if path.ends_with(InstallRecord::FILE_NAME) { "install the plugin again" } else { "correct the file" }
 }
 
 /// Maximum number of characters of an environment variable's item that a message shows. A value may have any length,

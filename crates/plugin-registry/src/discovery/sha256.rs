@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use sha2::{Digest, Sha256};
+
 use super::folder;
 use super::refusal::Refusal;
 
@@ -21,10 +23,14 @@ pub fn verify_sha256(path: &Path, expected: &str) -> Result<(), Refusal> {
 
 /// Returns the SHA-256 hash of a file in lowercase hexadecimal.
 pub(super) fn sha256(path: &Path) -> Result<String, Refusal> {
-    use sha2::Digest;
     let unreadable = |error: std::io::Error| Refusal::Unreadable { path: path.to_owned(), message: error.to_string() };
-    let mut hash = sha2::Sha256::new();
+    let mut hash = Sha256::new();
     let mut file = folder::open(path).map_err(unreadable)?;
     std::io::copy(&mut file, &mut hash).map_err(unreadable)?;
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(hash))
+}
+
+/// Returns a hash in lowercase hexadecimal.
+pub(crate) fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

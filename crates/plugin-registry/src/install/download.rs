@@ -1,7 +1,7 @@
 //! Downloads wheels into the cache, continues partial downloads, and verifies hashes.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -10,16 +10,17 @@ use sha2::{Digest, Sha256};
 use ureq::Body;
 use ureq::http::{Response, StatusCode};
 
-use super::cache::{Cache, hash_rest, hex};
+use super::cache::Cache;
 use super::error::InstallError;
 use super::http::{Http, network};
 use super::index::IndexFile;
 use super::lock::lock;
 use super::watch::{Event, Watch};
+use crate::discovery::hex;
 
-/// Number of attempts in a row that receive nothing, after which a download fails.
+/// Number of attempts in a row that do not get further than an earlier one, after which a download fails.
 const ATTEMPTS: u32 = 4;
-/// Pause after an attempt that received nothing.
+/// Pause after such an attempt.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Maximum size in bytes of a wheel whose size the index does not state.
 const LARGEST: u64 = 64 << 30;
@@ -36,7 +37,7 @@ enum End {
     /// The file is complete, as far as its size is known.
     Complete,
     /// The connection broke. The error is `None` if the server closed it without an error.
-    Broken { received: u64, error: Option<InstallError> },
+    Broken(Option<InstallError>),
 }
 
 impl Downloader {
@@ -69,13 +70,13 @@ impl Downloader {
                 break partial;
             }
         };
-        let mut download = Download { downloader: self, file, sha256, partial, done: 0, hash: Sha256::new() };
-        let result = download.run(watch);
+        let (hash, whole) = (Sha256::new(), path.clone());
+        let result = Download { downloader: self, file, sha256, path, partial, done: 0, hash }.run(watch);
         if let Err(InstallError::Io { error, .. }) = &result
             && matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
         {
             // The part would keep the disk full.
-            let _ = fs::remove_file(path);
+            let _ = fs::remove_file(whole);
         }
         result
     }
@@ -95,7 +96,7 @@ impl Downloader {
             Err(error) => return Err(InstallError::Io { path, error }),
         };
         let mut hash = Sha256::new();
-        hash_rest(&mut file, &mut hash).map_err(InstallError::io(&path))?;
+        io::copy(&mut file, &mut hash).map_err(InstallError::io(&path))?;
         if hex(hash) == sha256 {
             return Ok(Some(path));
         }
@@ -109,6 +110,8 @@ struct Download<'a> {
     downloader: &'a Downloader,
     file: &'a IndexFile,
     sha256: &'a str,
+    /// The partial file.
+    path: PathBuf,
     partial: File,
     /// Bytes that the partial file contains.
     done: u64,
@@ -117,13 +120,13 @@ struct Download<'a> {
 }
 
 impl Download<'_> {
-    fn run(&mut self, watch: Watch<'_>) -> Result<PathBuf, InstallError> {
-        let path = self.downloader.cache.partial(self.sha256);
-        self.partial.rewind().map_err(InstallError::io(&path))?;
-        self.done = hash_rest(&mut self.partial, &mut self.hash).map_err(InstallError::io(&path))?;
-        let mut continued = self.done > 0;
+    fn run(mut self, watch: Watch<'_>) -> Result<PathBuf, InstallError> {
+        self.partial.rewind().map_err(InstallError::io(&self.path))?;
+        self.done = io::copy(&mut self.partial, &mut self.hash).map_err(InstallError::io(&self.path))?;
         watch(Event::Download { file: &self.file.file, done: self.done });
-        let mut failures = 0;
+        let (mut continued, mut repeated) = (self.done > 0, false);
+        // A server without parts sends the beginning again and again, which is no progress.
+        let (mut furthest, mut failures) = (self.done, 0);
         loop {
             match self.request(watch)? {
                 End::Complete => {
@@ -132,30 +135,32 @@ impl Download<'_> {
                         break;
                     }
                     self.restart(watch)?;
-                    if !continued {
+                    if repeated || !continued {
                         // Nothing of a file with a wrong hash is of use.
-                        let _ = fs::remove_file(&path);
+                        let _ = fs::remove_file(&self.path);
                         let url = self.file.address.url.to_string();
                         return Err(InstallError::WrongHash { url, expected: self.sha256.to_owned(), actual });
                     }
                     // The beginning of the file may be of another download.
-                    continued = false;
+                    (repeated, furthest) = (true, 0);
                 }
-                End::Broken { received, error } => {
+                End::Broken(error) => {
                     continued |= self.done > 0;
-                    failures = if received > 0 { 0 } else { failures + 1 };
+                    if self.done > furthest {
+                        (furthest, failures) = (self.done, 0);
+                        continue;
+                    }
+                    failures += 1;
                     if failures >= ATTEMPTS {
                         return Err(error.unwrap_or_else(|| self.incomplete()));
                     }
-                    if received == 0 {
-                        sleep(PAUSE);
-                    }
+                    sleep(PAUSE);
                 }
             }
         }
-        self.partial.sync_all().map_err(InstallError::io(&path))?;
+        self.partial.sync_all().map_err(InstallError::io(&self.path))?;
         let complete = self.downloader.cache.complete(self.sha256);
-        fs::rename(&path, &complete).map_err(InstallError::io(&complete))?;
+        fs::rename(&self.path, &complete).map_err(InstallError::io(&complete))?;
         Ok(complete)
     }
 
@@ -175,23 +180,18 @@ impl Download<'_> {
             let whole = answer.status() == StatusCode::OK;
             self.restart(watch)?;
             if !whole {
-                return Ok(End::Broken { received: 0, error: None });
+                return Ok(End::Broken(None));
             }
         }
-        let total = self.file.size.or_else(|| {
-            let length = answer.body().content_length()?;
-            Some(self.done + length)
-        });
-        let before = self.done;
+        let total = self.file.size.or_else(|| self.done.checked_add(answer.body().content_length()?));
         let limit = total.unwrap_or(LARGEST);
-        let mut body = answer.into_body().into_with_config().limit(u64::MAX).reader();
+        let mut body = answer.into_body().into_reader();
         let mut buffer = vec![0; 1 << 18];
         let error = loop {
             match body.read(&mut buffer) {
                 Ok(0) => break None,
                 Ok(count) => {
-                    let path = || self.downloader.cache.partial(self.sha256);
-                    self.partial.write_all(&buffer[..count]).map_err(|error| InstallError::io(path())(error))?;
+                    self.partial.write_all(&buffer[..count]).map_err(InstallError::io(&self.path))?;
                     self.hash.update(&buffer[..count]);
                     self.done += count as u64;
                     watch(Event::Received(count as u64));
@@ -204,18 +204,14 @@ impl Download<'_> {
                 Err(error) => break Some(network(&self.file.address, &error)),
             }
         };
-        let complete = error.is_none() && total.is_none_or(|total| self.done >= total);
-        if complete || (total.is_some() && Some(self.done) == total) {
-            return Ok(End::Complete);
-        }
-        Ok(End::Broken { received: self.done - before, error })
+        let is_complete = total.map_or(error.is_none(), |total| self.done >= total);
+        Ok(if is_complete { End::Complete } else { End::Broken(error) })
     }
 
     /// Discards the received bytes.
     fn restart(&mut self, watch: Watch<'_>) -> Result<(), InstallError> {
-        let path = self.downloader.cache.partial(self.sha256);
-        self.partial.set_len(0).map_err(InstallError::io(&path))?;
-        self.partial.seek(SeekFrom::Start(0)).map_err(InstallError::io(&path))?;
+        self.partial.set_len(0).map_err(InstallError::io(&self.path))?;
+        self.partial.rewind().map_err(InstallError::io(&self.path))?;
         watch(Event::Discarded(self.done));
         self.done = 0;
         self.hash = Sha256::new();

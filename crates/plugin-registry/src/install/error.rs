@@ -214,15 +214,15 @@ fn remedy(status: u16) -> &'static str {
 }
 
 fn wanted_list(wanted: &[Wanted]) -> String {
+    if wanted.is_empty() {
+        return "the request, because all are yanked".to_owned();
+    }
     let one = |wanted: &Wanted| format!("{} (required by {})", wanted.requirement, wanted.by);
     wanted.iter().map(one).collect::<Vec<_>>().join(" and ")
 }
 
 fn versions_list(versions: &[String]) -> String {
-    match versions {
-        [] => "the index has no wheel of it".to_owned(),
-        versions => format!("request one that has a wheel for this machine: {}", versions.join(", ")),
-    }
+    format!("request one that has a wheel for this machine: {}", versions.join(", "))
 }
 
 fn offers(tags: &[String]) -> String {
@@ -235,9 +235,9 @@ fn offers(tags: &[String]) -> String {
 fn space(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "; free some space, or use another disk (--to, --cache)"
+            "; free some space, or use a folder on another disk"
         }
-        io::ErrorKind::PermissionDenied => "; use folders that you can write (--to, --cache)",
+        io::ErrorKind::PermissionDenied => "; use a folder that you can write",
         _ => "",
     }
 }

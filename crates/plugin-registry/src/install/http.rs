@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use ureq::http::{Response, StatusCode};
+use ureq::http::{HeaderValue, Response, StatusCode};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Body};
 use url::Url;
@@ -30,17 +30,22 @@ pub(super) struct Address {
     /// The address without user, password and fragment.
     pub(super) url: Url,
     /// Value of the header `Authorization`.
-    credentials: Option<String>,
+    credentials: Option<HeaderValue>,
 }
 
 impl Address {
     /// Separates the credentials from an address.
     pub(super) fn new(mut url: Url) -> Self {
         let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
-        let credentials = (!url.username().is_empty() || url.password().is_some()).then(|| {
+        let has_credentials = !url.username().is_empty() || url.password().is_some();
+        let credentials = has_credentials.then(|| {
             let pair = format!("{}:{}", decode(url.username()), decode(url.password().unwrap_or_default()));
-            format!("Basic {}", STANDARD.encode(pair))
+            let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok()?;
+            // `Debug` then does not show it.
+            value.set_sensitive(true);
+            Some(value)
         });
+        let credentials = credentials.flatten();
         // These fail only for addresses that cannot have credentials.
         let _ = url.set_username("");
         let _ = url.set_password(None);
@@ -143,11 +148,9 @@ impl Http {
 }
 
 fn is_transient(error: &ureq::Error) -> bool {
-    match error {
-        ureq::Error::Io(_) | ureq::Error::Timeout(_) | ureq::Error::ConnectionFailed | ureq::Error::Protocol(_) => true,
-        // The name of a host that exists may be unknown for a moment, but a wrong name is more likely.
-        _ => false,
-    }
+    // The name of a host that exists may be unknown for a moment, but a wrong name is more likely.
+    use ureq::Error::{ConnectionFailed, Io, Protocol, Timeout};
+    matches!(error, Io(_) | Timeout(_) | ConnectionFailed | Protocol(_))
 }
 
 /// Creates the error for a connection that failed.
@@ -167,7 +170,8 @@ mod tests {
     fn credentials_stay_on_their_server() {
         let page = Address::new("https://me:p%40ss@example.com/simple/a/#x".parse().unwrap());
         assert_eq!(page.url.as_str(), "https://example.com/simple/a/");
-        assert_eq!(page.credentials.as_deref(), Some("Basic bWU6cEBzcw=="));
+        assert_eq!(page.credentials.as_ref().map(HeaderValue::as_bytes), Some(&b"Basic bWU6cEBzcw=="[..]));
+        assert!(!format!("{page:?}").contains("bWU6"));
         let linked = |text: &str| page.linked(page.url.join(text).unwrap()).credentials.is_some();
         assert!(
             linked("../../files/a.whl") && !linked("https://other.example/a.whl") && !linked("http://example.com/a")

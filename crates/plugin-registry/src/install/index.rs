@@ -3,13 +3,13 @@
 use std::io::Read;
 
 use serde_json::Value;
+use ureq::ResponseExt;
 use url::Url;
 
 use super::error::InstallError;
 use super::html::{attribute, links};
 use super::http::{Address, Http, network};
 use super::wheel_name::WheelName;
-use crate::discovery::normalize;
 
 /// Maximum size in bytes of a page. The largest page of the public index has about 30 MB.
 const LARGEST_PAGE: u64 = 128 << 20;
@@ -20,8 +20,9 @@ const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Index {
     address: Address,
-    /// Whether the status 403 means that the index does not have a package. File stores answer so.
-    is_file_store: bool,
+    /// The package for which this is the vendor's index. Such an index is often a file store, whose status 403 means
+    /// that it does not have a package.
+    pub(super) vendor_of: Option<&'static str>,
 }
 
 /// A wheel in an index.
@@ -50,12 +51,12 @@ impl Index {
             let path = format!("{}/", url.path());
             url.set_path(&path);
         }
-        Ok(Self { address: Address::new(url), is_file_store: false })
+        Ok(Self { address: Address::new(url), vendor_of: None })
     }
 
-    /// Parses the address of a vendor's public index.
-    pub(super) fn vendor(text: &str) -> Result<Self, InstallError> {
-        Self::new(text).map(|index| Self { is_file_store: true, ..index })
+    /// Parses the address of a vendor's public index with a package.
+    pub(super) fn vendor(text: &str, package: &'static str) -> Result<Self, InstallError> {
+        Self::new(text).map(|index| Self { vendor_of: Some(package), ..index })
     }
 
     /// Returns the address without user and password.
@@ -66,20 +67,25 @@ impl Index {
     /// Reads the page of a package, which is given by its normalized name. The wheels are in the order of the page.
     /// Returns `None` if the index does not have the package.
     pub(super) fn wheels(&self, http: &Http, package: &str) -> Result<Option<Vec<IndexFile>>, InstallError> {
-        let invalid =
-            |message: &str| InstallError::IndexPage { url: self.address.url.to_string(), message: message.to_owned() };
-        let url = self.address.url.join(&format!("{package}/")).map_err(|error| invalid(&error.to_string()))?;
-        let page = self.address.linked(url);
+        let mut page = self.address.clone();
+        page.url.set_path(&format!("{}{package}/", page.url.path()));
         let answer = match http.find(&page, ACCEPT) {
             Ok(Some(answer)) => answer,
             Ok(None) => return Ok(None),
-            Err(InstallError::Status { status: 403, .. }) if self.is_file_store => return Ok(None),
+            Err(InstallError::Status { status: 403, .. }) if self.vendor_of.is_some() => return Ok(None),
             Err(error) => return Err(error),
         };
+        // Links are relative to the last address of a redirection, whose server may not get the credentials.
+        let last = Url::parse(&answer.get_uri().to_string());
+        let page = last.map_or(page.clone(), |url| page.linked(url));
         let is_json = answer.body().mime_type().is_some_and(|mime| mime.contains("json"));
         let mut bytes = Vec::new();
-        let body = answer.into_body().into_with_config().limit(u64::MAX).reader();
-        body.take(LARGEST_PAGE + 1).read_to_end(&mut bytes).map_err(|error| network(&page, &error))?;
+        answer
+            .into_body()
+            .into_reader()
+            .take(LARGEST_PAGE + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| network(&page, &error))?;
         let page_error = |message: String| InstallError::IndexPage { url: page.url.to_string(), message };
         if bytes.len() as u64 > LARGEST_PAGE {
             return Err(page_error(format!("it is larger than {LARGEST_PAGE} bytes")));
@@ -95,7 +101,7 @@ impl Index {
             }
             from_html(&text, &page)
         };
-        Ok(Some(files.into_iter().filter(|file| file.wheel.package == normalize(package)).collect()))
+        Ok(Some(files.into_iter().filter(|file| file.wheel.package == package).collect()))
     }
 }
 

@@ -18,11 +18,11 @@ use super::resolve::Resolver;
 use super::settings::Settings;
 use super::unpack::{metadata_of, unpack};
 use super::watch::{Event, Watch};
-use crate::discovery::{InstallRecord, InstalledPackage, MissingDependency, normalize};
+use crate::discovery::{InstallRecord, InstalledPackage, MissingDependency, Refusal, file_name, files, normalize};
 
 /// The file in the folder of plugins that a process locks while it changes the folder.
 const LOCK: &str = ".lock";
-/// The beginnings of the names of folders that are being filled and removed.
+/// The beginnings of the names of folders that are being filled or removed, and of those that are being replaced.
 const NEW: &str = ".new-";
 const OLD: &str = ".old-";
 
@@ -49,21 +49,17 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// Returns the path of the plugin's library, or of the manifest that names it.
-    pub fn target(&self) -> PathBuf {
-        plugin::target(&self.folder, &self.record)
+    /// Returns the path of the plugin's library.
+    pub fn library(&self) -> PathBuf {
+        self.folder.join(&self.record.library)
     }
 }
 
 impl Installer {
-    /// Creates an installer. Creates the folder for downloads if it does not exist.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`InstallError::Io`] if the folder for downloads cannot be created.
-    pub fn new(settings: Settings) -> Result<Self, InstallError> {
-        let cache = Cache::open(&settings.cache)?;
-        Ok(Self { settings, downloader: Downloader::new(Http::new(), cache) })
+    /// Creates an installer.
+    pub fn new(settings: Settings) -> Self {
+        let cache = Cache { folder: settings.cache.clone() };
+        Self { settings, downloader: Downloader::new(Http::new(), cache) }
     }
 
     /// Chooses the packages for a request. Reads indexes and metadata. Downloads a wheel only if its metadata cannot be
@@ -71,17 +67,20 @@ impl Installer {
     ///
     /// # Errors
     ///
-    /// Returns an error if an index cannot be read, or if it has no suitable package.
+    /// Returns an error if the address of an index is invalid, if an index cannot be read, or if it has no suitable
+    /// package.
     pub fn plan(
         &self,
         request: &InstallRequest,
         watch: &mut dyn FnMut(Event<'_>),
     ) -> Result<InstallPlan, InstallError> {
-        let mut indexes = self.settings.extra.clone();
-        if let Some(vendor) = request.known.and_then(|known| known.index).filter(|_| self.settings.vendors) {
-            indexes.push(Index::vendor(vendor)?);
+        let mut indexes = self.settings.extra.iter().map(|url| Index::new(url)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(known) = request.known.filter(|_| self.settings.vendors)
+            && let Some(url) = known.index
+        {
+            indexes.push(Index::vendor(url, known.package)?);
         }
-        indexes.push(self.settings.default.clone());
+        indexes.push(Index::new(&self.settings.default)?);
         Resolver::new(&self.downloader, &self.settings.platform, indexes).resolve(request, watch)
     }
 
@@ -99,8 +98,7 @@ impl Installer {
         if let Some(before) = self.existing(&folder)?
             && is_same(&before, plan)
         {
-            let target = plugin::target(&folder, &before);
-            let missing = self.settings.discovery.missing_dependencies(&target);
+            let missing = self.settings.discovery.missing_dependencies(&folder.join(&before.library));
             return Ok(Installed { record: before, folder, missing, unchanged: true });
         }
         let new = Unfinished(root.join(format!("{NEW}{name}")));
@@ -152,12 +150,14 @@ impl Installer {
         let known = plan.request.known.map(|known| known.aliases).unwrap_or_default();
         let mut aliases: Vec<String> = known.iter().map(|&alias| alias.to_owned()).collect();
         aliases.extend(found.names.into_iter().filter(|name| !known.contains(&name.as_str())));
+        let inside = |path: &Path| path.strip_prefix(folder).unwrap_or(path).to_owned();
         let record = InstallRecord {
             name: plan.request.name().to_owned(),
             aliases,
             package: main.name().to_owned(),
             version: main.version(),
-            target: found.target.strip_prefix(folder).unwrap_or(&found.target).to_owned(),
+            library: inside(&found.library),
+            manifest: found.manifest.as_deref().map(inside),
             packages: plan.packages.iter().map(as_installed).collect(),
         };
         let path = folder.join(InstallRecord::FILE_NAME);
@@ -174,11 +174,8 @@ impl Installer {
 
     /// Returns the folders of the installed plugins, with their records.
     fn folders(&self) -> Vec<(PathBuf, InstallRecord)> {
-        let entries = fs::read_dir(&self.settings.folder).into_iter().flatten().flatten();
-        let finished = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."));
-        let mut folders: Vec<PathBuf> = finished.map(|entry| entry.path()).collect();
-        folders.sort();
-        folders.into_iter().filter_map(|folder| InstallRecord::read(&folder).ok().map(|read| (folder, read))).collect()
+        let finished = files(&self.settings.folder).into_iter().filter(|folder| !file_name(folder).starts_with('.'));
+        finished.filter_map(|folder| InstallRecord::read(&folder).ok().map(|read| (folder, read))).collect()
     }
 
     /// Removes an installed plugin with its libraries. Returns its description. Downloads stay in the cache.
@@ -190,7 +187,7 @@ impl Installer {
     pub fn uninstall(&self, name: &str, watch: &mut dyn FnMut(Event<'_>)) -> Result<InstallRecord, InstallError> {
         let root = &self.settings.folder;
         // Do not create the folder if it does not exist.
-        let lock = if root.is_dir() { Some(self.lock(watch)?) } else { None };
+        let _lock = if root.is_dir() { Some(self.lock(watch)?) } else { None };
         let wanted = normalize(name);
         let named = |(_, record): &(PathBuf, InstallRecord)| record.name == wanted || record.package == wanted;
         let Some((folder, record)) = self.folders().into_iter().find(named) else {
@@ -200,10 +197,10 @@ impl Installer {
                 installed: self.installed().into_iter().map(|record| record.name).collect(),
             });
         };
-        let old = root.join(format!("{OLD}{wanted}"));
-        fs::rename(&folder, &old).map_err(InstallError::io(&folder))?;
-        fs::remove_dir_all(&old).map_err(InstallError::io(&old))?;
-        drop(lock);
+        // The next installation removes a folder of this name, so that a part of a plugin never remains.
+        let removed = root.join(format!("{NEW}{wanted}"));
+        fs::rename(&folder, &removed).map_err(InstallError::io(&folder))?;
+        fs::remove_dir_all(&removed).map_err(InstallError::io(&removed))?;
         Ok(record)
     }
 
@@ -214,7 +211,8 @@ impl Installer {
         }
     }
 
-    /// Locks the folder of plugins, and removes what interrupted installations left.
+    /// Locks the folder of plugins, and removes what interrupted installations left. If one was interrupted after it
+    /// had moved the earlier version away, moves this version back.
     fn lock(&self, watch: Watch<'_>) -> Result<File, InstallError> {
         let root = &self.settings.folder;
         fs::create_dir_all(root).map_err(InstallError::io(root))?;
@@ -223,21 +221,27 @@ impl Installer {
         let file = file.map_err(InstallError::io(&path))?;
         lock(&file, &path, watch)?;
         for entry in fs::read_dir(root).map_err(InstallError::io(root))?.flatten() {
-            let is_left = entry.file_name().to_str().is_some_and(|name| name.starts_with(NEW) || name.starts_with(OLD));
-            if is_left {
-                fs::remove_dir_all(entry.path()).map_err(InstallError::io(entry.path()))?;
+            let path = entry.path();
+            let name = file_name(&path);
+            let back = name.strip_prefix(OLD).map(|plugin| root.join(plugin)).filter(|back| !back.exists());
+            if let Some(back) = back.filter(|_| InstallRecord::read(&path).is_ok()) {
+                fs::rename(&path, back).map_err(InstallError::io(&path))?;
+            } else if name.starts_with(NEW) || name.starts_with(OLD) {
+                fs::remove_dir_all(&path).map_err(InstallError::io(&path))?;
             }
         }
         Ok(file)
     }
 
-    /// Returns the record of an earlier installation, if the folder exists.
+    /// Returns the record of an earlier installation, if the folder exists. Returns `None` if the record is damaged, so
+    /// that the plugin can be installed again.
     fn existing(&self, folder: &Path) -> Result<Option<InstallRecord>, InstallError> {
         match fs::symlink_metadata(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(InstallError::io(folder)(error)),
             Ok(_) => match InstallRecord::read(folder) {
                 Ok(record) => Ok(Some(record)),
+                Err(Refusal::MalformedManifest { .. }) => Ok(None),
                 Err(_) => Err(InstallError::Foreign { path: folder.to_owned() }),
             },
         }
@@ -265,9 +269,6 @@ fn as_installed(package: &PlannedPackage) -> InstalledPackage {
 
 /// Returns whether an installation has exactly the files of a plan.
 fn is_same(before: &InstallRecord, plan: &InstallPlan) -> bool {
-    let hashes = |packages: &[InstalledPackage]| -> Vec<String> {
-        packages.iter().map(|package| package.sha256.clone()).collect()
-    };
-    before.name == plan.request.name()
-        && hashes(&before.packages) == hashes(&plan.packages.iter().map(as_installed).collect::<Vec<_>>())
+    let hashes = before.packages.iter().map(|package| Some(package.sha256.as_str()));
+    before.name == plan.request.name() && hashes.eq(plan.packages.iter().map(PlannedPackage::sha256))
 }

@@ -106,9 +106,13 @@ pub fn known_plugins() -> &'static [KnownPlugin] {
     KNOWN
 }
 
-/// Returns the known plugin with this name or in this package. The name must be normalized.
+/// Returns the known plugin with this name, in this package, or with this alias. If several have the alias, returns the
+/// first one. The name must be normalized.
 pub(super) fn find(name: &str) -> Option<&'static KnownPlugin> {
-    KNOWN.iter().find(|known| known.name == name).or_else(|| KNOWN.iter().find(|known| known.package == name))
+    let first = |has: &dyn Fn(&KnownPlugin) -> bool| KNOWN.iter().find(|known| has(known));
+    first(&|known| known.name == name)
+        .or_else(|| first(&|known| known.package == name))
+        .or_else(|| first(&|known| known.aliases.contains(&name)))
 }
 
 #[cfg(test)]

@@ -51,19 +51,18 @@ fn free_folder(root: &Path, library: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Removes `..` from a path. Returns `None` if the path is not below `root`.
+/// Removes `..` from the part of a path below `root`. Returns `None` if it leads out of `root`.
 fn below(root: &Path, path: &Path) -> Option<PathBuf> {
     let mut plain = PathBuf::new();
-    for component in path.components() {
+    for component in path.strip_prefix(root).ok()?.components() {
         match component {
-            Component::ParentDir => {
-                plain.pop();
-            }
+            Component::ParentDir if plain.pop() => {}
+            Component::ParentDir => return None,
             Component::CurDir => {}
             other => plain.push(other),
         }
     }
-    (plain.starts_with(root) && plain != root).then_some(plain)
+    (!plain.as_os_str().is_empty()).then(|| root.join(plain))
 }
 
 /// Creates a link to a folder, with a relative path, so that both can be moved together.

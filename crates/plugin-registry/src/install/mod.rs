@@ -3,7 +3,7 @@
 //! ```no_run
 //! use plugin_registry::install::{InstallRequest, Installer, Settings};
 //!
-//! let installer = Installer::new(Settings::from_environment()?)?;
+//! let installer = Installer::new(Settings::from_environment()?);
 //! let request: InstallRequest = "xla-cpu".parse()?;
 //! let plan = installer.plan(&request, &mut |_| {})?;
 //! let installed = installer.install(&plan, &mut |_| {})?;

@@ -48,7 +48,7 @@ impl Platform {
 
     /// Reads the properties of the machine that `discovery` searches, without running a program.
     pub fn of(discovery: &Discovery) -> Self {
-        let target = discovery.target();
+        let target = discovery.host;
         let libc = if target.os == OperatingSystem::Linux { libc(discovery) } else { Libc::Unknown };
         let macos = (target.os == OperatingSystem::MacOs).then(|| macos(discovery)).flatten();
         Self { target, libc, macos }
@@ -62,10 +62,10 @@ impl Platform {
             u32::MAX
         } else {
             // Of the wheels for one version of Python, take the newest, preferably not for a free-threaded one.
-            let minor = |tag: &String| tag.strip_prefix("cp3").and_then(|minor| minor.parse::<u32>().ok());
+            let minor = |tag: &String| tag.strip_prefix("cp3").and_then(|minor| minor.parse::<u16>().ok());
             let abi3 = wheel.abis.iter().any(|abi| abi == "abi3");
             let free_threaded = wheel.abis.iter().all(|abi| abi.starts_with("cp") && abi.ends_with('t'));
-            let newest = wheel.pythons.iter().filter_map(minor).max().map_or(0, |minor| 2 * minor + 2);
+            let newest = wheel.pythons.iter().filter_map(minor).max().map_or(0, |minor| 2 * u32::from(minor) + 2);
             newest + if abi3 { 1000 } else { 0 } - u32::from(free_threaded && newest > 0)
         };
         Some((python, platform, wheel.build))
@@ -82,7 +82,7 @@ impl Platform {
                 let fixed = fixed.iter().find_map(|(prefix, minor)| Some((*minor, rest(prefix)?)));
                 let numbered = || {
                     let (minor, architecture) = rest("manylinux_2_")?.split_once('_')?;
-                    Some((minor.parse::<u32>().ok()?, architecture))
+                    Some((minor.parse::<u16>().ok()?.into(), architecture))
                 };
                 if let Some((minor, architecture)) = fixed.or_else(numbered) {
                     let newest = matches!(self.libc, Libc::Glibc(have) if have >= minor);
@@ -95,7 +95,8 @@ impl Platform {
             }
             OperatingSystem::MacOs => {
                 let mut parts = rest("macosx_")?.splitn(3, '_');
-                let needs = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+                let mut number = || Some(u32::from(parts.next()?.parse::<u16>().ok()?));
+                let needs = (number()?, number()?);
                 let architecture = parts.next()?;
                 let fits = self.is_architecture(architecture) || architecture == "universal2";
                 (fits && self.macos.is_none_or(|have| have >= needs)).then_some(needs.0 + 1)
@@ -137,7 +138,7 @@ fn libc(discovery: &Discovery) -> Libc {
     const GLIBC: &str = "libc.so.6";
     // On some systems, the library is in a folder of its own, but this process has loaded it.
     let loaded = || {
-        let maps = read_file(&discovery.system_path("/proc/self/maps"), 16 << 20).ok()?;
+        let maps = read_file(&discovery.system("/proc/self/maps"), 16 << 20).ok()?;
         let maps = String::from_utf8_lossy(&maps).into_owned();
         let mut paths = maps.lines().filter_map(|line| line.find('/').map(|start| Path::new(&line[start..])));
         paths.find(|path| path.ends_with(GLIBC)).map(Path::to_owned)
@@ -145,7 +146,7 @@ fn libc(discovery: &Discovery) -> Libc {
     if let Some(path) = discovery.find_library(GLIBC).or_else(loaded) {
         return glibc_minor(&path).map_or(Libc::Unknown, Libc::Glibc);
     }
-    let loader = format!("ld-musl-{}.so.1", discovery.target().architecture);
+    let loader = format!("ld-musl-{}.so.1", discovery.host.architecture);
     if discovery.find_library(&loader).is_some() { Libc::Musl } else { Libc::Unknown }
 }
 
@@ -166,7 +167,7 @@ fn numbers_after<'a>(bytes: &'a [u8], text: &'a [u8]) -> impl Iterator<Item = u3
 
 /// Reads the version of macOS from the system's property list.
 fn macos(discovery: &Discovery) -> Option<(u32, u32)> {
-    let path = discovery.system_path("/System/Library/CoreServices/SystemVersion.plist");
+    let path = discovery.system("/System/Library/CoreServices/SystemVersion.plist");
     let text = String::from_utf8(read_file(&path, 1 << 20).ok()?).ok()?;
     let (_, rest) = text.split_once("<key>ProductVersion</key>")?;
     let version = rest.split_once("<string>")?.1.split('<').next()?;
@@ -220,6 +221,11 @@ mod tests {
                 assert_eq!(fit(&machine, tags), None, "{machine}: {tags}");
             }
         }
+        // Numbers that no system has.
+        for tags in ["py3-none-manylinux_2_4294967295_x86_64", "cp34294967295-none-linux_x86_64"] {
+            let _ = fit(&linux, tags);
+        }
+        assert_eq!(fit(&machine(MacOs, Aarch64, Libc::Unknown), "py3-none-macosx_4294967295_0_arm64"), None);
         // Better ones come later.
         let order = [
             "cp311-cp311-manylinux_2_28_x86_64",

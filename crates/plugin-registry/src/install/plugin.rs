@@ -4,23 +4,22 @@ use std::path::{Path, PathBuf};
 
 use super::error::InstallError;
 use super::unpack::SITE;
-use crate::discovery::{InstallRecord, Refusal, Target, announced_names, inspect, is_library_name};
+use crate::discovery::{Refusal, Target, announced_names, file_name as name, inspect, is_library_name};
 
 /// The plugin in a package.
 #[derive(Debug)]
 pub(super) struct FoundPlugin {
     /// The library that exports `GetPjrtApi`.
     pub(super) library: PathBuf,
-    /// The file that the record names: the library, or the manifest in the package's metadata.
-    pub(super) target: PathBuf,
+    /// The manifest in the package's metadata, if there is one.
+    pub(super) manifest: Option<PathBuf>,
     /// Names under which the package announces the plugin to frameworks.
     pub(super) names: Vec<String>,
 }
 
 /// Finds the plugin for `host` among the unpacked files of a package. `package` is its name and version.
 pub(super) fn find(root: &Path, files: &[PathBuf], package: &str, host: Target) -> Result<FoundPlugin, InstallError> {
-    let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-    let libraries: Vec<&PathBuf> = files.iter().filter(|file| is_library_name(&name(file))).collect();
+    let libraries: Vec<&PathBuf> = files.iter().filter(|file| is_library_name(name(file))).collect();
     let mut refusal = None;
     let mut found: Vec<&PathBuf> = Vec::new();
     for library in &libraries {
@@ -53,11 +52,6 @@ pub(super) fn find(root: &Path, files: &[PathBuf], package: &str, host: Target) 
     });
     let manifest = metadata.map(|folder| folder.join(plugin_manifest::manifest::FILE_NAME));
     let manifest = manifest.filter(|manifest| files.contains(manifest));
-    let names = metadata.map(|folder| announced_names(&site, &name(folder))).unwrap_or_default();
-    Ok(FoundPlugin { library: (*library).clone(), target: manifest.unwrap_or_else(|| (*library).clone()), names })
-}
-
-/// Returns the file of a record, below its folder.
-pub(super) fn target(folder: &Path, record: &InstallRecord) -> PathBuf {
-    folder.join(&record.target)
+    let names = metadata.map(|folder| announced_names(&site, name(folder))).unwrap_or_default();
+    Ok(FoundPlugin { library: (*library).clone(), manifest, names })
 }

@@ -1,9 +1,6 @@
 //! What the user asks to install.
 
-use std::collections::BTreeSet;
 use std::str::FromStr;
-
-use pep440_rs::VersionSpecifiers;
 
 use super::error::InstallError;
 use super::known::{KnownPlugin, find};
@@ -60,9 +57,6 @@ impl FromStr for InstallRequest {
     /// Parses a name, such as `cuda13`, `libtpu==0.0.52` or `acme-pjrt[runtime]>=1.2`.
     fn from_str(text: &str) -> Result<Self, InstallError> {
         let mut plugin = parse(text)?;
-        if plugin.marker.is_some() {
-            return Err(InstallError::Request { text: text.to_owned(), why: "it has a marker".to_owned() });
-        }
         let known = find(&plugin.package);
         let (mut libraries, mut companion) = (Vec::new(), None);
         if let Some(known) = known {
@@ -79,16 +73,12 @@ impl FromStr for InstallRequest {
     }
 }
 
+/// Parses a requirement of the user, which applies without a condition.
 fn parse(text: &str) -> Result<Requirement, InstallError> {
-    text.parse().map_err(|why| InstallError::Request { text: text.to_owned(), why })
-}
-
-/// Returns a requirement for any version of a package.
-pub(super) fn any_version(package: &str) -> Requirement {
-    Requirement {
-        package: package.to_owned(),
-        extras: BTreeSet::new(),
-        versions: VersionSpecifiers::empty(),
-        marker: None,
+    let error = |why| InstallError::Request { text: text.to_owned(), why };
+    let requirement: Requirement = text.parse().map_err(error)?;
+    if requirement.marker.is_some() {
+        return Err(error("it has a marker".to_owned()));
     }
+    Ok(requirement)
 }

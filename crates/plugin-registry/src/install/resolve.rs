@@ -19,10 +19,11 @@ use super::metadata::{LARGEST, Metadata};
 use super::plan::{InstallPlan, LeftOut, PlannedPackage};
 use super::platform::Platform;
 use super::remote_file::RemoteFile;
-use super::request::{InstallRequest, any_version};
+use super::request::InstallRequest;
 use super::requirement::Requirement;
 use super::unpack::metadata_of;
 use super::watch::{Event, Watch};
+use crate::discovery::hex;
 
 /// Maximum number of searches. Each one adds a requirement.
 const MOST_ROUNDS: usize = 100;
@@ -38,6 +39,8 @@ enum Role {
     Plugin,
     /// A package whose metadata is read. It is not installed.
     Companion,
+    /// A package with libraries that the request names.
+    Named,
     /// A package that another one requires.
     Required,
 }
@@ -106,7 +109,7 @@ impl<'a> Resolver<'a> {
         };
         let mut queue = VecDeque::from([asked(&request.plugin, Role::Plugin)]);
         queue.extend(request.companion.iter().map(|companion| asked(companion, Role::Companion)));
-        queue.extend(request.libraries.iter().map(|library| asked(library, Role::Required)));
+        queue.extend(request.libraries.iter().map(|library| asked(library, Role::Named)));
         let mut chosen: Vec<Choice> = Vec::new();
         let mut left_out: Vec<LeftOut> = Vec::new();
         while let Some(Asked { requirement, by, role }) = queue.pop_front() {
@@ -124,7 +127,7 @@ impl<'a> Resolver<'a> {
                 continue;
             }
             // A requirement of the user must be satisfied, but one of a package may be for Python code.
-            let optional = by != "the request";
+            let optional = role == Role::Required;
             let mut leave_out = |why: String, is_python_code| {
                 let requirement = requirement.to_string();
                 left_out.push(LeftOut { requirement, by: by.clone(), why, is_python_code });
@@ -213,8 +216,7 @@ impl<'a> Resolver<'a> {
     /// Chooses a file of a package that satisfies all requirements found so far.
     fn choose(&mut self, package: &str, watch: Watch<'_>) -> Result<IndexFile, InstallError> {
         self.read_page(package, watch)?;
-        let any = [(any_version(package), String::new())];
-        let wanted = self.wanted.get(package).map_or(&any[..], Vec::as_slice);
+        let wanted = self.wanted.get(package).map(Vec::as_slice).unwrap_or_default();
         let files = self.pages.get(package).map(Vec::as_slice).unwrap_or_default();
         let fitting: Vec<_> =
             files.iter().filter_map(|file| self.platform.fit(&file.wheel).map(|fit| (file, fit))).collect();
@@ -263,14 +265,19 @@ impl<'a> Resolver<'a> {
             return Ok(());
         }
         watch(Event::Lookup { package });
+        let mut asked = Vec::new();
         for index in &self.indexes {
+            asked.push(index.url().to_string());
             if let Some(files) = index.wheels(self.downloader.http(), package)? {
                 self.pages.insert(package.to_owned(), files);
                 return Ok(());
             }
+            // Nobody else's package of this name is the vendor's plugin.
+            if index.vendor_of == Some(package) {
+                break;
+            }
         }
-        let indexes = self.indexes.iter().map(|index| index.url().to_string()).collect();
-        Err(InstallError::NoPackage { package: package.to_owned(), indexes })
+        Err(InstallError::NoPackage { package: package.to_owned(), indexes: asked })
     }
 
     /// Reads the metadata of a file: from the index, from the end of the wheel, or from the downloaded wheel.
@@ -296,7 +303,7 @@ impl<'a> Resolver<'a> {
         let mut bytes = Vec::new();
         let read = answer.into_body().into_reader().take(LARGEST).read_to_end(&mut bytes);
         read.map_err(|error| network(&address, &error))?;
-        let actual: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let actual = hex(Sha256::new_with_prefix(&bytes));
         if let Some(expected) = hash.as_ref().filter(|expected| **expected != actual) {
             let url = address.url.to_string();
             return Err(InstallError::WrongHash { url, expected: expected.clone(), actual });

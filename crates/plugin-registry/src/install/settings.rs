@@ -18,8 +18,8 @@ pub struct Settings {
     pub(super) folder: PathBuf,
     pub(super) cache: PathBuf,
     /// Searched before the other indexes.
-    pub(super) extra: Vec<Index>,
-    pub(super) default: Index,
+    pub(super) extra: Vec<String>,
+    pub(super) default: String,
     /// Whether the vendors' indexes of known plugins are searched.
     pub(super) vendors: bool,
 }
@@ -29,8 +29,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Returns an error if the home folder is unknown, if a variable contains an invalid address, or if this process
-    /// has elevated privileges.
+    /// Returns an error if the home folder is unknown, or if this process has elevated privileges.
     pub fn from_environment() -> Result<Self, InstallError> {
         Self::of(Discovery::from_environment())
     }
@@ -47,13 +46,9 @@ impl Settings {
         }
         let text = |name: &str| discovery.get(name).and_then(|value| value.to_str());
         let default = ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"].iter().find_map(|name| text(name));
-        let default = Index::new(default.map_or(PUBLIC_INDEX, without_name))?;
-        let mut extra: Vec<Index> = Vec::new();
-        for name in ["UV_INDEX", "UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"] {
-            for url in text(name).unwrap_or_default().split_whitespace() {
-                extra.push(Index::new(without_name(url))?);
-            }
-        }
+        let default = default.map_or(PUBLIC_INDEX, without_name).to_owned();
+        let extra = ["UV_INDEX", "UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"].iter().filter_map(|name| text(name));
+        let extra = extra.flat_map(str::split_whitespace).map(|url| without_name(url).to_owned()).collect();
         let folder = discovery.install_folder().ok_or(InstallError::NoHome)?;
         let cache = discovery.cache_folder().ok_or(InstallError::NoHome)?.join("pjrt").join("wheels");
         Ok(Self { platform: Platform::of(&discovery), discovery, folder, cache, extra, default, vendors: true })
@@ -65,7 +60,8 @@ impl Settings {
     ///
     /// Returns [`InstallError::IndexUrl`] if the address is invalid.
     pub fn index(mut self, url: &str) -> Result<Self, InstallError> {
-        self.default = Index::new(url)?;
+        Index::new(url)?;
+        url.clone_into(&mut self.default);
         self.extra.clear();
         self.vendors = false;
         Ok(self)
@@ -77,7 +73,8 @@ impl Settings {
     ///
     /// Returns [`InstallError::IndexUrl`] if the address is invalid.
     pub fn extra_index(mut self, url: &str) -> Result<Self, InstallError> {
-        self.extra.push(Index::new(url)?);
+        Index::new(url)?;
+        self.extra.push(url.to_owned());
         Ok(self)
     }
 

@@ -70,30 +70,26 @@ pub(super) fn unpack(wheel: &Path, name: &str, root: &Path) -> Result<Vec<PathBu
         }
         let too_large = || bad(format!("it unpacks to more than {MOST_GROWTH} times its size"));
         room = room.checked_sub(entry.size()).ok_or_else(too_large)?;
-        write(entry, &path, mode & 0o111 != 0).map_err(|error| match error {
-            Fault::Entry(message) => bad(format!("{inside:?}: {message}")),
-            Fault::File(error) => InstallError::io(&path)(error),
-        })?;
+        write(entry, &path, mode & 0o111 != 0, |message| bad(format!("{inside:?}: {message}")))?;
         files.push(path);
     }
     Ok(files)
 }
 
-/// The reason why an entry was not written.
-enum Fault {
-    /// The entry is damaged.
-    Entry(String),
-    /// The file cannot be written.
-    File(io::Error),
-}
-
-fn write<R: Read>(entry: ZipFile<'_, R>, path: &Path, executable: bool) -> Result<(), Fault> {
+/// Writes an entry to a file. `bad` creates the error for a damaged entry.
+fn write<R: Read>(
+    entry: ZipFile<'_, R>,
+    path: &Path,
+    executable: bool,
+    bad: impl Fn(String) -> InstallError,
+) -> Result<(), InstallError> {
+    let io = |error| InstallError::io(path)(error);
     if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(Fault::File)?;
+        fs::create_dir_all(folder).map_err(io)?;
     }
     // Packages of the same vendor may share a file, such as an empty `__init__.py`.
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Fault::File(error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
         _ => {}
     }
     let mut options = OpenOptions::new();
@@ -102,22 +98,22 @@ fn write<R: Read>(entry: ZipFile<'_, R>, path: &Path, executable: bool) -> Resul
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, if executable { 0o755 } else { 0o644 });
     #[cfg(not(unix))]
     let _ = executable;
-    let mut file = options.open(path).map_err(Fault::File)?;
+    let mut file = options.open(path).map_err(io)?;
     let size = entry.size();
     // Read one byte more than the directory of the archive states, to detect an entry that is longer.
     let mut entry = entry.take(size.saturating_add(1));
     let mut buffer = vec![0; 1 << 18];
     let mut written = 0;
     loop {
-        let count = entry.read(&mut buffer).map_err(|error| Fault::Entry(error.to_string()))?;
+        let count = entry.read(&mut buffer).map_err(|error| bad(error.to_string()))?;
         if count == 0 {
             break;
         }
         written += count as u64;
-        file.write_all(&buffer[..count]).map_err(Fault::File)?;
+        file.write_all(&buffer[..count]).map_err(io)?;
     }
     if written != size {
-        return Err(Fault::Entry("its size is not that in the archive's directory".to_owned()));
+        return Err(bad("its size is not that in the archive's directory".to_owned()));
     }
     Ok(())
 }

@@ -81,7 +81,7 @@ fn install(args: &Args, name: &str) -> Result<Report, plugin_registry::install::
     if let Some(cache) = &args.cache {
         settings = settings.cache(cache);
     }
-    let installer = Installer::new(settings)?;
+    let installer = Installer::new(settings);
     let line = Progress::one(format!("looking for {}", request.name()));
     let plan = installer.plan(&request, &mut |event| show(&line, event))?;
     drop(line);
@@ -177,9 +177,7 @@ fn as_text(installed: &Installed, plan: &InstallPlan, elsewhere: bool) -> String
         count => format!(", with {} other packages", count - 1),
     };
     line!(out, "{done} {}: {} {}{others}", record.name, record.package, record.version);
-    let target = installed.target();
-    let is_manifest = target.extension().is_some_and(|extension| extension == "json");
-    line!(out, "{} {}", if is_manifest { "manifest" } else { "library " }, target.display());
+    line!(out, "library  {}", installed.library().display());
     if installed.missing.is_empty() {
         let folder = installed.folder.parent().unwrap_or(&installed.folder);
         let variable = match elsewhere {
@@ -229,7 +227,7 @@ fn plan_as_json(plan: &InstallPlan) -> Value {
 fn as_json(installed: &Installed, plan: &InstallPlan) -> Value {
     let mut json = plan_as_json(plan);
     json["folder"] = json!(installed.folder.to_string_lossy());
-    json["library"] = json!(installed.target().to_string_lossy());
+    json["library"] = json!(installed.library().to_string_lossy());
     json["aliases"] = json!(installed.record.aliases);
     json["missing"] = installed.missing.iter().map(|dependency| json!(dependency.name)).collect();
     json["unchanged"] = json!(installed.unchanged);

@@ -27,7 +27,7 @@ fn uninstall(args: &Args) -> Result<String, InstallError> {
     if let Some(folder) = &args.from {
         settings = settings.folder(folder);
     }
-    let installer = Installer::new(settings)?;
+    let installer = Installer::new(settings);
     let line = Progress::one(format!("removing {}", args.name));
     let record = installer.uninstall(&args.name, &mut |event| show(&line, event))?;
     drop(line);

@@ -113,6 +113,7 @@ fn messages() {
     let server = IndexServer::start(&[Wheel::plugin("1"), Wheel::plugin("2rc1"), Wheel::new("acme-source", "1")]);
     let here = Here::new("messages", &server.url());
     let mut messages = String::new();
+    server.add(&Wheel::new("acme-yanked", "1"), |entry| entry["yanked"] = true.into());
     for request in [
         "",
         "../acme",
@@ -121,6 +122,7 @@ fn messages() {
         "acme-pjrt>2",
         "acme-pjrt==3",
         "nothing",
+        "acme-yanked",
         "acme @ http://x",
     ] {
         let error = here.plan(request).unwrap_err().to_string();
@@ -141,6 +143,7 @@ fn messages() {
         "acme-pjrt>2": no version of acme-pjrt satisfies acme-pjrt>2 (required by the request); request one that has a wheel for this machine: 2rc1, 1
         "acme-pjrt==3": no version of acme-pjrt satisfies acme-pjrt==3 (required by the request); request one that has a wheel for this machine: 2rc1, 1
         "nothing": no package "nothing" in http://127.0.0.1:PORT/simple/: correct the name, or add an index that has it (--extra-index)
+        "acme-yanked": no version of acme-yanked satisfies the request, because all are yanked; request one that has a wheel for this machine: 1
         "acme @ http://x": "acme @ http://x" cannot be installed: a requirement with an address is not supported; write a name such as `xla-cpu` or `libtpu==0.0.52`
         "example.com" is not the address of an index (relative URL without a base): write one such as https://pypi.org/simple
         "ftp://example.com" is not the address of an index (only http and https are supported): write one such as https://pypi.org/simple

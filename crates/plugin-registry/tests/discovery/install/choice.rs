@@ -104,6 +104,15 @@ fn libraries_of_other_packages() {
     assert_eq!((alone.packages().len(), alone.left_out().len()), (1, 0));
     let with = request.clone().with("fft").unwrap();
     assert_eq!(here.installer().plan(&with, &mut |_| {}).unwrap().packages().len(), 4);
+    // A package that the user names is installed, also if its wheel is for one Python version or for any platform.
+    for (name, tags) in [("one-python", "cp313-cp313-manylinux_2_17_x86_64"), ("any-platform", "py3-none-any")] {
+        server.add(&Wheel::new(name, "1").tags(tags), |_| {});
+        let with = request.clone().with(name).unwrap();
+        let plan = here.installer().plan(&with, &mut |_| {}).unwrap();
+        assert!(plan.packages().iter().any(|package| package.name() == name), "{name}");
+    }
+    let marker = request.clone().with("fft; sys_platform == 'win32'");
+    assert!(matches!(marker, Err(InstallError::Request { .. })));
     // A package that the user names must exist.
     let absent = request.with("absent").unwrap();
     assert!(matches!(here.installer().plan(&absent, &mut |_| {}), Err(InstallError::NoPackage { .. })));
@@ -178,13 +187,33 @@ fn indexes_in_order() {
     assert_eq!(version(&both), "2");
     both.settings = both.settings.extra_index(&url(&vendor)).unwrap();
     assert_eq!(version(&both), "1");
-    let discovery = both.discovery().variable("PIP_EXTRA_INDEX_URL", "ftp://example.com");
-    assert!(matches!(Settings::of(discovery), Err(InstallError::IndexUrl { .. })));
+    // Other programs may use such an address. It is an error only if it is needed.
+    let invalid = Here::with("indexes-3", &[("PIP_INDEX_URL", &url(&public)), ("PIP_EXTRA_INDEX_URL", "file:///a")]);
+    assert!(matches!(invalid.plan("acme-pjrt"), Err(InstallError::IndexUrl { .. })));
+    let replaced = Here { settings: invalid.settings.index(&url(&public)).unwrap(), ..invalid };
+    assert_eq!(version(&replaced), "2");
     assert!(matches!(Settings::of(both.discovery().elevated(true)), Err(InstallError::Elevated)));
 }
 
 #[test]
+fn redirected_index() {
+    let (index, other) = (IndexServer::start(&[Wheel::plugin("1")]), IndexServer::empty());
+    other.route("/a/acme-pjrt/", Route { location: format!("{}/acme-pjrt/", index.url()), ..Route::default() });
+    let here = Here::new("redirected", &format!("http://127.0.0.1:{}/a", other.port));
+    assert_eq!(here.install("acme-pjrt").unwrap().record.version, "1");
+    assert!(
+        here.plan("acme-pjrt").unwrap().packages()[0]
+            .url()
+            .starts_with(&format!("http://127.0.0.1:{}/files/", index.port))
+    );
+}
+
+#[test]
 fn every_known_plugin_is_a_request() {
+    // Anyone may own a package whose name is an alias.
+    for (alias, name) in [("cpu", "xla-cpu"), ("CUDA", "cuda13"), ("rocm", "rocm7"), ("tenstorrent", "tt")] {
+        assert_eq!(alias.parse::<InstallRequest>().unwrap().name(), name);
+    }
     for known in known_plugins() {
         let request: InstallRequest = known.name.parse().unwrap();
         assert_eq!(request.known(), Some(known));

@@ -66,6 +66,22 @@ fn server_without_parts() {
 }
 
 #[test]
+fn server_that_always_breaks() {
+    let (server, wheel) = (IndexServer::start(&[large()]), large());
+    server.change(&wheel, |route| (route.whole_only, route.cuts) = (true, vec![60_000; 30]));
+    let here = Here::new("breaks", &server.url());
+    let error = here.install("acme-pjrt").unwrap_err();
+    assert!(matches!(error, InstallError::Incomplete { .. } | InstallError::Network { .. }), "{error}");
+    // A wrong file that breaks each time is downloaded twice.
+    let wrong = IndexServer::empty();
+    wrong.add(&wheel, |entry| entry["hashes"]["sha256"] = json!("ab".repeat(32)));
+    wrong.change(&wheel, |route| route.cuts = [60_000, usize::MAX].repeat(9));
+    let error = Here::new("breaks-wrong", &wrong.url()).install("acme-pjrt").unwrap_err();
+    assert!(matches!(error, InstallError::WrongHash { .. }), "{error}");
+    assert_eq!(wrong.downloads().len(), 4);
+}
+
+#[test]
 fn wrong_hash() {
     let server = IndexServer::empty();
     let wheel = large();
@@ -89,8 +105,8 @@ fn wrong_hash() {
 fn beginning_of_another_file() {
     let (server, wheel) = (IndexServer::start(&[large()]), large());
     let here = Here::new("another-file", &server.url());
-    here.installer();
     let hash = sha256(&wheel.bytes());
+    fs::create_dir_all(here.settings.cache_folder()).unwrap();
     for content in [vec![7; 1000], vec![7; 1_000_000], wheel.bytes()] {
         fs::write(here.settings.cache_folder().join(format!("{hash}.part")), content).unwrap();
         here.install("acme-pjrt").unwrap();

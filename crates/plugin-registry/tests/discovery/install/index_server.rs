@@ -23,6 +23,8 @@ pub struct Route {
     pub whole_only: bool,
     /// Number of bytes after which the server closes the connection, for each of the next requests.
     pub cuts: Vec<usize>,
+    /// Address to which the server redirects.
+    pub location: String,
     /// Whether each answer takes a moment.
     pub slow: bool,
 }
@@ -157,6 +159,9 @@ fn answer(route: &Route, range: Option<String>) -> (String, Vec<u8>) {
     let bounds = bounds.map(|(start, end)| (start.parse().unwrap(), end.parse().map_or(total, |end: usize| end + 1)));
     match bounds {
         _ if route.status != 0 => (format!("HTTP/1.1 {} No\r\ncontent-length: 0\r\n\r\n", route.status), Vec::new()),
+        _ if !route.location.is_empty() => {
+            (format!("HTTP/1.1 302 Found\r\nlocation: {}\r\ncontent-length: 0\r\n\r\n", route.location), Vec::new())
+        }
         Some((start, _)) if start >= total => ("HTTP/1.1 416 No\r\ncontent-length: 0\r\n\r\n".to_owned(), Vec::new()),
         Some((start, end)) => {
             let body = route.body[start..end.min(total)].to_vec();

@@ -21,7 +21,7 @@ fn discovery_finds_it() {
     let candidate = named(&found, "acme-pjrt");
     assert!(candidate.is_usable() && candidate.is_named("acme"), "{candidate}");
     assert_eq!(candidate.provenance.source, SourceKind::Installed);
-    assert_eq!(candidate.location.path(), Some(installed.target().as_path()));
+    assert_eq!(candidate.location.path(), Some(installed.library().as_path()));
     let place = here.machine.relative(&candidate.provenance);
     assert_eq!(place, "installed: acme-pjrt 1.5 in ROOT/home/.local/share/pjrt/installed/acme-pjrt");
     // A process with elevated privileges does not use the user's plugins.
@@ -30,7 +30,7 @@ fn discovery_finds_it() {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let mode = fs::metadata(installed.target()).unwrap().permissions().mode();
+        let mode = fs::metadata(installed.library()).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o644);
     }
 }
@@ -56,11 +56,26 @@ fn manifest_in_the_metadata() {
         "library": [{"path": "../acme/acme.so", "os": "linux"}]}"#;
     let server = IndexServer::start(&[Wheel::plugin("1").file("acme_pjrt-1.dist-info/pjrt_plugin.json", manifest)]);
     let here = Here::new("manifest", &server.url());
-    here.install("acme-pjrt").unwrap();
+    for unchanged in [false, true] {
+        let installed = here.install("acme-pjrt").unwrap();
+        assert_eq!((installed.library().extension().unwrap().to_str(), installed.unchanged), (Some("so"), unchanged));
+    }
     let found = here.discovery().discover();
     let candidate = &found.candidates[0];
     assert!(candidate.is_usable() && candidate.is_named("acme") && candidate.is_named("acme-pjrt"), "{candidate}");
     assert_eq!(candidate.priority, Some(7));
+    // A process with elevated privileges reads no manifest that others can change.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mut shared = here;
+        shared.settings = shared.settings.folder(shared.machine.path("usr/local/share/pjrt/installed"));
+        let installed = shared.install("acme-pjrt").unwrap();
+        let manifest = installed.folder.join(installed.record.manifest.unwrap());
+        fs::set_permissions(&manifest, fs::Permissions::from_mode(0o666)).unwrap();
+        let found = shared.discovery().elevated(true).discover();
+        assert_eq!(found.candidates[0].refusals[0].kind(), "insecure", "{}", found.candidates[0]);
+    }
 }
 
 #[test]
@@ -87,6 +102,12 @@ fn libraries_are_where_the_loader_looks() {
     }
     let found = here.discovery().discover();
     assert_eq!(found.candidates[0].refusals[0].kind(), "dependencies");
+    // The same in a folder whose path has `..`, and if nothing changes.
+    let mut elsewhere = here;
+    elsewhere.settings = elsewhere.settings.folder(elsewhere.machine.path("home/../plugins"));
+    for _ in 0..2 {
+        assert_eq!(elsewhere.install("acme-pjrt").unwrap().missing.len(), installed.missing.len());
+    }
 }
 
 #[test]
@@ -144,6 +165,14 @@ fn interrupted_installations_are_removed() {
     assert!(here.discovery().candidates().is_empty() && here.installer().installed().is_empty());
     here.install("acme-pjrt").unwrap();
     assert_eq!(here.left(), ["acme-pjrt"]);
+    // The earlier version returns if its replacement was interrupted.
+    fs::rename(here.folder().join("acme-pjrt"), here.folder().join(".old-acme-pjrt")).unwrap();
+    fs::create_dir(here.folder().join(".new-acme-pjrt")).unwrap();
+    assert!(here.installer().uninstall("other", &mut |_| {}).is_err());
+    assert_eq!((here.left(), here.installer().installed().len()), (vec!["acme-pjrt".to_owned()], 1));
+    // A plugin with a damaged record can be installed again.
+    fs::write(here.folder().join("acme-pjrt").join(InstallRecord::FILE_NAME), "{").unwrap();
+    assert!(!here.install("acme-pjrt").unwrap().unchanged);
 }
 
 #[test]
@@ -159,7 +188,7 @@ fn folders_of_others_stay() {
 #[test]
 fn bad_records() {
     let here = Here::new("records", "http://127.0.0.1:9");
-    let good = r#"{"format_version": 1, "name": "acme", "package": "a", "version": "1", "target": "lib/a.so"}"#;
+    let good = r#"{"format_version": 1, "name": "acme", "package": "a", "version": "1", "library": "lib/a.so"}"#;
     let write = |text: &str| {
         let folder = here.folder().join("acme");
         fs::create_dir_all(&folder).unwrap();
@@ -174,4 +203,7 @@ fn bad_records() {
     {
         assert_eq!(write(&good.replacen(from, to, 1)), "acme - !manifest", "{to}");
     }
+    assert_eq!(write(&good.replacen('}', r#", "manifest": "../a.json"}"#, 1)), "acme - !manifest");
+    let refusal = InstallRecord::read(&here.folder().join("acme")).unwrap_err().to_string();
+    assert!(refusal.ends_with("manifest: not a path below the plugin's folder: install the plugin again"), "{refusal}");
 }

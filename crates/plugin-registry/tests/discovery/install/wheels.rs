@@ -125,7 +125,7 @@ impl Here {
     }
 
     pub fn installer(&self) -> Installer {
-        Installer::new(self.settings.clone()).unwrap()
+        Installer::new(self.settings.clone())
     }
 
     pub fn plan(&self, request: &str) -> Result<InstallPlan, InstallError> {
