@@ -60,7 +60,10 @@ typedef struct dp_launch {
     int32_t launch_id;
     /** Always 0. */
     int32_t reserved;
-    /** The buffers of the arguments. */
+    /**
+     * The buffers of the arguments. An argument may have more or fewer dimensions of extent 1 than the parameter, such
+     * as `f32[1]` for `f32[]`.
+     */
     void *const *inputs;
     /** Whether each input is donated: the vendor may store it as an output, which then has its memory. */
     const bool *donated;

@@ -111,6 +111,7 @@ public:
     std::int32_t launch_id() const noexcept { return raw_->launch_id; }
     std::size_t input_count() const noexcept { return raw_->inputs_size; }
     std::size_t output_count() const noexcept { return raw_->outputs_size; }
+    // Returns an input. It may differ from the program's parameter in dimensions of extent 1.
     const Buffer& input(std::size_t index) const noexcept { return *static_cast<const Buffer*>(raw_->inputs[index]); }
     // Whether the program may use the memory of an input for an output.
     bool is_donated(std::size_t index) const noexcept { return raw_->donated[index]; }

@@ -164,7 +164,7 @@ fn versions(plugin: &Plugin) -> Result<Versions, Error> {
 
 /// StableHLO versions to try if the plugin does not report its version, in ascending order. Ops, attributes or types
 /// were added between consecutive versions.
-const STEPS: [Version; 9] = [
+const STEPS: [Version; 10] = [
     Version(1, 0, 0),
     Version(1, 1, 0),
     Version(1, 5, 0),
@@ -173,6 +173,7 @@ const STEPS: [Version; 9] = [
     Version(1, 14, 0),
     Version(1, 18, 0),
     Version(1, 22, 0),
+    Version(1, 23, 0),
     Version::NEWEST,
 ];
 

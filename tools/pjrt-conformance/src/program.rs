@@ -12,12 +12,19 @@ pub(crate) fn for_plugin(text: &str, plugin: &Plugin) -> Result<Program, Stop> {
     Program::for_plugin(&module, plugin).map_err(Stop::from)
 }
 
+/// Returns the StableHLO version in the plugin's attribute of this name.
+pub(crate) fn announced_version(plugin: &Plugin, name: &str) -> Result<Option<Vec<i64>>, Stop> {
+    let announced = plugin.attributes()?.into_iter().find(|attribute| attribute.name == name);
+    Ok(announced.and_then(|attribute| match attribute.value {
+        Value::Int64List(list) => Some(list),
+        _ => None,
+    }))
+}
+
 /// Skips the case if the plugin reports that it reads only StableHLO versions before `version`.
 pub(crate) fn needs_stablehlo(version: Version, plugin: &Plugin) -> Result<(), Stop> {
-    let attributes = plugin.attributes()?;
-    let current = attributes.iter().find(|attribute| attribute.name == "stablehlo_current_version");
-    match current.map(|attribute| &attribute.value) {
-        Some(Value::Int64List(current)) if current[..] < [version.0, version.1, version.2].map(i64::from)[..] => {
+    match announced_version(plugin, "stablehlo_current_version")? {
+        Some(current) if current[..] < [version.0, version.1, version.2].map(i64::from)[..] => {
             let current: Vec<_> = current.iter().map(i64::to_string).collect();
             let current = current.join(".");
             Err(Stop::Skip(format!("the case needs StableHLO {version}, but the plugin reads up to {current}")))

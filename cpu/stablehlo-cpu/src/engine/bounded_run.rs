@@ -28,7 +28,18 @@ impl Program {
         }
         for array in &bounded.parameters {
             let Some(input) = inputs.get_mut(array.index) else { break };
-            let extents = input.extents();
+            let ty = &self.parameters()[array.index].ty;
+            // The sizes are those of the parameter's dimensions, so an input with other dimensions has none.
+            let extents = if input.ty() == ty { input.extents() } else { ty.dims.to_vec() };
+            if input.is_dynamic() && input.ty() != ty {
+                return Err(RunError::Input(format!(
+                    "input {} of program `{}` is a {ty}, a {} of dynamic extents {:?} was given",
+                    array.index,
+                    self.name(),
+                    input.ty(),
+                    input.extents()
+                )));
+            }
             if let Some((dimension, _)) = input.dynamic_dimensions().iter().find(|(d, _)| !array.dimensions.contains(d))
             {
                 return Err(RunError::Input(format!(

@@ -159,7 +159,8 @@ pub struct dp_launch {
     pub launch_id: i32,
     /// Always 0.
     pub reserved: i32,
-    /// The buffers of the arguments.
+    /// The buffers of the arguments. An argument may have more or fewer dimensions of extent 1 than the parameter, such
+    /// as `f32[1]` for `f32[]`.
     pub inputs: *const *mut c_void,
     /// Whether each input is donated: the vendor may store it as an output, which then has its memory.
     pub donated: *const bool,

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::folder;
-use super::refusal::Refusal;
+use super::refusal::{INSTALL_RECORD, Refusal};
 
 /// Version of the file's format. Discovery refuses files of other versions.
 const FORMAT: u64 = 1;
@@ -48,7 +48,7 @@ pub struct InstallRecord {
 
 impl InstallRecord {
     /// Name of the file in the plugin's folder.
-    pub const FILE_NAME: &str = "pjrt_install.json";
+    pub const FILE_NAME: &str = INSTALL_RECORD;
 
     /// Reads the record in the folder of an installed plugin.
     ///

@@ -99,7 +99,8 @@ pub use candidate::{Candidate, CandidateName, NameOrigin};
 pub use config::Discovery;
 pub use environment::{Variable, variables};
 #[cfg(feature = "install")]
-pub(crate) use folder::{files, is_library_name, name as file_name, open, read as read_file};
+pub(crate) use folder::{files, name as file_name, read as read_file};
+pub(crate) use folder::{is_library_name, open};
 pub use install_record::{InstallRecord, InstalledPackage};
 pub use library::{DESCRIPTOR_SYMBOL, Exports, LibraryFacts, LibraryFormat, inspect};
 pub(crate) use manifest_file::read as read_manifest;
@@ -108,6 +109,7 @@ pub use provenance::{Place, Provenance, PythonAnnouncement, SourceKind};
 pub(crate) use python::{announced_names, normalize};
 pub use refusal::{MissingDependency, Refusal};
 pub use report::{Discovered, Note, Searched, SelectionHint};
+#[cfg(feature = "install")]
 pub(crate) use sha256::hex;
 pub use sha256::verify_sha256;
 pub use target::{Architecture, OperatingSystem, Target};

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use plugin_manifest::variants::UnmetNeed;
 
-use super::install_record::InstallRecord;
 use super::target::Target;
 
 /// The reason why a candidate cannot be used, determined without loading its library.
@@ -208,9 +207,12 @@ impl Refusal {
     }
 }
 
+/// Name of the file that describes an installed plugin.
+pub(super) const INSTALL_RECORD: &str = "pjrt_install.json";
+
 /// Returns what to do about an invalid file.
 fn remedy(path: &Path) -> &'static str {
-    if path.ends_with(InstallRecord::FILE_NAME) { "install the plugin again" } else { "correct the file" }
+    if path.ends_with(INSTALL_RECORD) { "install the plugin again" } else { "correct the file" }
 }
 
 /// Maximum number of characters of an environment variable's item that a message shows. A value may have any length,

@@ -52,10 +52,7 @@ impl Name<'_> {
         let is_newer = self.role == Role::Newer || container.stablehlo_version.is_some_and(|version| version > newest);
         Error::new(
             if is_newer { ErrorKind::Version } else { ErrorKind::UnknownOp },
-            format_args!(
-                "unknown op {} in an artifact of {}; this reader knows StableHLO {newest}",
-                self.rest, container.producer
-            ),
+            format_args!("unknown op in an artifact of {}; this reader knows StableHLO {newest}", container.producer),
         )
     }
 

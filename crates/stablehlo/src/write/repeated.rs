@@ -126,6 +126,7 @@ fn has_same_fields(a: &Op, b: &Op) -> bool {
             (OpKind::Reshape, OpKind::Reshape)
             | (OpKind::Select, OpKind::Select)
             | (OpKind::Convert, OpKind::Convert)
+            | (OpKind::Fma, OpKind::Fma)
             | (OpKind::Return, OpKind::Return)
             | (OpKind::DynamicUpdateSlice, OpKind::DynamicUpdateSlice) => true,
             _ => false,

@@ -83,7 +83,7 @@ fn fuzz_regressions() {
         ("quantized_storage_of_63_bits.bc", ""),
         ("type_of_no_text.bc", "is not a type"),
         ("tensor_of_tensors.bc", "a tensor of tensor<"),
-        ("op_without_a_dialect.bc", "unknown op vhlo in an artifact"),
+        ("op_without_a_dialect.bc", "unknown op in an artifact"),
         ("value_of_an_element_type.bc", "is not the type of a value"),
     ] {
         let error =

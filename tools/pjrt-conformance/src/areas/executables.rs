@@ -8,7 +8,7 @@ use pjrt::{
 use super::serialization::SERIALIZE;
 use crate::case::Profiles;
 use crate::context::floats;
-use crate::program::{add_one, module};
+use crate::program::{add_one, announced_version, module};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
@@ -322,15 +322,7 @@ fn formats(suite: &mut Suite) {
             )
             .profiles(Profiles::JAX_TORCH)
             .check(move |cx| {
-                let announced = |name: &str| -> Result<Option<Vec<i64>>, Stop> {
-                    let attributes = cx.plugin().attributes()?;
-                    Ok(attributes.iter().find(|attribute| attribute.name == name).and_then(
-                        |attribute| match &attribute.value {
-                            Value::Int64List(list) => Some(list.clone()),
-                            _ => None,
-                        },
-                    ))
-                };
+                let announced = |name: &str| announced_version(cx.plugin(), name);
                 let version = vec![1, i64::from(minor), 0];
                 let (least, most) = (announced("stablehlo_minimum_version")?, announced("stablehlo_current_version")?);
                 if least.is_none_or(|least| version < least) || most.is_none_or(|most| version > most) {

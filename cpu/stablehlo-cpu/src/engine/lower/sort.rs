@@ -218,7 +218,10 @@ fn same_elementwise(x: &OpKind, y: &OpKind) -> bool {
     match (x, y) {
         (OpKind::Unary(p), OpKind::Unary(q)) => p == q,
         (OpKind::Binary(p), OpKind::Binary(q)) => p == q,
-        (OpKind::Select, OpKind::Select) | (OpKind::Convert, OpKind::Convert) => true,
+        (OpKind::Select, OpKind::Select)
+        | (OpKind::Convert, OpKind::Convert)
+        | (OpKind::Clamp, OpKind::Clamp)
+        | (OpKind::Fma, OpKind::Fma) => true,
         (OpKind::Compare { direction: p, compare_type: s }, OpKind::Compare { direction: q, compare_type: t }) => {
             p == q && s == t
         }

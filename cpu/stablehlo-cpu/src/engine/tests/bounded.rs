@@ -322,6 +322,13 @@ fn argument_sizes() {
     assert_eq!(contents(&doubled), (vec![2, 2], vec![0, 2, 6, 8]));
     let doubled = double.run(vec![x.clone()]).expect("an array of one size has the maximum size").remove(0);
     assert_eq!(contents(&doubled), (vec![2, 3], vec![0, 2, 4, 6, 8, 10]));
+    // Sizes belong to dimensions, so an array with another dimension of extent 1 has the maximum size or none.
+    let one = ty("?", "8");
+    let echo = compile(&parsed(&format!("func.func @main(%x: {one}) -> {one} {{ return %x : {one} }}"))).unwrap();
+    let echoed = echo.run(vec![tensor(DType::I32, &[1, 8], &[0, 1, 2, 3, 4, 5, 6, 7])]).unwrap().remove(0);
+    assert_eq!(contents(&echoed), (vec![8], vec![0, 1, 2, 3, 4, 5, 6, 7]));
+    let error = echo.run(vec![two.clone()]).unwrap_err();
+    assert!(matches!(error, crate::RunError::Input(_)), "{error}");
     // A parameter with a static shape does not accept an array with dynamic dimensions.
     let error = make.run(vec![two, tensor(DType::I32, &[], &[2])]).unwrap_err();
     assert!(matches!(error, crate::RunError::Input(_)), "{error}");

@@ -437,3 +437,20 @@ fn complex_powers_of_one() {
     let exponents = [[f32::INFINITY, 0.0], [f32::NEG_INFINITY, f32::INFINITY], [2.0, 3.0]];
     assert_eq!(op::<[f32; 2]>("power", DType::C64, &[&one, &exponents]), one);
 }
+
+#[test]
+fn powers_and_logarithms_of_two() {
+    assert_eq!(op("exp2", DType::F64, &[&[3.0, -1.0, 0.5, -1074.0]]), [8.0, 0.5, 2f64.sqrt(), f64::from_bits(1)]);
+    assert_eq!(op("log2", DType::F64, &[&[8.0, 0.5, 3.0, f64::from_bits(1)]]), [3.0, -1.0, 3f64.log2(), -1074.0]);
+    assert_eq!(
+        op("exp2", DType::F32, &[&[3.0f32, -1.0, 127.0, -149.0]]),
+        [8.0, 0.5, 2f32.powi(127), f32::from_bits(1)]
+    );
+    assert_eq!(
+        op("log2", DType::F32, &[&[8.0f32, 0.5, 2f32.powi(127), f32::from_bits(1)]]),
+        [3.0, -1.0, 127.0, -149.0]
+    );
+    let half = |values: [f32; 2]| values.map(bf16::from_f32);
+    assert_eq!(op("exp2", DType::Bf16, &[&half([3.0, -1.0])]), half([8.0, 0.5]));
+    assert_eq!(op("log2", DType::Bf16, &[&half([8.0, 0.5])]), half([3.0, -1.0]));
+}

@@ -109,14 +109,6 @@ def of_torch(local_rank: int, local_world_size: int, environment: Mapping[str, s
     )
 
 
-def of_launcher(environment: Mapping[str, str] = os.environ) -> Topology:
-    """The position of a process that torchrun may have started."""
-    rank, count = environment.get("LOCAL_RANK"), environment.get("LOCAL_WORLD_SIZE")
-    if rank and count and count != "1":
-        return of_torch(int(rank), int(count), environment)
-    return Topology()
-
-
 def of_jax(
     process_id: int, processes: int, coordinator: Optional[str], environment: Mapping[str, str] = os.environ
 ) -> Topology:

@@ -23,7 +23,8 @@ def choose_library() -> None:
     """
     if _LIBRARY in os.environ or disabled_by() or importlib.util.find_spec("torch_tpu") is None:
         return
-    process.resolve(MANIFEST.get("process", {}), process.of_launcher()).apply()
+    # torch_tpu has several processes only on TPUs.
+    process.resolve(MANIFEST.get("process", {}), process.Topology()).apply()
     os.environ[_LIBRARY] = library_path()
 
 

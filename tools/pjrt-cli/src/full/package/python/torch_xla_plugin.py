@@ -100,7 +100,11 @@ class Plugin(plugins.DevicePlugin):
         return Plugin._resolved
 
     def _topology(self) -> process.Topology:
-        return self._place or process.of_launcher()
+        if self._place is None:
+            rank, count = os.environ.get("LOCAL_RANK"), os.environ.get("LOCAL_WORLD_SIZE")
+            if rank and count and count != "1":
+                return process.of_torch(int(rank), int(count))
+        return self._place or process.Topology()
 
 
 def _read_any_device_name() -> None:
