@@ -211,15 +211,10 @@ impl fmt::Display for ArrayLayout {
 /// Returns the dimensions whose extent is not 1, fastest varying first. Each has its position among these dimensions in
 /// the framework's order, and its extent.
 fn long(layout: &Layout, dims: &[i64]) -> Vec<(usize, i64)> {
-    let mut all = Vec::new();
-    for &dimension in &layout.minor_to_major {
-        let before = dims.iter().zip(0..dimension).filter(|(extent, _)| **extent != 1).count();
-        match usize::try_from(dimension).map_or(1, |at| dims.get(at).copied().unwrap_or(1)) {
-            1 => {}
-            extent => all.push((before, extent)),
-        }
-    }
-    all
+    let position = |at: usize| dims.iter().take(at).filter(|extent| **extent != 1).count();
+    let order = layout.minor_to_major.iter().filter_map(|d| usize::try_from(*d).ok());
+    let all = order.filter_map(|at| Some((position(at), *dims.get(at)?)));
+    all.filter(|(_, extent)| *extent != 1).collect()
 }
 
 #[cfg(test)]

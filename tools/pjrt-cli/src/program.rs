@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use device_plugin::Program;
-use pjrt::{Error, ErrorCode, Plugin, Value};
+use pjrt::stablehlo::ForPlugin;
+use pjrt::{Error, ErrorCode, Plugin};
 
 use crate::suggest;
 
@@ -66,22 +67,11 @@ pub(crate) fn compile<T>(
     if error.code() != ErrorCode::UNIMPLEMENTED || !text {
         return result;
     }
-    match artifact(plugin, program.code().to_vec()) {
-        Some(artifact) => compile(&Program::mlir(artifact)),
+    let module = stablehlo::parse(program.code().to_vec(), stablehlo::VerifyLevel::FULL).ok();
+    match module.and_then(|module| Program::for_plugin(&module, plugin).ok()) {
+        Some(artifact) => compile(&artifact),
         None => result,
     }
-}
-
-/// Converts a text program to an artifact of the newest StableHLO version that the plugin reads. Returns `None` if the
-/// plugin does not report a version, if the program is invalid, or if this version cannot express the program.
-fn artifact(plugin: &Plugin, text: Vec<u8>) -> Option<Vec<u8>> {
-    let attributes = plugin.attributes().ok()?;
-    let current = attributes.iter().find(|attribute| attribute.name == "stablehlo_current_version")?;
-    let Value::Int64List(numbers) = &current.value else { return None };
-    let [major, minor, patch] = numbers.as_slice() else { return None };
-    let version = format!("{major}.{minor}.{patch}").parse().ok()?;
-    let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).ok()?;
-    stablehlo::write(&module, version).ok()
 }
 
 #[cfg(test)]

@@ -109,7 +109,6 @@ const AARCH64: Platform = Platform {
         ("lifetime::c_function_shuts_library_down_once", NO_CHILDREN),
         ("shared_objects::threads_share_objects_of_real_plugins", NO_CHILDREN),
         ("conversions::every_pair_of_types", EXHAUSTIVE),
-        ("fma::every_pair_of_narrow_factors", EXHAUSTIVE),
         ("history::", "it makes a call for each older version of each struct, which takes minutes in an emulator"),
         ("gemm::tests::exact_for_all_layouts_sizes_and_types", LARGE_PRODUCTS),
         ("gemm::tests::same_bits_of_packed_products_on_any_thread_count", LARGE_PRODUCTS),

@@ -29,25 +29,17 @@ impl Program {
         for array in &bounded.parameters {
             let Some(input) = inputs.get_mut(array.index) else { break };
             let ty = &self.parameters()[array.index].ty;
-            // The sizes are those of the parameter's dimensions, so an input with other dimensions has none.
-            let extents = if input.ty() == ty { input.extents() } else { ty.dims.to_vec() };
-            if input.is_dynamic() && input.ty() != ty {
+            // An input of one size has the maximum size, also if it has other dimensions of extent 1.
+            let extents = if input.is_dynamic() { input.extents() } else { ty.dims.to_vec() };
+            let is_bounded = |(dimension, _): &(usize, usize)| array.dimensions.contains(dimension);
+            if input.is_dynamic() && !(input.ty() == ty && input.dynamic_dimensions().iter().all(is_bounded)) {
                 return Err(RunError::Input(format!(
-                    "input {} of program `{}` is a {ty}, a {} of dynamic extents {:?} was given",
+                    "input {} of program `{}` is a {} of dynamic extents {extents:?}, but the parameter is a {ty} with \
+                     sizes in the dimensions {:?} only",
                     array.index,
                     self.name(),
                     input.ty(),
-                    input.extents()
-                )));
-            }
-            if let Some((dimension, _)) = input.dynamic_dimensions().iter().find(|(d, _)| !array.dimensions.contains(d))
-            {
-                return Err(RunError::Input(format!(
-                    "input {} of program `{}` is a {} of dynamic extents {extents:?}, but dimension {dimension} of the \
-                     parameter has one size",
-                    array.index,
-                    self.name(),
-                    input.ty()
+                    array.dimensions
                 )));
             }
             *input = padded(input, pool)?;

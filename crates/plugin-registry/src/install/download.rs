@@ -70,13 +70,13 @@ impl Downloader {
                 break partial;
             }
         };
-        let (hash, whole) = (Sha256::new(), path.clone());
-        let result = Download { downloader: self, file, sha256, path, partial, done: 0, hash }.run(watch);
+        let download = Download { downloader: self, file, sha256, path: &path, partial, done: 0, hash: Sha256::new() };
+        let result = download.run(watch);
         if let Err(InstallError::Io { error, .. }) = &result
             && matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
         {
             // The part would keep the disk full.
-            let _ = fs::remove_file(whole);
+            let _ = fs::remove_file(&path);
         }
         result
     }
@@ -111,7 +111,7 @@ struct Download<'a> {
     file: &'a IndexFile,
     sha256: &'a str,
     /// The partial file.
-    path: PathBuf,
+    path: &'a Path,
     partial: File,
     /// Bytes that the partial file contains.
     done: u64,
@@ -121,8 +121,8 @@ struct Download<'a> {
 
 impl Download<'_> {
     fn run(mut self, watch: Watch<'_>) -> Result<PathBuf, InstallError> {
-        self.partial.rewind().map_err(InstallError::io(&self.path))?;
-        self.done = io::copy(&mut self.partial, &mut self.hash).map_err(InstallError::io(&self.path))?;
+        self.partial.rewind().map_err(InstallError::io(self.path))?;
+        self.done = io::copy(&mut self.partial, &mut self.hash).map_err(InstallError::io(self.path))?;
         watch(Event::Download { file: &self.file.file, done: self.done });
         let (mut continued, mut repeated) = (self.done > 0, false);
         // A server without parts sends the beginning again and again, which is no progress.
@@ -137,7 +137,7 @@ impl Download<'_> {
                     self.restart(watch)?;
                     if repeated || !continued {
                         // Nothing of a file with a wrong hash is of use.
-                        let _ = fs::remove_file(&self.path);
+                        let _ = fs::remove_file(self.path);
                         let url = self.file.address.url.to_string();
                         return Err(InstallError::WrongHash { url, expected: self.sha256.to_owned(), actual });
                     }
@@ -158,9 +158,9 @@ impl Download<'_> {
                 }
             }
         }
-        self.partial.sync_all().map_err(InstallError::io(&self.path))?;
+        self.partial.sync_all().map_err(InstallError::io(self.path))?;
         let complete = self.downloader.cache.complete(self.sha256);
-        fs::rename(&self.path, &complete).map_err(InstallError::io(&complete))?;
+        fs::rename(self.path, &complete).map_err(InstallError::io(&complete))?;
         Ok(complete)
     }
 
@@ -191,7 +191,7 @@ impl Download<'_> {
             match body.read(&mut buffer) {
                 Ok(0) => break None,
                 Ok(count) => {
-                    self.partial.write_all(&buffer[..count]).map_err(InstallError::io(&self.path))?;
+                    self.partial.write_all(&buffer[..count]).map_err(InstallError::io(self.path))?;
                     self.hash.update(&buffer[..count]);
                     self.done += count as u64;
                     watch(Event::Received(count as u64));
@@ -210,8 +210,8 @@ impl Download<'_> {
 
     /// Discards the received bytes.
     fn restart(&mut self, watch: Watch<'_>) -> Result<(), InstallError> {
-        self.partial.set_len(0).map_err(InstallError::io(&self.path))?;
-        self.partial.rewind().map_err(InstallError::io(&self.path))?;
+        self.partial.set_len(0).map_err(InstallError::io(self.path))?;
+        self.partial.rewind().map_err(InstallError::io(self.path))?;
         watch(Event::Discarded(self.done));
         self.done = 0;
         self.hash = Sha256::new();

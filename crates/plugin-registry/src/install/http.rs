@@ -37,15 +37,11 @@ impl Address {
     /// Separates the credentials from an address.
     pub(super) fn new(mut url: Url) -> Self {
         let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
-        let has_credentials = !url.username().is_empty() || url.password().is_some();
-        let credentials = has_credentials.then(|| {
-            let pair = format!("{}:{}", decode(url.username()), decode(url.password().unwrap_or_default()));
-            let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok()?;
-            // `Debug` then does not show it.
-            value.set_sensitive(true);
-            Some(value)
-        });
-        let credentials = credentials.flatten();
+        let pair = format!("{}:{}", decode(url.username()), decode(url.password().unwrap_or_default()));
+        let mut credentials = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok();
+        // `Debug` then does not show the value.
+        credentials.iter_mut().for_each(|value| value.set_sensitive(true));
+        let credentials = credentials.filter(|_| !url.username().is_empty() || url.password().is_some());
         // These fail only for addresses that cannot have credentials.
         let _ = url.set_username("");
         let _ = url.set_password(None);

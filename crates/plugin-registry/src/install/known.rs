@@ -109,10 +109,11 @@ pub fn known_plugins() -> &'static [KnownPlugin] {
 /// Returns the known plugin with this name, in this package, or with this alias. If several have the alias, returns the
 /// first one. The name must be normalized.
 pub(super) fn find(name: &str) -> Option<&'static KnownPlugin> {
-    let first = |has: &dyn Fn(&KnownPlugin) -> bool| KNOWN.iter().find(|known| has(known));
-    first(&|known| known.name == name)
-        .or_else(|| first(&|known| known.package == name))
-        .or_else(|| first(&|known| known.aliases.contains(&name)))
+    let mut known = KNOWN.iter();
+    known
+        .clone()
+        .find(|known| known.name == name || known.package == name)
+        .or_else(|| known.find(|known| known.aliases.contains(&name)))
 }
 
 #[cfg(test)]

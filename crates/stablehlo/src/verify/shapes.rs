@@ -83,7 +83,6 @@ pub(super) fn per_dimension(length: usize, rank: usize, name: &str) -> Result<()
     Ok(())
 }
 
-#[inline(never)]
 fn same_element(a: &TensorType, b: &TensorType) -> Result<()> {
     ensure!(Type, a.element == b.element, "element types of {a} and {b} differ");
     Ok(())
@@ -182,7 +181,6 @@ fn same_shape(site: &Site<'_>) -> Result<()> {
 }
 
 /// Checks that two operands have the same element type and shape.
-#[inline(never)]
 fn alike(one: &TensorType, other: &TensorType) -> Result<()> {
     same_element(one, other)?;
     ensure!(Shape, agree(&one.shape, &other.shape), "operands {one} and {other} differ in shape");

@@ -54,7 +54,6 @@ impl<'a> Slot<'a> {
     }
 
     /// Checks that the existing result has the element type and shape of an operand. During inference, records both.
-    #[inline(never)]
     pub(super) fn is_like(&self, operand: &TensorType) -> Result<()> {
         self.element_is(operand.element)?;
         self.shape_is(&operand.shape)

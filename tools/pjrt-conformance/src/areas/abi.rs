@@ -6,6 +6,7 @@ use pjrt::{Function, Value};
 
 use crate::case::Profiles;
 use crate::context::Context;
+use crate::program::announced_version;
 use crate::raw::{MOST, Newer, OLDER, PROBES, chain, newer};
 use crate::stop::Stop;
 use crate::suite::Suite;
@@ -415,13 +416,8 @@ fn plugin(suite: &mut Suite) {
         .profiles(Profiles::JAX)
         .without_client()
         .check(|cx| {
-            let attributes = cx.plugin().attributes()?;
-            let version = |name: &str| match &attributes.iter().find(|attribute| attribute.name == name)?.value {
-                Value::Int64List(list) => Some(list.clone()),
-                _ => None,
-            };
-            let (least, current) = (version("stablehlo_minimum_version"), version("stablehlo_current_version"));
-            match (least, current) {
+            let version = |name: &str| announced_version(cx.plugin(), name);
+            match (version("stablehlo_minimum_version")?, version("stablehlo_current_version")?) {
                 (Some(least), Some(current)) => {
                     ensure!(least <= current, "the minimum version {least:?} is newer than the current {current:?}");
                     Ok(())
