@@ -9,6 +9,7 @@ use super::download::Downloader;
 use super::error::InstallError;
 use super::http::Http;
 use super::index::Index;
+use super::known::find;
 use super::links;
 use super::lock::lock;
 use super::plan::{InstallPlan, PlannedPackage};
@@ -189,8 +190,8 @@ impl Installer {
         // Do not create the folder if it does not exist.
         let _lock = if root.is_dir() { Some(self.lock(watch)?) } else { None };
         let wanted = normalize(name);
-        let named = |(_, record): &(PathBuf, InstallRecord)| record.name == wanted || record.package == wanted;
-        let Some((folder, record)) = self.folders().into_iter().find(named) else {
+        let wanted = find(&wanted).map_or(wanted, |known| known.name.to_owned());
+        let Some((folder, record)) = self.folders().into_iter().find(|(_, record)| record.name == wanted) else {
             return Err(InstallError::NotInstalled {
                 name: name.to_owned(),
                 folder: root.clone(),

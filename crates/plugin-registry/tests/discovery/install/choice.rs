@@ -169,6 +169,11 @@ fn known_plugin() {
     let installed = here.install("cuda13").unwrap();
     assert_eq!((installed.record.name.as_str(), &installed.missing[..]), ("cuda13", &[][..]));
     assert_eq!(installed.record.aliases, ["cuda", "xla_cuda13"]);
+    // The names that install it also remove it.
+    for name in ["cuda", "Jax_CUDA13_PJRT"] {
+        assert_eq!(here.installer().uninstall(name, &mut |_| {}).unwrap().name, "cuda13");
+        here.install("cuda13").unwrap();
+    }
 }
 
 #[test]
