@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::package::PLUGINS;
+use crate::workspace::Example;
 use crate::{Error, sh};
 
 /// Substring of the names of Burn's tests for an operation that the backend does not support. No other tests may fail.
@@ -24,19 +25,16 @@ pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
 
 /// Creates a cargo command in the workspace of the backend.
 fn cargo(task: &str) -> Command {
-    let mut cargo = sh::cargo();
-    cargo.current_dir(sh::root().join("examples/burn-pjrt")).env("CARGO_TARGET_DIR", sh::target().join("burn"));
-    cargo.args([task, "--locked"]);
-    cargo
+    example().cargo(task)
+}
+
+fn example() -> Example {
+    Example { name: "burn-pjrt", target: sh::target().join("burn") }
 }
 
 /// Checks the sources, and runs the tests on the embedded device and on the newest XLA CPU plugin.
 fn run() -> Result<(), Error> {
-    // Fails if the lock file is not up to date.
-    sh::output(cargo("metadata").args(["--format-version", "1"]))?;
-    let mut format = sh::cargo();
-    format.current_dir(sh::root().join("examples/burn-pjrt")).args(["fmt", "--all", "--check"]);
-    sh::run(&mut format)?;
+    example().format()?;
     sh::run(&mut cargo("test"))?;
     match PLUGINS.last().map(|plugin| (plugin.api, plugin.path())) {
         Some((_, Ok(path))) => {

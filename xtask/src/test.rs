@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use crate::jax_extension::Extension;
 use crate::package::{PLUGINS, PLUGINS_WITHOUT_HARDWARE, Plugin};
 use crate::report::{Report, Scope, is_result};
 use crate::tsan::ThreadSanitizer;
@@ -26,6 +27,7 @@ const LEFT_OUT: &[(Scope, &str)] = &[
     (Scope::All, "the fuzz targets"),
     (Scope::All, "the exports of the shared libraries"),
     (Scope::All, "DLPack tensors of PyTorch"),
+    (Scope::All, "a Python module in Rust on the client of JAX"),
     (Scope::All, "the plugin that `pjrt new` writes, and its CI"),
     (Scope::All, "wheels of `pjrt package` in Python environments"),
     (Scope::All, "the conformance suite of pypjrt on the CPU plugin"),
@@ -188,6 +190,7 @@ impl Report {
             let packages = scope.spawn(|| {
                 let mut report = Self::default();
                 report.packages(workspace, python.as_deref(), &cpu, &plugins, thorough);
+                report.jax_extension(&cpu, plugin_files.last());
                 report
             });
             let matrix = self.jax(workspace, &cpu, &plugins, thorough);
@@ -335,6 +338,20 @@ impl Report {
         let matrix = jax::matrix(&rows);
         self.rows(rows);
         Ok(matrix)
+    }
+
+    /// Lets Rust use the client and the arrays of JAX, on the CPU plugin and on the newest of XLA's.
+    fn jax_extension(&mut self, cpu: &Path, newest: Option<&PathBuf>) {
+        step("a Python module in Rust on the client of JAX");
+        let Some(extension) = self.part("the Python module in Rust", Extension::prepare()) else { return };
+        if let Err(error) = extension.build() {
+            return self.check("building examples/jax-extension", Err(error));
+        }
+        // If XLA's plugins are missing, they are already counted as skipped.
+        for library in [cpu].into_iter().chain(newest.map(PathBuf::as_path)) {
+            let outcome = sh::run_watched(&mut extension.tests(library), |line| self.pytest_line(line));
+            self.check(&format!("pytest examples/jax-extension on {}", library.display()), outcome);
+        }
     }
 
     /// Exchanges DLPack tensors with PyTorch.

@@ -49,13 +49,16 @@ pub(crate) fn deny(checks: &[&str]) -> Result<(), Error> {
     // to see the duplicates.
     deny.args(["--all-features", "check", "--hide-inclusion-graph", "-A", "duplicate"]).args(checks);
     sh::run(&mut deny)?;
-    // Also check the Burn backend, which is a workspace of its own.
-    let Some(mut deny) = DENY.command() else { return Ok(()) };
-    deny.args(["--manifest-path", "examples/burn-pjrt/Cargo.toml", "--config", "deny.toml", "check"]);
-    // The Burn backend does not need all licenses and exceptions in `deny.toml`, so allow unused ones.
+    // Also check the examples that are workspaces of their own. They do not need all licenses and exceptions in
+    // `deny.toml`, so allow unused ones.
     let allowed = ["duplicate", "license-not-encountered", "license-exception-not-encountered"];
-    deny.arg("--hide-inclusion-graph").args(allowed.iter().flat_map(|name| ["-A", name])).args(checks);
-    sh::run(&mut deny)
+    for example in ["burn-pjrt", "jax-extension"] {
+        let Some(mut deny) = DENY.command() else { return Ok(()) };
+        let manifest = format!("examples/{example}/Cargo.toml");
+        deny.args(["--manifest-path", &manifest, "--config", "deny.toml", "check", "--hide-inclusion-graph"]);
+        sh::run(deny.args(allowed.iter().flat_map(|name| ["-A", name])).args(checks))?;
+    }
+    Ok(())
 }
 
 /// Builds the book into `target/book`, with the reports of the conformance suite on the embedded CPU device, and

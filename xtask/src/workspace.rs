@@ -2,6 +2,7 @@
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX, EXE_SUFFIX};
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::{Error, sh};
 
@@ -53,6 +54,33 @@ impl Workspace {
 pub(crate) fn release_cpu(options: &[&str]) -> Result<PathBuf, Error> {
     sh::run(sh::cargo().args(["build", "--quiet", "--release", "-p", "pjrt-cpu-plugin"]).args(options))?;
     Ok(sh::target().join("release").join(format!("{DLL_PREFIX}pjrt_plugin_cpu{DLL_SUFFIX}")))
+}
+
+/// An example that is a workspace of its own, so that builds of the SDK do not include its dependencies.
+pub(crate) struct Example {
+    /// The name of the folder in `examples`.
+    pub(crate) name: &'static str,
+    /// The folder of the build's files.
+    pub(crate) target: PathBuf,
+}
+
+impl Example {
+    /// Returns a command that runs a task of Cargo. It fails if the lock file is not up to date.
+    pub(crate) fn cargo(&self, task: &str) -> Command {
+        let mut cargo = sh::cargo();
+        cargo.current_dir(self.folder()).env("CARGO_TARGET_DIR", &self.target);
+        cargo.args([task, "--locked"]);
+        cargo
+    }
+
+    /// Checks the format of the sources.
+    pub(crate) fn format(&self) -> Result<(), Error> {
+        sh::run(sh::cargo().current_dir(self.folder()).args(["fmt", "--all", "--check"]))
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        sh::root().join("examples").join(self.name)
+    }
 }
 
 fn debug() -> PathBuf {
