@@ -10,17 +10,18 @@ use object::read::ReadCache;
 use object::read::archive::ArchiveFile;
 use object::{BinaryFormat, FileKind, Object};
 
+use crate::full::package::{Build, built};
+
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   pjrt header --library libacme.so -o include/acme.h
   pjrt header --crate . -o include/acme.h --check     in CI")]
 pub(crate) struct Args {
     /// The plugin's shared library, or a static one.
-    #[arg(long, value_name = "FILE", required_unless_present = "crate_dir")]
+    #[arg(long, value_name = "FILE", required_unless_present = "crate_dir", conflicts_with = "crate_dir")]
     library: Option<PathBuf>,
-    /// The folder of the plugin's Rust crate, which is built with `cargo build --release`.
-    #[arg(long = "crate", value_name = "DIR", id = "crate_dir", conflicts_with = "library")]
-    crate_dir: Option<PathBuf>,
+    #[command(flatten)]
+    build: Build,
     /// The plugin's manifest, once for each plugin of a static library. By default `pjrt_plugin.json` beside the
     /// library or in the crate's folder, or the description within a shared library, which is loaded to read it.
     #[arg(long, value_name = "FILE")]
@@ -37,9 +38,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<String, String> {
-    let library = match (&args.library, &args.crate_dir) {
+    let library = match (&args.library, &args.build.crate_dir) {
         (Some(library), _) => library.clone(),
-        (None, Some(folder)) => crate::full::package::built(folder)?,
+        (None, Some(folder)) => built(folder, &args.build)?,
         (None, None) => return Err("give --library FILE or --crate DIR".to_owned()),
     };
     let symbols = exports(&library).map_err(|reason| format!("library {}: {reason}", library.display()))?;
@@ -91,7 +92,7 @@ fn manifests(args: &Args, library: &Path) -> Result<Vec<Manifest>, String> {
             };
             return args.name.iter().map(named).collect();
         }
-        let folders = [args.crate_dir.as_deref(), library.parent()];
+        let folders = [args.build.crate_dir.as_deref(), library.parent()];
         let beside = folders.into_iter().flatten().map(|folder| folder.join(FILE_NAME)).find(|path| path.is_file());
         paths.extend(beside);
     }
@@ -159,7 +160,7 @@ mod tests {
     fn library_without_manifest_needs_name() {
         let args = |name: Option<&str>| Args {
             library: None,
-            crate_dir: None,
+            build: Build::default(),
             manifest: Vec::new(),
             name: name.into_iter().map(str::to_owned).collect(),
             output: None,

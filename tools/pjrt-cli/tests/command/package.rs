@@ -261,12 +261,18 @@ fn package_of_crate() {
         "Cargo.toml",
         "[package]\nname = \"example-plugin\"\nversion = \"0.3.0-beta.2\"\nedition = \"2024\"\n\
          description = \"From the crate\"\n[lib]\nname = \"example\"\npath = \"lib.rs\"\ncrate-type = [\"cdylib\"]\n\
-         [workspace]\n",
+         [features]\ndefault = [\"broken\"]\nbroken = []\nspecial = []\n\
+         [profile.small]\ninherits = \"release\"\n[workspace]\n",
     );
-    folder.write("lib.rs", PLUGIN);
+    // Only this build has no error.
+    let wrong = "#[cfg(any(feature = \"broken\", not(feature = \"special\")))]\ncompile_error!(\"wrong features\");\n";
+    folder.write("lib.rs", &format!("{wrong}{PLUGIN}"));
     let manifest = json!({ "format_version": "1.0", "name": "example" });
     folder.write("pjrt_plugin.json", &manifest.to_string());
-    let wheel = folder.package(&["--crate", folder.path("").to_str().unwrap()]);
+    let place = folder.path("");
+    let build = ["--crate", place.to_str().unwrap(), "--features", "special", "--no-default-features"];
+    let wheel = folder.package(&[&build[..], &["--profile", "small"]].concat());
+    assert!(folder.path("target/small").is_dir() && !folder.path("target/release").exists());
     let name = wheel.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with("pjrt_plugin_example-0.3.0b2-py3-none-"), "{name}");
     let files = contents(&wheel);
@@ -286,7 +292,9 @@ fn help_lists_options() {
     let help = pjrt(&["package", "--help"]);
     assert!(help.status.success());
     let help = String::from_utf8(help.stdout).unwrap();
-    for option in ["--library", "--crate", "--manifest", "--platform-tag", "--no-torch", "--include", "--force"] {
+    for option in
+        ["--library", "--crate", "--manifest", "--platform-tag", "--no-torch", "--include", "--force", "--profile"]
+    {
         assert!(help.contains(option), "{option}: {help}");
     }
 }

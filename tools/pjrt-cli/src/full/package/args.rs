@@ -2,11 +2,29 @@
 
 use std::path::PathBuf;
 
+/// How to build the library of a plugin's Rust crate.
+#[derive(Default, clap::Args)]
+pub(crate) struct Build {
+    /// The folder of the plugin's Rust crate, which is built with `cargo build --release`.
+    #[arg(long = "crate", value_name = "DIR", id = "crate_dir")]
+    pub(crate) crate_dir: Option<PathBuf>,
+    /// Features of the crate, separated by commas.
+    #[arg(long, value_name = "LIST", requires = "crate_dir")]
+    pub(super) features: Option<String>,
+    /// Turn off the crate's default features.
+    #[arg(long, requires = "crate_dir")]
+    pub(super) no_default_features: bool,
+    /// The profile of Cargo, in place of `release`.
+    #[arg(long, value_name = "NAME", requires = "crate_dir")]
+    pub(super) profile: Option<String>,
+}
+
 #[derive(clap::Args)]
 #[command(after_help = "Give one of --library and --crate, or a --manifest that names the library.
 
 Examples:
   pjrt package --crate . -o wheels
+  pjrt package --crate . --features profiler --profile dist
   pjrt package --library libacme.so --manifest acme.json --version 1.2.0
   pjrt package --library libacme.so --name acme --version 1.2.0 --compat
   pjrt package --manifest acme.json    all libraries that the manifest lists for this system")]
@@ -14,9 +32,8 @@ pub(crate) struct Args {
     /// The plugin's library.
     #[arg(long, value_name = "FILE", conflicts_with = "crate_dir")]
     pub(super) library: Option<PathBuf>,
-    /// The folder of the plugin's Rust crate, which is built with `cargo build --release`.
-    #[arg(long = "crate", value_name = "DIR", id = "crate_dir")]
-    pub(super) crate_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) build: Build,
     /// The plugin's manifest. By default `pjrt_plugin.json` beside the library or in the crate's folder, or else the
     /// description within the library, which is loaded to read it.
     #[arg(long, value_name = "FILE")]

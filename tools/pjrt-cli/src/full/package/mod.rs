@@ -22,7 +22,7 @@ use pjrt_layers::SETTINGS_FILE;
 use crate::full::new::name;
 use crate::full::progress::Progress;
 use crate::list::shown as escaped;
-pub(crate) use args::Args;
+pub(crate) use args::{Args, Build};
 use compat::Front;
 use python::Frameworks;
 use source::Source;

@@ -9,7 +9,7 @@ use device_plugin::{Library, Manifest};
 use plugin_registry::discovery::DESCRIPTOR_SYMBOL;
 use serde_json::Value;
 
-use super::args::Args;
+use super::args::{Args, Build};
 use super::library;
 
 /// A library to package, and its requirements on the machine.
@@ -28,12 +28,12 @@ pub(crate) struct Source {
 }
 
 pub(crate) fn find(args: &Args) -> Result<Source, String> {
-    if let Some(folder) = &args.crate_dir {
+    if let Some(folder) = &args.build.crate_dir {
         let package = Package::of(folder)?;
         // Read the manifest before the slow build, so that a misspelled manifest is reported at once.
         let file = args.manifest.clone().or_else(|| existing(folder.join(FILE_NAME)));
         let manifest = file.map(|path| read(&path)).transpose()?;
-        let (library, mut manifest) = described(args, package.build(folder)?, manifest, folder)?;
+        let (library, mut manifest) = described(args, package.build(folder, &args.build)?, manifest, folder)?;
         for (field, value) in
             [(&mut manifest.description, package.description), (&mut manifest.homepage, package.homepage)]
         {
@@ -93,8 +93,8 @@ fn one(library: PathBuf, manifest: &Manifest) -> Vec<Variant> {
 }
 
 /// Builds the shared library of the crate in `folder`, and returns the library's path.
-pub(crate) fn built(folder: &Path) -> Result<PathBuf, String> {
-    Package::of(folder)?.build(folder)
+pub(crate) fn built(folder: &Path, options: &Build) -> Result<PathBuf, String> {
+    Package::of(folder)?.build(folder, options)
 }
 
 fn existing(path: PathBuf) -> Option<PathBuf> {
@@ -227,9 +227,16 @@ impl Package {
     }
 
     /// Builds the crate's library, and returns the library's path. Cargo's diagnostics appear on the standard error.
-    fn build(&self, folder: &Path) -> Result<PathBuf, String> {
+    fn build(&self, folder: &Path, options: &Build) -> Result<PathBuf, String> {
         let mut cargo = cargo();
-        cargo.args(["build", "--release", "--lib", "--message-format=json-render-diagnostics", "--manifest-path"]);
+        cargo.args(["build", "--profile", options.profile.as_deref().unwrap_or("release")]);
+        if let Some(features) = &options.features {
+            cargo.args(["--features", features]);
+        }
+        if options.no_default_features {
+            cargo.arg("--no-default-features");
+        }
+        cargo.args(["--lib", "--message-format=json-render-diagnostics", "--manifest-path"]);
         let said = output(cargo.arg(folder.join("Cargo.toml")))?;
         let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         let mut files = messages
