@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::contain::contain;
-use crate::threads::COMPLETIONS;
+use crate::threads::{COMPLETIONS, LAUNCHES};
 use crate::{Error, ErrorCode, HomeProcess, Result};
 
 /// The completion of an asynchronous operation. An event becomes ready once, with or without an error.
@@ -238,6 +238,28 @@ impl Event {
     pub fn pending() -> (Self, Completer) {
         let state = Pending::new();
         (Self(Some(Arc::clone(&state))), Completer(Some(state)))
+    }
+
+    /// Returns an event that becomes ready when `wait` returns, with its result. A panic in `wait` becomes an `INTERNAL`
+    /// error. `wait` runs on a thread of the SDK and may block, for example in a function that waits for an object of
+    /// the driver. No code of the SDK then runs in callbacks of the driver.
+    ///
+    /// Each event that is pending needs a thread. If a driver completes its work in order, one thread that waits for
+    /// one object after the other needs less.
+    ///
+    /// ```
+    /// # use device_plugin::{Error, Event};
+    /// # struct Fence;
+    /// # impl Fence { fn wait(&self) -> Result<(), i32> { Err(-5) } }
+    /// # let fence = Fence;
+    /// let event = Event::from_wait(move || fence.wait().map_err(|code| Error::internal(format!("driver error {code}"))));
+    /// assert_eq!(event.wait().unwrap_err().message(), "driver error -5");
+    /// ```
+    pub fn from_wait(wait: impl FnOnce() -> Result<()> + Send + 'static) -> Self {
+        let (event, completer) = Self::pending();
+        // If the system cannot create a thread, this thread waits.
+        LAUNCHES.submit_or_run(Box::new(move || completer.run_inline(wait)));
+        event
     }
 
     /// Returns an event that becomes ready when all given events are ready. If several events fail, the returned event

@@ -39,8 +39,8 @@ struct State {
     count: usize,
 }
 
-/// Threads that run deferred launches. Each simultaneous launch needs its own thread, because launches may wait for
-/// each other, as the participants of a collective operation do.
+/// Threads that run deferred launches and waits for drivers. Each simultaneous job needs its own thread, because
+/// launches may wait for each other, as the participants of a collective operation do.
 pub(crate) static LAUNCHES: Threads = Threads::new("pjrt launch", usize::MAX);
 
 /// Threads for work that waited for an event and calls a backend or a framework: reads, copies and callbacks. No such

@@ -1,6 +1,7 @@
 //! Tests events, completers and their callbacks.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 
 use expect_test::expect;
 
@@ -83,6 +84,23 @@ fn completer_contains_panics_of_work() {
 }
 
 #[test]
+fn blocking_waits_complete_events() {
+    // Waits that need each other, as those for two queues of a driver do.
+    let (first, wait) = channel::<Result<()>>();
+    let (event, (second, last)) = (Event::from_wait(move || wait.recv().unwrap()), channel());
+    let other = Event::from_wait(move || {
+        last.recv().unwrap();
+        first.send(Err(Error::internal("the fence failed"))).unwrap();
+        Ok(())
+    });
+    assert!(!event.is_ready() && !other.is_ready());
+    second.send(()).unwrap();
+    assert_eq!(event.wait().unwrap_err().message(), "the fence failed");
+    other.wait().unwrap();
+    assert!(Event::from_wait(|| panic!("on purpose")).wait().unwrap_err().message().contains("on purpose"));
+}
+
+#[test]
 fn all_waits_and_reports_first_error() {
     assert!(Event::all([]).is_born_ready());
     let (a, set_a) = Event::pending();
@@ -98,7 +116,7 @@ fn all_waits_and_reports_first_error() {
 fn callbacks_move_to_completion_thread() {
     let ran_on = |complete: fn(Completer)| {
         let (event, completer) = Event::pending();
-        let (sender, receiver) = std::sync::mpsc::channel();
+        let (sender, receiver) = channel();
         let (here, away) = (sender.clone(), sender);
         event.on_ready(move |_| here.send(("here", std::thread::current().id())).unwrap());
         event.on_ready_off_thread(move |_| away.send(("away", std::thread::current().id())).unwrap());
