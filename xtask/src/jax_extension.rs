@@ -30,14 +30,17 @@ impl Extension {
         sh::run(self.example.cargo("build").arg("--quiet").env("PYO3_PYTHON", &self.python))
     }
 
-    /// Returns the tests of the module on a plugin.
-    pub(crate) fn tests(&self, library: &Path) -> Command {
+    /// Returns the tests of the module on a plugin. `older` is a plugin that the module refuses, if there is one.
+    pub(crate) fn tests(&self, library: &Path, older: Option<&Path>) -> Command {
         let mut pytest = pytest(&self.python);
         pytest.arg(self.example.folder().join("tests"));
         pytest.env("JAX_EXTENSION", self.example.target.join(format!("debug/{DLL_PREFIX}jax_pjrt{DLL_SUFFIX}")));
         // JAX reads the results on its own CPU device.
         pytest.env("JAX_PLATFORMS", "plugin,cpu");
         pytest.env("PJRT_NAMES_AND_LIBRARY_PATHS", format!("plugin:{}", library.display()));
+        if let Some(older) = older {
+            pytest.env("OLDER_PLUGIN", older);
+        }
         pytest
     }
 }

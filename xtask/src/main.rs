@@ -13,6 +13,7 @@ mod exports;
 mod fuzz;
 mod header;
 mod jax;
+mod jax_extension;
 mod jax_tests;
 mod layers;
 mod layouts;

@@ -190,7 +190,7 @@ impl Report {
             let packages = scope.spawn(|| {
                 let mut report = Self::default();
                 report.packages(workspace, python.as_deref(), &cpu, &plugins, thorough);
-                report.jax_extension(&cpu, plugin_files.last());
+                report.jax_extension(&cpu);
                 report
             });
             let matrix = self.jax(workspace, &cpu, &plugins, thorough);
@@ -341,15 +341,18 @@ impl Report {
     }
 
     /// Lets Rust use the client and the arrays of JAX, on the CPU plugin and on the newest of XLA's.
-    fn jax_extension(&mut self, cpu: &Path, newest: Option<&PathBuf>) {
+    fn jax_extension(&mut self, cpu: &Path) {
         step("a Python module in Rust on the client of JAX");
         let Some(extension) = self.part("the Python module in Rust", Extension::prepare()) else { return };
         if let Err(error) = extension.build() {
             return self.check("building examples/jax-extension", Err(error));
         }
-        // If XLA's plugins are missing, they are already counted as skipped.
-        for library in [cpu].into_iter().chain(newest.map(PathBuf::as_path)) {
-            let outcome = sh::run_watched(&mut extension.tests(library), |line| self.pytest_line(line));
+        // If one of XLA's plugins is missing, it is already counted as skipped.
+        let [.., older, newest] = PLUGINS else { return };
+        let (older, newest) = (older.path().ok(), newest.path().ok());
+        for library in [cpu].into_iter().chain(newest.as_deref()) {
+            let mut tests = extension.tests(library, older.as_deref());
+            let outcome = sh::run_watched(&mut tests, |line| self.pytest_line(line));
             self.check(&format!("pytest examples/jax-extension on {}", library.display()), outcome);
         }
     }

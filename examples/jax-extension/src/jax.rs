@@ -1,7 +1,10 @@
 //! The objects of JAX behind Python's objects.
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 
+use libc::RTLD_NOLOAD;
+use libloading::os::unix::{Library, RTLD_LAZY};
 use pjrt::raw::adopt_plugin;
 use pjrt::{Buffer, Device, ElementType, Plugin, Shape};
 use pjrt_sys::{PJRT_Api, PJRT_Client};
@@ -26,23 +29,30 @@ pub(crate) fn client(client: &Bound<'_, PyAny>) -> PyResult<(Plugin, *mut PJRT_C
     let pointer = std::ptr::with_exposed_provenance_mut::<PJRT_Client>(address);
     // SAFETY: the address is that of a client, which has at least the size of a pointer.
     let table = unsafe { pointer.cast::<*const PJRT_Api>().read() };
-    // Older clients begin with the address of an object on the heap.
-    if !is_in_library(table.cast()) {
+    // Clients of older plugins begin with something else, so look for a plugin with this table.
+    if !loaded_tables().any(|other| std::ptr::eq(other, table)) {
         return Err(PyValueError::new_err(format!(
-            "the client of {platform} does not begin with its function table, as clients of newer plugins do; use a \
-             plugin of PJRT API 0.115 or newer"
+            "the client of {platform} does not begin with the function table of its plugin, as clients of newer plugins \
+             do; use a plugin of PJRT API 0.115 or newer"
         )));
     }
-    // SAFETY: C1 (table): JAX has initialized the plugin and uses this table.
+    // SAFETY: C1 (table): a plugin returned this table, and JAX has initialized the plugin.
     let plugin = unsafe { adopt_plugin(table) }.map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok((plugin, pointer))
 }
 
-/// Returns whether the address is in a library or program that is loaded.
-fn is_in_library(address: *const c_void) -> bool {
-    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: the function accepts any address, and writes only to `found`.
-    unsafe { libc::dladdr(address, found.as_mut_ptr()) != 0 }
+/// Returns the function tables of the plugins that are loaded in this process.
+fn loaded_tables() -> impl Iterator<Item = *const PJRT_Api> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let files = maps.lines().filter_map(|line| line.find('/').map(|start| line[start..].to_owned()));
+    files.collect::<BTreeSet<_>>().into_iter().filter_map(|file| {
+        // SAFETY: the flag allows only libraries that are loaded, so that no code of the file runs.
+        let library = unsafe { Library::open(Some(file), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
+        // SAFETY: the symbol has this type in all plugins.
+        let get = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi") }.ok()?;
+        // SAFETY: C1 (table): frameworks may call the function at any time and more than once.
+        Some(unsafe { get() })
+    })
 }
 
 /// An array of JAX on one device.
@@ -68,9 +78,12 @@ impl<'py> Array<'py> {
             return Err(PyValueError::new_err(format!("the array is on {device}, which belongs to another client")));
         }
         let dimensions: Vec<i64> = array.getattr("shape")?.extract()?;
-        let order: Vec<usize> = array.getattr("format")?.getattr("layout")?.getattr("major_to_minor")?.extract()?;
-        if !order.iter().copied().eq(0..dimensions.len()) {
-            return Err(PyValueError::new_err("the array is not in row-major order"));
+        let layout = array.getattr("format")?.getattr("layout")?;
+        if !layout.is_none() {
+            let order: Vec<usize> = layout.getattr("major_to_minor")?.extract()?;
+            if !order.iter().copied().eq(0..dimensions.len()) || layout.getattr("tiling")?.is_truthy()? {
+                return Err(PyValueError::new_err(format!("the array is not in row-major order: {layout}")));
+            }
         }
         let name: String = array.getattr("dtype")?.getattr("name")?.extract()?;
         let element_type = element_type(&name)
@@ -97,8 +110,8 @@ impl<'py> Array<'py> {
         })?;
         let address = std::ptr::with_exposed_provenance_mut::<c_void>(self.address);
         // SAFETY: A4 (views of device memory): JAX reports the address, the shape and the memory of an array whose
-        // contents are ready. The array keeps the memory, and JAX does not write to it. By the contract of `__call__`,
-        // no thread donates it.
+        // contents are ready. The array keeps the memory, and JAX does not write to it, unless it donates the array. By
+        // the contract of `__call__`, no thread does that during the call, at whose end the plugin no longer reads it.
         unsafe { memory.buffer(&self.shape).view(address, None, self.object.unbind()) }.map_err(failed)
     }
 }

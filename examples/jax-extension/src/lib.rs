@@ -9,7 +9,7 @@ use dlpark::ffi::DLDevice;
 use dlpark::versioned::Dlpack;
 use pjrt::raw::{adopt_client, export_dlpack};
 use pjrt::stablehlo::ForPlugin;
-use pjrt::{Buffer, CompileOptions, Device, DeviceAssignment, LoadedExecutable};
+use pjrt::{Buffer, Client, CompileOptions, Device, DeviceAssignment, ExecuteOptions, Input, LoadedExecutable};
 use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use stablehlo::VerifyLevel;
@@ -27,7 +27,7 @@ mod module {
 #[pyclass(frozen)]
 struct Program {
     // Dropped before the client.
-    executable: Arc<LoadedExecutable>,
+    executable: LoadedExecutable,
     device: Device,
     client: JaxClient,
 }
@@ -39,28 +39,20 @@ struct JaxClient(Py<PyAny>);
 impl Program {
     /// Compiles StableHLO text for a device, such as `jax.devices()[0]`.
     #[new]
-    fn new(text: &str, device: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn new(py: Python<'_>, text: String, device: &Bound<'_, PyAny>) -> PyResult<Self> {
         let client = device.getattr("client")?;
         let (plugin, pointer) = jax::client(&client)?;
+        let id: i32 = device.getattr("id")?.extract()?;
         // SAFETY: A1 (adopted clients): the pointer is JAX's client. Each value that contains a handle also contains
         // the Python object, which owns the client.
         let adopted = unsafe { adopt_client(&plugin, pointer) }.map_err(failed)?;
-        let id: i32 = device.getattr("id")?.extract()?;
-        let devices = adopted.addressable_devices().map_err(failed)?;
-        let own = devices.into_iter().find(|device| device.id().is_ok_and(|other| other == id));
-        let own = own.ok_or_else(|| PyValueError::new_err(format!("this process has no device {id}")))?;
-        let module = stablehlo::parse(text.to_owned(), VerifyLevel::FULL)
-            .map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let program = pjrt::Program::for_plugin(&module, &plugin).map_err(failed)?;
-        let assignment = DeviceAssignment::new(1, 1, vec![id.into()]);
-        let assignment = assignment.ok_or_else(|| PyValueError::new_err("the device has no valid id"))?;
-        let options = CompileOptions::default().with_device_assignment(assignment);
-        let executable = adopted.compile(&program, &options).map_err(failed)?;
-        Ok(Self { executable: Arc::new(executable), device: own, client: JaxClient(client.unbind()) })
+        // A compiler may call Python on its own threads.
+        let (executable, device) = py.detach(|| compile(&adopted, text, id))?;
+        Ok(Self { executable, device, client: JaxClient(client.unbind()) })
     }
 
-    /// Runs the program on arrays that are on the device, without a copy, and waits for the results. Until then, no
-    /// other thread may donate or delete the arrays.
+    /// Runs the program on arrays that are on the device, without a copy, and waits until it has ended. During the call,
+    /// no other thread may donate or delete the arrays.
     #[pyo3(signature = (*arrays))]
     fn __call__(&self, py: Python<'_>, arrays: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Tensor>> {
         let client = self.client.0.bind(py);
@@ -69,17 +61,36 @@ impl Program {
             let array = Array::new(array, client).map_err(|error| in_argument(py, position, &error))?;
             inputs.push(array.view(&self.device).map_err(|error| in_argument(py, position, &error))?);
         }
-        let run = || {
-            let inputs: Vec<&Buffer> = inputs.iter().collect();
-            let outputs = self.executable.execute(&inputs)?.into_vec();
-            outputs.iter().try_for_each(Buffer::wait)?;
-            Ok(outputs)
-        };
         // The device may have to finish work of JAX that calls Python.
-        let outputs = py.detach(run).map_err(failed)?;
+        let outputs = py.detach(|| self.run(&inputs)).map_err(failed)?;
         let tensor = |buffer| Tensor(Arc::new(Output { buffer, _client: self.client.clone(py) }));
         Ok(outputs.into_iter().map(tensor).collect())
     }
+}
+
+impl Program {
+    /// Returns the outputs after the program has ended and no longer reads the inputs.
+    fn run(&self, inputs: &[Buffer]) -> Result<Vec<Buffer>, pjrt::Error> {
+        let options = ExecuteOptions::new();
+        let run = self.executable.execute_with(inputs.iter().map(Input::Borrow), &options)?;
+        run.done.wait()?;
+        let outputs = run.outputs.into_vec();
+        outputs.iter().try_for_each(Buffer::wait)?;
+        Ok(outputs)
+    }
+}
+
+/// Compiles a program for the device with an id.
+fn compile(client: &Client, text: String, id: i32) -> PyResult<(LoadedExecutable, Device)> {
+    let mut devices = client.addressable_devices().map_err(failed)?.into_iter();
+    let device = devices.find(|device| device.id().is_ok_and(|other| other == id));
+    let device = device.ok_or_else(|| PyValueError::new_err(format!("this process has no device {id}")))?;
+    let module = stablehlo::parse(text, VerifyLevel::FULL).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let program = pjrt::Program::for_plugin(&module, &client.plugin()).map_err(failed)?;
+    let assignment = DeviceAssignment::new(1, 1, vec![id.into()]);
+    let assignment = assignment.ok_or_else(|| PyValueError::new_err("the device has no valid id"))?;
+    let options = CompileOptions::default().with_device_assignment(assignment);
+    Ok((client.compile(&program, &options).map_err(failed)?, device))
 }
 
 /// A result on JAX's device. `jax.dlpack.from_dlpack` and `numpy.from_dlpack` read it without a copy if the device uses
