@@ -53,7 +53,7 @@ impl Compilation<'_> {
 /// Replaces each pair of `async_start` and `async_done` with the body of `async_start`, so that the body runs
 /// synchronously.
 fn inline_async_ops(program: &mut Compilation<'_>) -> Result<()> {
-    let module = passes::inline_async_ops(&program.module)?;
+    let module = stablehlo_passes::inline_async_ops(&program.module).map_err(CompileError::of_pass)?;
     program.replace(module);
     Ok(())
 }
@@ -96,7 +96,7 @@ fn partition(program: &mut Compilation<'_>) -> Result<()> {
 /// Merges `all_reduce` ops, so that devices synchronize once for several reductions.
 fn combine_all_reduces(program: &mut Compilation<'_>) -> Result<()> {
     if program.settings.replicas.saturating_mul(program.settings.partitions) > 1 {
-        let module = passes::combine_all_reduces(&program.module);
+        let module = stablehlo_passes::combine_all_reduces(&program.module);
         program.replace(module);
     }
     Ok(())
@@ -127,14 +127,14 @@ fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
 
 /// Rewrites ops on quantized types as plain arithmetic.
 fn decompose_quantized(program: &mut Compilation<'_>) -> Result<()> {
-    let module = passes::decompose_quantized(&program.module)?;
+    let module = stablehlo_passes::decompose_quantized(&program.module).map_err(CompileError::of_pass)?;
     program.replace(module);
     Ok(())
 }
 
 /// Rewrites CHLO's `scan` as loops.
 fn expand_scans(program: &mut Compilation<'_>) -> Result<()> {
-    let module = passes::expand_scans(&program.module)?;
+    let module = stablehlo_passes::expand_scans(&program.module).map_err(CompileError::of_pass)?;
     program.replace(module);
     Ok(())
 }

@@ -39,6 +39,14 @@ impl CompileError {
         Self::new(CompileErrorKind::Invalid, message.into())
     }
 
+    /// Converts the error of a pass of `stablehlo-passes`.
+    pub(crate) fn of_pass(error: stablehlo::Error) -> Self {
+        match error.kind() {
+            stablehlo::ErrorKind::Unsupported => Self::unsupported(error.to_string()),
+            _ => Self::invalid(error.to_string()),
+        }
+    }
+
     #[cfg(feature = "math")]
     pub(crate) fn too_large(message: impl Into<String>) -> Self {
         Self::new(CompileErrorKind::TooLarge, message.into())

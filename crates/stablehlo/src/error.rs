@@ -55,7 +55,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// Creates an error without a position.
-    pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
         Self::written(kind, &message)
     }
 

@@ -72,6 +72,7 @@ pub mod lower;
 mod op_builder;
 mod ops;
 mod print;
+mod rewrite;
 mod signature;
 // Without the feature `text`, most of this module is dead code. `write` still uses it to parse the types and attributes
 // that the IR keeps as text.
@@ -89,6 +90,7 @@ pub use float::{FloatFormat, NonFinite};
 pub use inline::inline;
 pub use ops::op_names;
 pub use print::PrintOptions;
+pub use rewrite::{Patch, rewrite};
 pub use verify::{VerifyLevel, infer, infer_op, verify};
 pub use write::write;
 

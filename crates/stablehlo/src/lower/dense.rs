@@ -1,8 +1,9 @@
 //! Replaces gathers and scatters along one dimension with matrix multiplications by a mask. The mask has a one where an
 //! index selects an element, and zeros elsewhere.
 
-use super::function::Rewrite;
+use super::rules::DeviceRules;
 use crate::ir::*;
+use crate::rewrite::Patch;
 
 /// Precision for exact multiplication of floating-point numbers by the zeros and ones of the mask.
 const EXACT: [Precision; 2] = [Precision::Highest; 2];
@@ -49,50 +50,42 @@ fn inverse(from: &[usize]) -> Dims {
     places.into()
 }
 
-impl Rewrite<'_> {
-    fn tensor(&self, value: ValueId) -> Option<TensorType> {
-        self.values[value].as_tensor().cloned()
+/// Adds a mask with a row of `extent` elements for each index. The row has a one at the index, and zeros elsewhere. If
+/// `clamped` is true, limits each index to the valid range first.
+fn mask(
+    patch: &mut Patch<'_>,
+    indices: ValueId,
+    of: &IndexedDimension,
+    (extent, element, clamped): (i64, ElementType, bool),
+) -> ValueId {
+    let (ty, rank) = (of.indices.clone(), of.indices.rank());
+    let mut indices = patch.add(OpKind::Reshape, &[indices], ty.clone());
+    if clamped {
+        let scalar = TensorType::new([], ty.element);
+        let number = |value: i64| {
+            let data = value.to_le_bytes()[..ty.element.byte_size()].to_vec();
+            OpKind::Constant(Literal { ty: scalar.clone(), data: data.into(), splat: false })
+        };
+        let low = patch.add(number(0), &[], scalar.clone());
+        let high = patch.add(number(extent - 1), &[], scalar.clone());
+        indices = patch.add(OpKind::Clamp, &[low, indices, high], ty.clone());
     }
-
-    /// Adds a mask with a row of `extent` elements for each index. The row has a one at the index, and zeros elsewhere.
-    /// If `clamped` is true, limits each index to the valid range first.
-    fn mask(
-        &mut self,
-        indices: ValueId,
-        of: &IndexedDimension,
-        (extent, element, clamped): (i64, ElementType, bool),
-        at: LocationId,
-        ops: &mut Vec<Op>,
-    ) -> ValueId {
-        let (ty, rank) = (of.indices.clone(), of.indices.rank());
-        let mut indices = self.add(OpKind::Reshape, &[indices], ty.clone(), at, ops);
-        if clamped {
-            let scalar = TensorType::new([], ty.element);
-            let number = |value: i64| {
-                let data = value.to_le_bytes()[..ty.element.byte_size()].to_vec();
-                OpKind::Constant(Literal { ty: scalar.clone(), data: data.into(), splat: false })
-            };
-            let low = self.add(number(0), &[], scalar.clone(), at, ops);
-            let high = self.add(number(extent - 1), &[], scalar.clone(), at, ops);
-            indices = self.add(OpKind::Clamp, &[low, indices, high], ty.clone(), at, ops);
-        }
-        let mut shape = ty.shape.clone();
-        shape.push(extent);
-        let wide = TensorType::new(shape.clone(), ty.element);
-        let broadcast = OpKind::BroadcastInDim { broadcast_dimensions: (0..rank).collect() };
-        let rows = self.add(broadcast, &[indices], wide.clone(), at, ops);
-        let columns = self.add(OpKind::Iota { iota_dimension: rank }, &[], wide, at, ops);
-        let equal = OpKind::Compare { compare_type: ComparisonType::NoType, direction: ComparisonDirection::Eq };
-        let equal = self.add(equal, &[rows, columns], TensorType::new(shape.clone(), ElementType::Bool), at, ops);
-        self.add(OpKind::Convert, &[equal], TensorType::new(shape, element), at, ops)
-    }
+    let mut shape = ty.shape.clone();
+    shape.push(extent);
+    let wide = TensorType::new(shape.clone(), ty.element);
+    let broadcast = OpKind::BroadcastInDim { broadcast_dimensions: (0..rank).collect() };
+    let rows = patch.add(broadcast, &[indices], wide.clone());
+    let columns = patch.add(OpKind::Iota { iota_dimension: rank }, &[], wide);
+    let equal = OpKind::Compare { compare_type: ComparisonType::NoType, direction: ComparisonDirection::Eq };
+    let equal = patch.add(equal, &[rows, columns], TensorType::new(shape.clone(), ElementType::Bool));
+    patch.add(OpKind::Convert, &[equal], TensorType::new(shape, element))
 }
 
-/// Replaces a gather with a matrix multiplication. Adds all new ops but the last to `ops`, and returns the last op.
-/// Returns `None` if the gather is not replaced.
-pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> Option<Op> {
+/// Replaces a gather with a matrix multiplication. Adds all new ops but the last, and returns the last op. Returns `None`
+/// if the gather is not replaced.
+pub(super) fn gather(rules: &DeviceRules, op: &Op, patch: &mut Patch<'_>) -> Option<Op> {
     let OpKind::Gather { dimensions: d, slice_sizes, .. } = &op.kind else { return None };
-    let (operand, indices) = (rewrite.tensor(op.operands[0])?, rewrite.tensor(op.operands[1])?);
+    let (operand, indices) = (patch.tensor(op.operands[0]).ok()?.clone(), patch.tensor(op.operands[1]).ok()?.clone());
     let of = along(&indices, &d.start_index_map, &d.collapsed_slice_dims, d.index_vector_dim)?;
     let extent = *operand.shape.get(of.dimension)?;
     let whole = |(at, (&size, &extent)): (usize, (&i64, &i64))| at == of.dimension || size == extent;
@@ -100,17 +93,16 @@ pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> O
         && multiplies(&operand)
         && slice_sizes.iter().zip(&operand.shape).enumerate().all(whole)
         && extent > 0
-        && u64::try_from(extent).ok()? <= rewrite.rules.dense_gather?
+        && u64::try_from(extent).ok()? <= rules.dense_gather?
         // The index type must be able to represent the largest index.
         && fits_in(extent - 1, of.indices.element);
     if !fits {
         return None;
     }
-    let at = op.location;
-    let mask = rewrite.mask(op.operands[1], &of, (extent, operand.element, true), at, ops);
+    let mask = mask(patch, op.operands[1], &of, (extent, operand.element, true));
     // The result of the matrix multiplication has the dimensions of the indices, followed by the operand's dimensions
     // without the indexed dimension.
-    let result = rewrite.tensor(op.results[0])?;
+    let result = patch.tensor(op.results[0]).ok()?.clone();
     let batch: Vec<usize> = (0..result.rank()).filter(|dimension| !d.offset_dims.contains(dimension)).collect();
     let order: Vec<usize> = batch.iter().chain(&d.offset_dims).copied().collect();
     let made: Vec<i64> = order.iter().map(|&dimension| result.shape[dimension]).collect();
@@ -121,26 +113,26 @@ pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> O
     };
     let dot = OpKind::DotGeneral { dimensions, precision: EXACT };
     let made = TensorType::new(made, result.element);
-    let product = rewrite.add(dot, &[mask, op.operands[0]], made, at, ops);
+    let product = patch.add(dot, &[mask, op.operands[0]], made);
     let transpose = OpKind::Transpose { permutation: inverse(&order) };
     Some(Op { kind: transpose, operands: [product].into_iter().collect(), ..op.clone() })
 }
 
-/// Replaces a scatter with a matrix multiplication. Adds all new ops but the last to `ops`, and returns the last op.
-/// Returns `None` if the scatter is not replaced.
-pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> Option<Op> {
+/// Replaces a scatter with a matrix multiplication. Adds all new ops but the last, and returns the last op. Returns
+/// `None` if the scatter is not replaced.
+pub(super) fn scatter(rules: &DeviceRules, op: &Op, patch: &mut Patch<'_>) -> Option<Op> {
     let OpKind::Scatter { dimensions: d, .. } = &op.kind else { return None };
     let (&[input, indices, updates], [region]) = (&op.operands[..], &op.regions[..]) else { return None };
     if !adds(region) || !d.input_batching_dims.is_empty() {
         return None;
     }
-    let (ty, index_type) = (rewrite.tensor(input)?, rewrite.tensor(indices)?);
-    let update_type = rewrite.tensor(updates)?;
+    let (ty, index_type) = (patch.tensor(input).ok()?.clone(), patch.tensor(indices).ok()?.clone());
+    let update_type = patch.tensor(updates).ok()?.clone();
     let of = along(&index_type, &d.scatter_dims_to_operand_dims, &d.inserted_window_dims, d.index_vector_dim)?;
     let extent = *ty.shape.get(of.dimension)?;
     let window: Vec<i64> = d.update_window_dims.iter().map(|&dimension| update_type.shape[dimension]).collect();
     let others: Vec<usize> = (0..ty.rank()).filter(|&dimension| dimension != of.dimension).collect();
-    let factor = rewrite.rules.dense_scatter?;
+    let factor = rules.dense_scatter?;
     let fits = multiplies(&ty)
         && window.iter().eq(others.iter().map(|&dimension| &ty.shape[dimension]))
         && product(&index_type.shape).saturating_mul(factor) >= product(&ty.shape)
@@ -148,9 +140,8 @@ pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> 
     if !fits {
         return None;
     }
-    let at = op.location;
     // A scatter ignores an index outside of the input, so the mask's row for such an index is zero.
-    let mask = rewrite.mask(indices, &of, (extent, ty.element, false), at, ops);
+    let mask = mask(patch, indices, &of, (extent, ty.element, false));
     let batch = (0..update_type.rank()).filter(|dimension| !d.update_window_dims.contains(dimension)).collect();
     let dimensions = DotDimensions {
         lhs_contracting: batch,
@@ -161,9 +152,9 @@ pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> 
     let order: Vec<usize> = others.iter().copied().chain([of.dimension]).collect();
     let made: Vec<i64> = order.iter().map(|&dimension| ty.shape[dimension]).collect();
     let dot = OpKind::DotGeneral { dimensions, precision: EXACT };
-    let sums = rewrite.add(dot, &[updates, mask], TensorType::new(made, ty.element), at, ops);
+    let sums = patch.add(dot, &[updates, mask], TensorType::new(made, ty.element));
     let transpose = OpKind::Transpose { permutation: inverse(&order) };
-    let sums = rewrite.add(transpose, &[sums], ty, at, ops);
+    let sums = patch.add(transpose, &[sums], ty);
     Some(Op {
         kind: OpKind::Binary(Binary::Add),
         operands: [input, sums].into_iter().collect(),

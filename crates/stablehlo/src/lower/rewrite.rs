@@ -1,10 +1,10 @@
 //! Rewrites every op of a program.
 
-use super::function::Rewrite;
 use super::rules::DeviceRules;
 use super::{dense, elements};
 use crate::error::{Error, Result};
 use crate::ir::*;
+use crate::rewrite::{Patch, rewrite};
 use crate::verify::{VerifyLevel, verify};
 
 /// Returns the program with the changes that the device requires.
@@ -46,73 +46,62 @@ pub fn lower(module: &Module, rules: &DeviceRules) -> Result<Module> {
                 attributes.retain(|(name, _)| !matches!(name.as_str(), "tf.aliasing_output" | "jax.buffer_donor"));
             }
         }
-        let body = std::mem::take(&mut func.body);
-        let mut rewrite = Rewrite { rules, values: &mut func.values, module };
-        for &arg in &body.args {
-            elements::check(&rewrite.values[arg], rules).map_err(|e| e.with_func(&func.name))?;
+        let name = func.name.clone();
+        for &arg in &func.body.args {
+            elements::check(&func.values[arg], rules).map_err(|e| e.with_func(&name))?;
         }
-        func.body = rewrite.region(body).map_err(|e| e.with_func(&func.name))?;
+        rewrite(func, |op, patch| {
+            let (op_name, location) = (op.kind.name(), op.location);
+            let place = |e: Error| if e.op().is_some() { e } else { e.with_op(&op_name) };
+            replace(op, rules, patch).map_err(|e| place(e).with_location(module.location(location)).with_func(&name))
+        })?;
     }
     verify(&lowered, VerifyLevel::FULL)?;
     Ok(lowered)
 }
 
-impl Rewrite<'_> {
-    fn region(&mut self, region: Region) -> Result<Region> {
-        let mut ops = Vec::with_capacity(region.ops.len());
-        for op in region.ops {
-            let (name, location) = (op.kind.name(), op.location);
-            let place = |e: Error| if e.op().is_some() { e } else { e.with_op(&name) };
-            self.op(op, &mut ops).map_err(|e| place(e).with_location(self.module.location(location)))?;
-        }
-        Ok(Region { args: region.args, ops })
+fn replace(mut op: Op, rules: &DeviceRules, patch: &mut Patch<'_>) -> Result<()> {
+    for &result in &op.results {
+        elements::check(&patch.types()[result], rules)?;
     }
-
-    fn op(&mut self, mut op: Op, ops: &mut Vec<Op>) -> Result<()> {
-        op.regions = op.regions.into_iter().map(|region| self.region(region)).collect::<Result<_>>()?;
-        for &result in &op.results {
-            elements::check(&self.values[result], self.rules)?;
+    match &mut op.kind {
+        OpKind::Constant(literal) => {
+            *literal = elements::converted(literal, rules.replacement(literal.ty.element))?;
         }
-        match &mut op.kind {
-            OpKind::Constant(literal) => {
-                *literal = elements::converted(literal, self.rules.replacement(literal.ty.element))?;
-            }
-            OpKind::RngBitGenerator { algorithm: algorithm @ RngAlgorithm::Default } => {
-                *algorithm = self.rules.rng.unwrap_or(*algorithm);
-            }
-            OpKind::DotGeneral { .. } | OpKind::Convolution { .. } => self.cast_operands(&mut op, ops),
-            OpKind::Gather { .. } if self.rules.dense_gather.is_some() => {
-                if let Some(dense) = dense::gather(self, &op, ops) {
-                    op = dense;
-                }
-            }
-            OpKind::Scatter { .. } if self.rules.dense_scatter.is_some() => {
-                if let Some(dense) = dense::scatter(self, &op, ops) {
-                    op = dense;
-                }
-            }
-            _ => {}
+        OpKind::RngBitGenerator { algorithm: algorithm @ RngAlgorithm::Default } => {
+            *algorithm = rules.rng.unwrap_or(*algorithm);
         }
-        ops.push(op);
-        Ok(())
+        OpKind::DotGeneral { .. } | OpKind::Convolution { .. } => cast_operands(&mut op, rules, patch),
+        OpKind::Gather { .. } if rules.dense_gather.is_some() => {
+            if let Some(dense) = dense::gather(rules, &op, patch) {
+                op = dense;
+            }
+        }
+        OpKind::Scatter { .. } if rules.dense_scatter.is_some() => {
+            if let Some(dense) = dense::scatter(rules, &op, patch) {
+                op = dense;
+            }
+        }
+        _ => {}
     }
+    patch.push(op);
+    Ok(())
+}
 
-    /// Converts the operands of a matrix multiplication or a convolution to the autocast type, if all of them have
-    /// wider floating-point types.
-    fn cast_operands(&mut self, op: &mut Op, ops: &mut Vec<Op>) {
-        let Some(short) = self.rules.autocast else { return };
-        let location = op.location;
-        let wide = |ty: Option<&TensorType>| {
-            ty.is_some_and(|ty| ty.element.is_float() && ty.element.bit_width() > short.bit_width())
-        };
-        if !op.operands.iter().all(|&operand| wide(self.values[operand].as_tensor())) {
-            return;
-        }
-        for operand in &mut op.operands {
-            if let Some(ty) = self.values[*operand].as_tensor() {
-                let ty = TensorType { element: short, shape: ty.shape.clone() };
-                *operand = self.add(OpKind::Convert, &[*operand], ty, location, ops);
-            }
+/// Converts the operands of a matrix multiplication or a convolution to the autocast type, if all of them have wider
+/// floating-point types.
+fn cast_operands(op: &mut Op, rules: &DeviceRules, patch: &mut Patch<'_>) {
+    let Some(short) = rules.autocast else { return };
+    let wide = |ty: Option<&TensorType>| {
+        ty.is_some_and(|ty| ty.element.is_float() && ty.element.bit_width() > short.bit_width())
+    };
+    if !op.operands.iter().all(|&operand| wide(patch.types()[operand].as_tensor())) {
+        return;
+    }
+    for operand in &mut op.operands {
+        if let Some(ty) = patch.types()[*operand].as_tensor() {
+            let ty = TensorType { element: short, shape: ty.shape.clone() };
+            *operand = patch.add(OpKind::Convert, &[*operand], ty);
         }
     }
 }

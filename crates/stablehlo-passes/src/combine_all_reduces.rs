@@ -1,13 +1,10 @@
-//! The pass `combine_all_reduces`: joins several `all_reduce` ops into one op with several operands. The joined ops are
-//! in the same block and do not depend on each other.
-//!
-//! All members of a group synchronize in each collective. If a training step reduces every gradient separately,
-//! synchronization takes more time than the sums of small arrays. The ops between two joined ops keep their order,
-//! except that the ops that need the first result run after the joined op.
+//! The pass `combine_all_reduces`.
 
 use std::collections::HashSet;
 
-use stablehlo::ir::{Binary, Module, Op, OpKind, Region, Type, ValueId, ValueTypes};
+use stablehlo::ir::{Binary, Module, Op, OpKind, Region, ValueId, ValueTypes};
+
+use crate::effects::has_effects;
 
 /// Maximum size of the operands of a joined op, in bytes. Operands stay in memory until the joined op runs, and for a
 /// large array, synchronization takes little time compared with the sum.
@@ -22,9 +19,16 @@ fn applies(region: &Region) -> bool {
         || region.ops.iter().any(|op| op.regions.iter().any(applies))
 }
 
-/// Returns the program with joined ops, or `None` if no block contains several `all_reduce` ops. The verifier must have
-/// accepted the module.
-pub(crate) fn combine_all_reduces(module: &Module) -> Option<Module> {
+/// Joins several `all_reduce` ops into one op with several operands. The joined ops are in the same block and do not
+/// depend on each other. Returns `None` if no block contains several `all_reduce` ops.
+///
+/// All members of a group synchronize in each collective. If a training step reduces every gradient separately,
+/// synchronization takes more time than the sums of small arrays. The ops between two joined ops keep their order,
+/// except that the ops that need the first result run after the joined op. A joined op has operands of at most 30 MiB.
+///
+/// The module must be verified.
+#[must_use]
+pub fn combine_all_reduces(module: &Module) -> Option<Module> {
     if !module.funcs.iter().any(|func| applies(&func.body)) {
         return None;
     }
@@ -101,14 +105,6 @@ fn combine(region: &mut Region, types: &ValueTypes) {
             _ => region.ops.push(op),
         }
     }
-}
-
-/// Returns whether the op must keep its position, because it may have side effects or draws random numbers.
-fn has_effects(op: &Op, types: &ValueTypes) -> bool {
-    let is_token = |id: &ValueId| index(*id).and_then(|index| types.get(index)) == Some(&Type::Token);
-    matches!(op.kind, OpKind::CustomCall { .. } | OpKind::Call { .. } | OpKind::Rng { .. } | OpKind::Other { .. })
-        || op.operands.iter().chain(&op.results).any(is_token)
-        || op.regions.iter().flat_map(|region| &region.ops).any(|op| has_effects(op, types))
 }
 
 /// Returns the total size of the operands in bytes, or `None` if a size is not known.

@@ -4,38 +4,38 @@ use stablehlo::ir::{DYNAMIC, ElementType, TensorType, Type};
 
 /// A tensor of quantized elements. Each stored integer represents `(integer - zero point) * scale`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Quantized {
-    pub(super) shape: Vec<i64>,
-    pub(super) params: Params,
+pub(crate) struct Quantized {
+    pub(crate) shape: Vec<i64>,
+    pub(crate) params: Params,
     /// The dimension whose slices have separate scales. `None` if the whole tensor has one scale.
-    pub(super) axis: Option<usize>,
+    pub(crate) axis: Option<usize>,
 }
 
 /// The parameters of the quantization.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Params {
-    pub(super) storage: ElementType,
-    pub(super) expressed: ElementType,
+pub(crate) struct Params {
+    pub(crate) storage: ElementType,
+    pub(crate) expressed: ElementType,
     /// Smallest and largest stored integer.
-    pub(super) range: (i64, i64),
+    pub(crate) range: (i64, i64),
     /// Scales and zero points: one pair for the whole tensor, or one pair for each slice.
-    pub(super) steps: Vec<(f64, i64)>,
+    pub(crate) steps: Vec<(f64, i64)>,
 }
 
 impl Quantized {
     /// Returns the type of the tensor of stored integers.
-    pub(super) fn stored(&self) -> TensorType {
+    pub(crate) fn stored(&self) -> TensorType {
         TensorType { shape: self.shape.clone(), element: self.params.storage }
     }
 
     /// Returns the type of the tensor of represented numbers.
-    pub(super) fn meant(&self) -> TensorType {
+    pub(crate) fn meant(&self) -> TensorType {
         TensorType { shape: self.shape.clone(), element: self.params.expressed }
     }
 
     /// Parses a type such as `tensor<2x!quant.uniform<i8<-128:127>:f32:0, {1.0:2, 3.0}>>`. Returns `None` for any other
     /// type.
-    pub(super) fn of(ty: &Type) -> Option<Self> {
+    pub(crate) fn of(ty: &Type) -> Option<Self> {
         let Type::Other(text) = ty else { return None };
         let (dims, rest) = text.strip_prefix("tensor<")?.split_once("!quant.uniform<")?;
         let (body, encoding) = rest.split_once(">>").or_else(|| rest.split_once(">,"))?;

@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod combine_all_reduces;
+mod decompose_quantized;
+mod effects;
+mod eliminate_dead_code;
+mod expand_scans;
+mod inline_async_ops;
+mod quantized_type;
+mod remove_shardings;
+
+pub use combine_all_reduces::combine_all_reduces;
+pub use decompose_quantized::decompose_quantized;
+pub use eliminate_dead_code::eliminate_dead_code;
+pub use expand_scans::expand_scans;
+pub use inline_async_ops::inline_async_ops;
+pub use remove_shardings::remove_shardings;

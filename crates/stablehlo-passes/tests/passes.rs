@@ -1,0 +1,154 @@
+//! Passes on small programs, before and after.
+
+use stablehlo::VerifyLevel;
+use stablehlo::ir::Module;
+use stablehlo_passes::{eliminate_dead_code, inline_async_ops, remove_shardings};
+
+fn parsed(text: &str) -> Module {
+    stablehlo::parse(text.to_owned(), VerifyLevel::FULL).expect("a valid program")
+}
+
+/// Checks that a pass turns one program into another one, and that the result is valid and stays as it is.
+fn becomes(pass: impl Fn(&Module) -> Option<Module>, before: &str, after: &str) {
+    let done = pass(&parsed(before)).expect("the pass applies");
+    stablehlo::verify(&done, VerifyLevel::FULL).expect("a valid result");
+    assert_eq!(done.to_string(), parsed(after).to_string());
+    assert!(pass(&done).is_none());
+}
+
+#[test]
+fn shardings_are_removed() {
+    becomes(
+        remove_shardings,
+        r#"module {
+          sdy.mesh @mesh = <["x"=1]>
+          func.func @main(%x: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>})
+              -> (tensor<4xf32> {mhlo.sharding = "{replicated}"}) {
+            %0 = sdy.sharding_constraint %x <@mesh, [{"x"}]> : tensor<4xf32>
+            %1 = stablehlo.custom_call @Sharding(%0) {mhlo.sharding = "{replicated}"} : (tensor<4xf32>) -> tensor<4xf32>
+            %2 = stablehlo.add %1, %0 {mhlo.sharding = "{replicated}"} : tensor<4xf32>
+            %c = stablehlo.constant dense<true> : tensor<i1>
+            %3 = "stablehlo.if"(%c) ({
+              %4 = stablehlo.custom_call @SPMDFullToShardShape(%1) : (tensor<4xf32>) -> tensor<4xf32>
+              stablehlo.return %4 : tensor<4xf32>
+            }, {
+              stablehlo.return %2 : tensor<4xf32>
+            }) : (tensor<i1>) -> tensor<4xf32>
+            return %3 : tensor<4xf32>
+          }
+        }"#,
+        r#"module {
+          sdy.mesh @mesh = <["x"=1]>
+          func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+            %2 = stablehlo.add %x, %x : tensor<4xf32>
+            %c = stablehlo.constant dense<true> : tensor<i1>
+            %3 = "stablehlo.if"(%c) ({
+              stablehlo.return %x : tensor<4xf32>
+            }, {
+              stablehlo.return %2 : tensor<4xf32>
+            }) : (tensor<i1>) -> tensor<4xf32>
+            return %3 : tensor<4xf32>
+          }
+        }"#,
+    );
+}
+
+#[test]
+fn shardings_that_change_shapes_remain() {
+    let text = "func.func @main(%x: tensor<4xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.custom_call @SPMDFullToShardShape(%x) : (tensor<4xf32>) -> tensor<2xf32>
+      %1 = stablehlo.custom_call @Other(%0) : (tensor<2xf32>) -> tensor<2xf32>
+      return %1 : tensor<2xf32>
+    }";
+    let done = remove_shardings(&parsed(text)).unwrap_or_else(|| parsed(text));
+    assert_eq!(done.to_string(), parsed(text).to_string());
+    assert!(
+        remove_shardings(&parsed("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"))
+            .is_none()
+    );
+}
+
+#[test]
+fn dead_code_is_removed() {
+    becomes(
+        eliminate_dead_code,
+        r#"func.func @main(%x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {
+          %0 = stablehlo.add %x, %y : tensor<f32>
+          %1 = stablehlo.multiply %0, %0 : tensor<f32>
+          %2 = stablehlo.custom_call @print(%y) : (tensor<f32>) -> tensor<f32>
+          %3 = stablehlo.constant dense<true> : tensor<i1>
+          %4:2 = "stablehlo.if"(%3) ({
+            %5 = stablehlo.sine %x : tensor<f32>
+            %6 = stablehlo.cosine %5 : tensor<f32>
+            stablehlo.return %5, %x : tensor<f32>, tensor<f32>
+          }, {
+            stablehlo.return %y, %y : tensor<f32>, tensor<f32>
+          }) : (tensor<i1>) -> (tensor<f32>, tensor<f32>)
+          %7 = "stablehlo.if"(%3) ({
+            stablehlo.return %x : tensor<f32>
+          }, {
+            stablehlo.return %0 : tensor<f32>
+          }) : (tensor<i1>) -> tensor<f32>
+          return %4#1 : tensor<f32>
+        }"#,
+        r#"func.func @main(%x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {
+          %2 = stablehlo.custom_call @print(%y) : (tensor<f32>) -> tensor<f32>
+          %3 = stablehlo.constant dense<true> : tensor<i1>
+          %4:2 = "stablehlo.if"(%3) ({
+            %5 = stablehlo.sine %x : tensor<f32>
+            stablehlo.return %5, %x : tensor<f32>, tensor<f32>
+          }, {
+            stablehlo.return %y, %y : tensor<f32>, tensor<f32>
+          }) : (tensor<i1>) -> (tensor<f32>, tensor<f32>)
+          return %4#1 : tensor<f32>
+        }"#,
+    );
+}
+
+#[test]
+fn collectives_and_random_numbers_are_not_dead() {
+    let text = r#"func.func @main(%x: tensor<4xf32>, %n: tensor<1xi64>, %a: tensor<f32>) -> tensor<4xf32> {
+      %0 = "stablehlo.collective_permute"(%x) {source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}
+        : (tensor<4xf32>) -> tensor<4xf32>
+      %1 = "stablehlo.all_gather"(%x) {all_gather_dim = 0 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}
+        : (tensor<4xf32>) -> tensor<8xf32>
+      %2 = "stablehlo.rng"(%a, %a, %n) {rng_distribution = #stablehlo<rng_distribution UNIFORM>}
+        : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<?xf32>
+      return %x : tensor<4xf32>
+    }"#;
+    assert!(eliminate_dead_code(&parsed(text)).is_none());
+}
+
+#[test]
+fn futures_of_nested_ops() {
+    let pass = |module: &Module| inline_async_ops(module).expect("a valid program");
+    becomes(
+        pass,
+        r#"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %0 = "stablehlo.async_start"(%x) ({
+            ^bb0(%a: tensor<4xf32>):
+              %1 = "stablehlo.all_reduce"(%a) ({
+                ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+                  %s = stablehlo.add %p, %q : tensor<f32>
+                  stablehlo.return %s : tensor<f32>
+              }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<4xf32>) -> tensor<4xf32>
+              stablehlo.return %1 : tensor<4xf32>
+          }) : (tensor<4xf32>) -> !stablehlo.future<tensor<4xf32>>
+          %2 = stablehlo.add %x, %x : tensor<4xf32>
+          stablehlo.custom_call @control_dep(%0) : (!stablehlo.future<tensor<4xf32>>) -> ()
+          %3 = "stablehlo.async_done"(%0) : (!stablehlo.future<tensor<4xf32>>) -> tensor<4xf32>
+          %4 = stablehlo.multiply %3, %2 : tensor<4xf32>
+          return %4 : tensor<4xf32>
+        }"#,
+        r#"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+          %1 = "stablehlo.all_reduce"(%x) ({
+            ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+              %s = stablehlo.add %p, %q : tensor<f32>
+              stablehlo.return %s : tensor<f32>
+          }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<4xf32>) -> tensor<4xf32>
+          %2 = stablehlo.add %x, %x : tensor<4xf32>
+          %4 = stablehlo.multiply %1, %2 : tensor<4xf32>
+          return %4 : tensor<4xf32>
+        }"#,
+    );
+}
