@@ -21,6 +21,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("plugin-registry", "plugin_registry"),
     ("pjrt-c", "pjrt_c"),
     ("stablehlo-rs", "stablehlo"),
+    ("stablehlo-passes", "stablehlo_passes"),
     ("stablehlo-cpu", "stablehlo_cpu"),
     ("stablehlo-jit", "stablehlo_jit"),
     ("private-files", "private_files"),

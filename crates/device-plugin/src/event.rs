@@ -240,12 +240,14 @@ impl Event {
         (Self(Some(Arc::clone(&state))), Completer(Some(state)))
     }
 
-    /// Returns an event that becomes ready when `wait` returns, with its result. A panic in `wait` becomes an `INTERNAL`
-    /// error. `wait` runs on a thread of the SDK and may block, for example in a function that waits for an object of
-    /// the driver. No code of the SDK then runs in callbacks of the driver.
+    /// Returns an event that becomes ready when `wait` returns, with its result. A panic in `wait` becomes an
+    /// `INTERNAL` error. `wait` runs on a thread of the SDK and may block, for example in a function that waits for an
+    /// object of the driver. The driver needs no callback.
     ///
-    /// Each event that is pending needs a thread. If a driver completes its work in order, one thread that waits for
-    /// one object after the other needs less.
+    /// Each pending event needs a thread. If a device completes its work in order, use one thread of your own that
+    /// waits for the objects in turn. If the system cannot create another thread, waits run one after the other, the
+    /// first one on the thread that calls this function. The end of a process waits up to five seconds for pending
+    /// waits.
     ///
     /// ```
     /// # use device_plugin::{Error, Event};
@@ -257,7 +259,6 @@ impl Event {
     /// ```
     pub fn from_wait(wait: impl FnOnce() -> Result<()> + Send + 'static) -> Self {
         let (event, completer) = Self::pending();
-        // If the system cannot create a thread, this thread waits.
         LAUNCHES.submit_or_run(Box::new(move || completer.run_inline(wait)));
         event
     }

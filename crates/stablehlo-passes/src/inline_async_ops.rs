@@ -15,8 +15,8 @@ fn applies(region: &Region) -> bool {
     region.ops.iter().any(|op| matches!(op.kind, OpKind::AsyncStart) || is_order(op) || op.regions.iter().any(applies))
 }
 
-/// Replaces `async_start` and `async_done` with the op that `async_start` contains. Returns `None` if the program has no
-/// such ops.
+/// Replaces `async_start` and `async_done` with the op that `async_start` contains. Returns `None` if the program has
+/// no such ops.
 ///
 /// The op runs at `async_start`. The specification also allows it to run later, up to `async_done`.
 ///

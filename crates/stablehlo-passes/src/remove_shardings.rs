@@ -56,9 +56,10 @@ fn has_shardings(func: &Func) -> bool {
     applies(&func.body) || attributes.any(|(name, _)| is_sharding(name))
 }
 
-/// Removes what describes how a program is divided among devices, for a device that runs it alone: sharding constraints,
-/// and the sharding attributes of Shardy (`sdy.sharding`) and GSPMD (`mhlo.sharding`). JAX adds constraints even to
-/// programs for one device, for example in `jax.random.normal`. Returns `None` if the program has none of them.
+/// Removes what describes how a program is divided among devices, for a device that runs it alone. These are sharding
+/// constraints, and the sharding attributes of Shardy (`sdy.sharding`) and GSPMD (`mhlo.sharding`). JAX adds
+/// constraints even to programs for one device, for example in `jax.random.normal`. Returns `None` if the program has
+/// none of them.
 ///
 /// Manual computations remain, because their bodies may contain collectives. The module must be verified.
 #[must_use]

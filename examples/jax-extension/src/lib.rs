@@ -51,8 +51,8 @@ impl Program {
         Ok(Self { executable, device, client: JaxClient(client.unbind()) })
     }
 
-    /// Runs the program on arrays that are on the device, without a copy, and waits until it has ended. During the call,
-    /// no other thread may donate or delete the arrays.
+    /// Runs the program on arrays that are on the device, without a copy, and waits until it has ended. During the
+    /// call, no other thread may donate or delete the arrays.
     #[pyo3(signature = (*arrays))]
     fn __call__(&self, py: Python<'_>, arrays: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Tensor>> {
         let client = self.client.0.bind(py);

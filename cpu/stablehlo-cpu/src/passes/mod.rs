@@ -1,5 +1,5 @@
-//! Passes that rewrite whole programs before they are lowered, beside those of `stablehlo-passes`. `compile` defines their
-//! order.
+//! Passes that rewrite whole programs before they are lowered, beside those of `stablehlo-passes`. `compile` defines
+//! their order.
 
 mod layout_assignment;
 mod pad_bounded_arrays;

@@ -81,8 +81,8 @@ fn mask(
     patch.add(OpKind::Convert, &[equal], TensorType::new(shape, element))
 }
 
-/// Replaces a gather with a matrix multiplication. Adds all new ops but the last, and returns the last op. Returns `None`
-/// if the gather is not replaced.
+/// Replaces a gather with a matrix multiplication. Adds all new ops but the last, and returns the last op. Returns
+/// `None` if the gather is not replaced.
 pub(super) fn gather(rules: &DeviceRules, op: &Op, patch: &mut Patch<'_>) -> Option<Op> {
     let OpKind::Gather { dimensions: d, slice_sizes, .. } = &op.kind else { return None };
     let (operand, indices) = (patch.tensor(op.operands[0]).ok()?.clone(), patch.tensor(op.operands[1]).ok()?.clone());

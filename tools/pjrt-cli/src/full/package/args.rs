@@ -1,11 +1,11 @@
-//! The arguments of `pjrt package`.
+//! The arguments of `pjrt package`, and those for builds, which `pjrt header` also has.
 
 use std::path::PathBuf;
 
 /// How to build the library of a plugin's Rust crate.
 #[derive(Default, clap::Args)]
 pub(crate) struct Build {
-    /// The folder of the plugin's Rust crate, which is built with `cargo build --release`.
+    /// The folder of the plugin's Rust crate, which is built with Cargo.
     #[arg(long = "crate", value_name = "DIR", id = "crate_dir")]
     pub(crate) crate_dir: Option<PathBuf>,
     /// Features of the crate, separated by commas.
@@ -14,7 +14,7 @@ pub(crate) struct Build {
     /// Turn off the crate's default features.
     #[arg(long, requires = "crate_dir")]
     pub(super) no_default_features: bool,
-    /// The profile of Cargo, in place of `release`.
+    /// The profile of Cargo; by default `release`.
     #[arg(long, value_name = "NAME", requires = "crate_dir")]
     pub(super) profile: Option<String>,
 }

@@ -229,7 +229,9 @@ impl Package {
     /// Builds the crate's library, and returns the library's path. Cargo's diagnostics appear on the standard error.
     fn build(&self, folder: &Path, options: &Build) -> Result<PathBuf, String> {
         let mut cargo = cargo();
-        cargo.args(["build", "--profile", options.profile.as_deref().unwrap_or("release")]);
+        // Otherwise, a workspace may build the members that it lists as its default.
+        cargo.args(["build", "--package", &self.id]);
+        cargo.args(["--profile", options.profile.as_deref().unwrap_or("release")]);
         if let Some(features) = &options.features {
             cargo.args(["--features", features]);
         }
