@@ -35,6 +35,7 @@ mod framework;
 mod garbage;
 mod history;
 mod host_channels;
+mod last_references;
 mod layouts;
 mod messages;
 mod options;

@@ -99,7 +99,7 @@ fn send<B: Backend>(buffer: &BufferHandle<B>, transfer: Transfer) -> Result<Even
             let value = held.value().clone();
             buffer.ready.on_ready_off_thread(move |ready| {
                 begin(&client.backend, &value, ready, &transfer, completer);
-                drop_contained((client, value));
+                drop_contained((value, client));
             });
         }
     }

@@ -66,7 +66,7 @@ unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: DevicePlugin>(
         let data = match destination {
             Ok(data) => data,
             Err(error) => {
-                drop_contained((client, value));
+                drop_contained((value, client));
                 return completer.complete_internally(Err(error));
             }
         };
@@ -77,7 +77,7 @@ unsafe fn PJRT_Buffer_CopyRawToHostFuture<P: DevicePlugin>(
                 // SAFETY: V3 (arrays and text): the event of the call is completed after this copy.
                 contain(|| read_range(&client.backend, &value, &shape, range, unsafe { to.slice() }?))
             });
-            drop_contained((client, value));
+            drop_contained((value, client));
             completer.complete_internally(result.map_err(|error| error.named("PJRT_Buffer_CopyRawToHostFuture")));
         });
     });

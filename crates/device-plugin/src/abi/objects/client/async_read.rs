@@ -30,7 +30,7 @@ pub(crate) fn read<B: Backend>(
                     Ok(()) => begin(&client, &value, memory, completer, done),
                     Err(error) => completer.complete_internally(Err(error.clone())),
                 }
-                drop_contained((client, value));
+                drop_contained((value, client));
             });
         }
     }

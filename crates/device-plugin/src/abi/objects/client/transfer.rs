@@ -113,7 +113,7 @@ fn when_ready<B: Backend>(
             let (client, value) = (buffer.client.share(), held.value().clone());
             buffer.ready.on_ready_off_thread(move |ready| {
                 let result = ready.clone().and_then(|()| contain(|| work(&client, &value)));
-                drop_contained((client, value));
+                drop_contained((value, client));
                 completer.complete_internally(result);
             });
             Ok(event)
@@ -149,7 +149,7 @@ fn derive<B: Backend>(
             Ok((new, ready))
         };
         late.made(ready.clone().and_then(|()| contain(make)));
-        drop_contained((client, value));
+        drop_contained((value, client));
     });
     Ok(handle)
 }
