@@ -17,6 +17,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("pjrt-rs", "pjrt"),
     ("plugin-manifest", "plugin_manifest"),
     ("device-plugin", "device_plugin"),
+    ("device-runtime", "device_runtime"),
     ("device-plugin-macros", "plugin_macros"),
     ("plugin-registry", "plugin_registry"),
     ("pjrt-c", "pjrt_c"),

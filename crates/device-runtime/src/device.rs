@@ -1,0 +1,53 @@
+//! A device: its memory and its queues.
+
+use std::sync::Arc;
+
+use device_plugin::{Completer, Event, Result};
+
+use crate::buffer::{Buffer, Contents};
+use crate::driver::{Driver, QueueId, QueueKind};
+use crate::health::Health;
+use crate::pool::{Block, Pool};
+use crate::queue::Queue;
+use crate::timeline::Timeline;
+
+/// A device of the runtime.
+pub(crate) struct Device<D: Driver> {
+    pub(crate) index: usize,
+    pub(crate) health: Arc<Health>,
+    pub(crate) compute: Queue<D>,
+    pub(crate) transfer: Queue<D>,
+    pub(crate) pool: Arc<Pool<D>>,
+}
+
+impl<D: Driver> Device<D> {
+    /// Starts the queues of a device whose memory has the given limit in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns `RESOURCE_EXHAUSTED` if the system cannot start a thread.
+    pub(crate) fn start(driver: &Arc<D>, index: usize, limit: usize) -> Result<Self> {
+        let health = Arc::new(Health::new(index));
+        let queue = |kind| Queue::start(Arc::clone(driver), QueueId::new(index, kind), Arc::clone(&health));
+        Ok(Self {
+            index,
+            compute: queue(QueueKind::Compute)?,
+            transfer: queue(QueueKind::Transfer)?,
+            pool: Pool::new(Arc::clone(driver), index, limit, Arc::clone(&health)),
+            health,
+        })
+    }
+
+    /// Allocates a buffer that work of the queue with this timeline will write. Returns the buffer with the completer
+    /// of its event.
+    pub(crate) fn pending_buffer(&self, bytes: usize, timeline: &Arc<Timeline>) -> Result<(Buffer<D>, Completer)> {
+        let block = self.pool.allocate(bytes, timeline)?;
+        let (ready, completer) = Event::pending();
+        Ok((self.buffer(block, bytes, ready), completer))
+    }
+
+    /// Creates a buffer in this block, which is ready after `ready`.
+    pub(crate) fn buffer(&self, block: Block<D>, bytes: usize, ready: Event) -> Buffer<D> {
+        Buffer::new(Contents { device: self.index, bytes, block, ready })
+    }
+}

@@ -1,0 +1,228 @@
+//! The trait that a vendor implements over the driver of a device.
+
+use std::fmt;
+use std::sync::Arc;
+
+use device_plugin::{
+    ClientOptions, CompileOptions, Compiled, DeviceInfo, ExecuteOptions, HostChannels, Program, Result,
+};
+
+use crate::host_memory::{HostSource, HostTarget};
+
+/// The driver of some devices.
+///
+/// # Threads
+///
+/// The runtime calls methods from any thread, and calls may overlap. For one queue, the methods that begin work never
+/// overlap. The runtime never calls a method in a callback of the driver.
+///
+/// # Work
+///
+/// Four methods begin work on a queue: [`copy_from_host`](Self::copy_from_host), [`copy_to_host`](Self::copy_to_host),
+/// [`copy`](Self::copy) and [`launch`](Self::launch). They may return before the work has ended, and then they return
+/// its completion. The runtime passes each completion to [`wait`](Self::wait) once. The works of one queue run in the
+/// order in which the methods were called. Their last parameter, `after`, contains completions of works in other
+/// queues, possibly of other devices. The new work must not begin before these works have ended, with or without an
+/// error. They all were submitted earlier, so a driver without such a function may block until they have ended.
+///
+/// The runtime keeps the device memory, the host memory and the executable of a work alive until `wait` has returned
+/// for its completion. It does not read or write the memory meanwhile. A driver may therefore pass addresses to the
+/// device.
+///
+/// # Errors
+///
+/// The code `RESOURCE_EXHAUSTED` reports that memory is exhausted. The runtime then frees memory and calls
+/// [`allocate`](Self::allocate) or [`prepare`](Self::prepare) once more.
+///
+/// The code `UNAVAILABLE` reports that the device of the call is lost. The device must then no longer access device or
+/// host memory. The runtime fails all later work of this device and does not call `wait` for it any more. Calls of
+/// `wait` that are in progress must return soon.
+pub trait Driver: Sized + Send + Sync + 'static {
+    /// Device memory. Its destructor frees it.
+    type Memory: Send + Sync + 'static;
+
+    /// A compiled program.
+    type Executable: Send + Sync + 'static;
+
+    /// A launch that [`Driver::prepare`] has prepared. Dropping it cancels the launch.
+    type Prepared: Send + 'static;
+
+    /// The driver's object for the end of a work, such as an event or a fence.
+    type Completion: Send + Sync + 'static;
+
+    /// Maximum number of unfinished works in a queue, at least 1. Further calls wait until the first of these works has
+    /// ended.
+    const MAX_IN_FLIGHT: usize = 32;
+
+    /// Opens the devices.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the devices cannot be used, or if the driver does not support an option.
+    fn open(options: &ClientOptions) -> Result<Self>;
+
+    /// Returns the devices, at least one. Called once. Other methods identify a device by its index in the list.
+    fn devices(&self) -> Vec<DriverDevice>;
+
+    /// Allocates `bytes` bytes of memory on a device. The number is positive.
+    ///
+    /// # Errors
+    ///
+    /// Returns `RESOURCE_EXHAUSTED` if the device does not have enough memory.
+    fn allocate(&self, device: usize, bytes: usize) -> Result<Self::Memory>;
+
+    /// Begins to copy all bytes of `from` to the beginning of `to`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the copy cannot begin. Then the driver does not access the memory.
+    fn copy_from_host(
+        &self,
+        queue: QueueId,
+        from: &HostSource,
+        to: &Arc<Self::Memory>,
+        after: &[Arc<Self::Completion>],
+    ) -> Result<Self::Completion>;
+
+    /// Begins to fill `to` with the first bytes of `from`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the copy cannot begin. Then the driver does not access the memory.
+    fn copy_to_host(
+        &self,
+        queue: QueueId,
+        from: &Arc<Self::Memory>,
+        to: &HostTarget,
+        after: &[Arc<Self::Completion>],
+    ) -> Result<Self::Completion>;
+
+    /// Begins to copy the first `bytes` bytes of `from` to the beginning of `to`. `from` is the index of a device and
+    /// memory of this device. `to` is memory of the queue's device.
+    ///
+    /// # Errors
+    ///
+    /// Returns `UNIMPLEMENTED` if the devices cannot exchange data. The runtime then copies through the host. Returns
+    /// another error if the copy cannot begin. Then the driver does not access the memory.
+    fn copy(
+        &self,
+        queue: QueueId,
+        from: (usize, &Arc<Self::Memory>),
+        to: &Arc<Self::Memory>,
+        bytes: usize,
+        after: &[Arc<Self::Completion>],
+    ) -> Result<Self::Completion>;
+
+    /// Compiles a program.
+    ///
+    /// # Errors
+    ///
+    /// Returns `INVALID_ARGUMENT` if the program is invalid, and `UNIMPLEMENTED` with the name of the operation if the
+    /// devices do not support an operation.
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<Self::Executable>>;
+
+    /// Returns the number of bytes of temporary memory that each launch of a program needs. By default it is 0.
+    fn scratch_bytes(&self, executable: &Self::Executable) -> usize {
+        let _ = executable;
+        0
+    }
+
+    /// Returns the index of the argument whose memory an output can use, or `None`. The program must then support that
+    /// the output overwrites the argument. By default, each output has its own memory.
+    ///
+    /// The runtime shares the memory if the framework donates the argument and nothing else uses it. Otherwise the
+    /// output gets its own memory. [`LaunchRequest`] contains the choice.
+    fn output_alias(&self, executable: &Self::Executable, output: usize) -> Option<usize> {
+        let _ = (executable, output);
+        None
+    }
+
+    /// Prepares a launch: does everything that may fail, such as the allocation of argument buffers. The launch may be
+    /// abandoned, so the device must not begin it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the program cannot run with this request.
+    fn prepare(&self, executable: &Arc<Self::Executable>, request: &LaunchRequest<'_, Self>) -> Result<Self::Prepared>;
+
+    /// Begins a prepared launch. [`Driver::wait`] reports errors, also those of the submission.
+    fn launch(&self, queue: QueueId, prepared: Self::Prepared, after: &[Arc<Self::Completion>]) -> Self::Completion;
+
+    /// Blocks until a work has ended, and returns its error if it failed. Even if this function returns an error, the
+    /// device no longer accesses the memory of the work.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the work.
+    fn wait(&self, completion: &Self::Completion) -> Result<()>;
+}
+
+/// A device of a [`Driver`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DriverDevice {
+    /// The properties that frameworks query. The device must be addressable.
+    pub info: DeviceInfo,
+    /// Maximum number of bytes that the runtime allocates on the device.
+    pub memory_limit: usize,
+}
+
+impl DriverDevice {
+    /// Creates a device with a limit of its memory in bytes.
+    pub fn new(info: DeviceInfo, memory_limit: usize) -> Self {
+        Self { info, memory_limit }
+    }
+}
+
+/// An ordered queue of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct QueueId {
+    /// Index of the device in the list of [`Driver::devices`].
+    pub device: usize,
+    /// The kind of work in the queue.
+    pub kind: QueueKind,
+}
+
+impl QueueId {
+    pub(crate) const fn new(device: usize, kind: QueueKind) -> Self {
+        Self { device, kind }
+    }
+}
+
+/// The kind of work in a queue. A device has one queue of each kind. A driver with one queue per device can use it for
+/// both kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueueKind {
+    /// Launches of programs.
+    Compute,
+    /// Copies between the host and the device, and copies to the device from any device.
+    Transfer,
+}
+
+/// The memory and the options of one launch on one device. The memory has room for the arrays of the program's
+/// signature, and may be larger.
+#[non_exhaustive]
+pub struct LaunchRequest<'a, D: Driver> {
+    /// Index of the device.
+    pub device: usize,
+    /// The memory of the arguments.
+    pub inputs: &'a [Arc<D::Memory>],
+    /// The memory of the outputs. If an output uses the memory of a donated argument, both are the same `Arc`. The
+    /// contents of other memory are unspecified.
+    pub outputs: &'a [Arc<D::Memory>],
+    /// Temporary memory of [`Driver::scratch_bytes`] bytes, or `None` if the program needs none.
+    pub scratch: Option<&'a Arc<D::Memory>>,
+    /// The options that the framework passed for this execution.
+    pub options: &'a ExecuteOptions,
+    /// Channels between the program and the host. A driver that uses them after the call keeps a clone.
+    pub channels: &'a HostChannels,
+}
+
+impl<D: Driver> fmt::Debug for LaunchRequest<'_, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut request = f.debug_struct("LaunchRequest");
+        request.field("device", &self.device).field("inputs", &self.inputs.len());
+        request.field("outputs", &self.outputs.len()).field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,162 @@
+//! Launches of programs, in two phases: [`plan`] may fail, [`PlannedLaunch::start`] does not.
+
+use std::sync::Arc;
+
+use device_plugin::{Backend, Completer, ErrorCode, Event, Launch, Result};
+
+use crate::buffer::Buffer;
+use crate::copies::size_of;
+use crate::device::Device;
+use crate::driver::{Driver, LaunchRequest};
+use crate::pool::Block;
+use crate::queue::Submission;
+
+/// A prepared launch with the memory that it uses.
+pub(crate) struct PlannedLaunch<'a, D: Driver> {
+    device: &'a Device<D>,
+    executable: Arc<D::Executable>,
+    prepared: D::Prepared,
+    inputs: Vec<Input<D>>,
+    outputs: Vec<Buffer<D>>,
+    scratch: Option<Block<D>>,
+    event: Event,
+    completer: Completer,
+}
+
+/// An argument of a launch.
+enum Input<D: Driver> {
+    /// The launch reads the buffer.
+    Read(Buffer<D>),
+    /// An output uses the memory of the argument. Contains the event of the argument.
+    Overwritten(Event),
+}
+
+impl<D: Driver> Input<D> {
+    fn ready(&self) -> &Event {
+        match self {
+            Self::Read(buffer) => &buffer.contents().ready,
+            Self::Overwritten(ready) => ready,
+        }
+    }
+
+    /// Returns the block that the launch reads. The outputs contain the block of an overwritten argument.
+    fn block(&self) -> Option<&Block<D>> {
+        match self {
+            Self::Read(buffer) => Some(&buffer.contents().block),
+            Self::Overwritten(_) => None,
+        }
+    }
+}
+
+/// Takes the donated argument whose memory an output can use. Returns `None` if the output needs its own memory.
+/// `taken` receives the argument if something else still uses it.
+fn overwritten<D: Driver, B: Backend<Buffer = Buffer<D>>>(
+    launch: &mut Launch<'_, B>,
+    argument: usize,
+    bytes: usize,
+    taken: &mut [Option<Input<D>>],
+) -> Option<(Block<D>, Arc<D::Memory>)> {
+    // A second output cannot use the same memory.
+    let slot = taken.get_mut(argument).filter(|slot| slot.is_none())?;
+    if !launch.inputs.is_donated(argument) || launch.inputs[argument].contents().block.size() < bytes {
+        return None;
+    }
+    match launch.inputs.take(argument)?.into_contents() {
+        Ok(contents) => {
+            *slot = Some(Input::Overwritten(contents.ready));
+            let memory = Arc::clone(contents.block.memory());
+            Some((contents.block, memory))
+        }
+        Err(shared) => {
+            *slot = Some(Input::Read(shared));
+            None
+        }
+    }
+}
+
+/// Allocates the memory of a launch, prepares the launch, and pushes its outputs. If the driver has no memory for the
+/// preparation, frees memory and tries once more.
+///
+/// # Errors
+///
+/// Returns an error if the memory does not suffice, if the driver rejects the launch, or if the device is lost. Donated
+/// arguments may then be deleted.
+pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
+    driver: &D,
+    device: &'a Device<D>,
+    executable: &Arc<D::Executable>,
+    launch: &mut Launch<'_, B>,
+) -> Result<PlannedLaunch<'a, D>> {
+    device.health.check()?;
+    let timeline = device.compute.timeline();
+    let (event, completer) = Event::pending();
+    let count = launch.inputs.len();
+    let mut taken: Vec<Option<Input<D>>> = (0..count).map(|_| None).collect();
+    let mut input_memory: Vec<Option<Arc<D::Memory>>> = vec![None; count];
+    let mut outputs = Vec::with_capacity(launch.outputs.len());
+    for (index, shape) in launch.outputs.shapes().iter().enumerate() {
+        let bytes = size_of(shape)?;
+        let alias = driver.output_alias(executable, index);
+        let block = alias.and_then(|argument| {
+            let (block, memory) = overwritten(launch, argument, bytes, &mut taken)?;
+            input_memory[argument] = Some(memory);
+            Some(block)
+        });
+        let block = block.map_or_else(|| device.pool.allocate(bytes, timeline), Ok)?;
+        outputs.push(device.buffer(block, bytes, event.clone()));
+    }
+    let read =
+        |(index, taken): (usize, Option<Input<D>>)| taken.unwrap_or_else(|| Input::Read(launch.inputs[index].clone()));
+    let inputs: Vec<Input<D>> = taken.into_iter().enumerate().map(read).collect();
+    let memory_of = |(input, memory): (&Input<D>, Option<Arc<D::Memory>>)| match input {
+        Input::Read(buffer) => Some(Arc::clone(buffer.contents().block.memory())),
+        Input::Overwritten(_) => memory,
+    };
+    let input_memory: Vec<_> = inputs.iter().zip(input_memory).filter_map(memory_of).collect();
+    let output_memory: Vec<_> = outputs.iter().map(|output| Arc::clone(output.contents().block.memory())).collect();
+    let scratch = match driver.scratch_bytes(executable) {
+        0 => None,
+        bytes => Some(device.pool.allocate(bytes, timeline)?),
+    };
+    let request = LaunchRequest {
+        device: device.index,
+        inputs: &input_memory,
+        outputs: &output_memory,
+        scratch: scratch.as_ref().map(Block::memory),
+        options: &launch.options,
+        channels: &launch.channels,
+    };
+    let mut prepared = driver.prepare(executable, &request);
+    if prepared.as_ref().is_err_and(|error| error.code() == ErrorCode::RESOURCE_EXHAUSTED) {
+        device.pool.reclaim();
+        prepared = driver.prepare(executable, &request);
+    }
+    let prepared = device.health.observe(prepared)?;
+    for output in &outputs {
+        launch.outputs.push(output.clone())?;
+    }
+    let executable = Arc::clone(executable);
+    Ok(PlannedLaunch { device, executable, prepared, inputs, outputs, scratch, event, completer })
+}
+
+impl<D: Driver> PlannedLaunch<'_, D> {
+    /// Submits the launch. Returns the event of the outputs. Does not begin the launch if an argument has already
+    /// failed or the device is lost. The event then fails.
+    pub(crate) fn start(self, driver: &D) -> Event {
+        let Self { device, executable, prepared, inputs, outputs, scratch, event, completer } = self;
+        let reads = inputs.iter().filter_map(Input::block).collect();
+        let writes = outputs.iter().map(|output| &output.contents().block).chain(&scratch).collect();
+        let submission = Submission { reads, writes, executable: Some(executable), target: None, completer };
+        let begin = |after: &[Arc<D::Completion>]| {
+            for (index, input) in inputs.iter().enumerate() {
+                if let Some(Err(error)) = input.ready().result() {
+                    return Err(error.context(format_args!("argument {index} failed")));
+                }
+            }
+            Ok(driver.launch(device.compute.id(), prepared, after))
+        };
+        // The event reports the error. The SDK adds the errors of arguments that fail later.
+        let _ = device.compute.submit(submission, begin);
+        event
+    }
+}

@@ -1,0 +1,79 @@
+//! The half of a PJRT plugin that every device with a driver needs.
+//!
+//! A vendor implements [`Driver`], whose methods allocate device memory, begin copies, compile and launch programs, and
+//! wait for the end of work. [`Runtime`] is a [`Backend`](device_plugin::Backend) over such a driver. It adds:
+//!
+//! - **Queues.** Each device has two ordered queues, see [`QueueKind`]. Work keeps the memory that it uses alive until
+//!   the driver reports its end. One thread for each queue waits for the driver and completes the events of the SDK.
+//! - **Dependencies.** Work that needs a result of another queue passes the completion of that work to the driver. If
+//!   an argument of a launch fails, the outputs fail with an error that names the argument.
+//! - **Back-pressure.** A queue holds at most [`Driver::MAX_IN_FLIGHT`] unfinished works. Further calls wait.
+//! - **Memory.** A pool with size classes keeps freed memory. Later work of the same queue reuses it at once, other
+//!   work when the queue no longer uses it. If memory is exhausted, the runtime frees the memory of the pool, waits for
+//!   the work that still uses such memory, and tries again once.
+//! - **Donation.** An output can use the memory of a donated argument, see [`Driver::output_alias`].
+//! - **A lost device.** After an error with the code `UNAVAILABLE`, all later work of the device fails with this code.
+//! - **The end.** Dropping the runtime waits for all work and joins the threads.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use device_plugin::{ClientOptions, CompileOptions, Compiled, DevicePlugin, Program, Result, device_plugin};
+//! # use device_runtime::{DriverDevice, HostSource, HostTarget, LaunchRequest, QueueId};
+//! use device_runtime::{Driver, Runtime};
+//!
+//! pub struct Example;
+//!
+//! #[device_plugin]
+//! impl DevicePlugin for Example {
+//!     const NAME: &'static str = "example";
+//!     type Backend = Runtime<ExampleDriver>;
+//! }
+//!
+//! pub struct ExampleDriver;
+//!
+//! impl Driver for ExampleDriver {
+//!     // …
+//! #   type Memory = ();
+//! #   type Executable = ();
+//! #   type Prepared = ();
+//! #   type Completion = ();
+//! #   fn open(_: &ClientOptions) -> Result<Self> { Ok(Self) }
+//! #   fn devices(&self) -> Vec<DriverDevice> { Vec::new() }
+//! #   fn allocate(&self, _: usize, _: usize) -> Result<()> { Ok(()) }
+//! #   fn copy_from_host(&self, _: QueueId, _: &HostSource, _: &Arc<()>, _: &[Arc<()>]) -> Result<()> { Ok(()) }
+//! #   fn copy_to_host(&self, _: QueueId, _: &Arc<()>, _: &HostTarget, _: &[Arc<()>]) -> Result<()> { Ok(()) }
+//! #   fn copy(&self, _: QueueId, _: (usize, &Arc<()>), _: &Arc<()>, _: usize, _: &[Arc<()>]) -> Result<()> { Ok(()) }
+//! #   fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+//! #       Err(device_plugin::Error::unimplemented("no programs"))
+//! #   }
+//! #   fn prepare(&self, _: &Arc<()>, _: &LaunchRequest<'_, Self>) -> Result<()> { Ok(()) }
+//! #   fn launch(&self, _: QueueId, _: (), _: &[Arc<()>]) {}
+//! #   fn wait(&self, _: &()) -> Result<()> { Ok(()) }
+//! }
+//! ```
+//!
+//! # Limits
+//!
+//! Each device has one memory of kind `device`, and all devices belong to one process. An array occupies as many bytes
+//! on the device as on the host, in row-major order. Of the optional [features](device_plugin::features), the runtime
+//! has asynchronous reads, copies between devices, launches on several devices, statistics of the memory, an exit hook,
+//! and launches with pending arguments.
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod copies;
+mod device;
+mod driver;
+mod health;
+mod host_memory;
+mod launch;
+mod pool;
+mod queue;
+mod runtime;
+mod size_class;
+mod timeline;
+
+pub use buffer::Buffer;
+pub use driver::{Driver, DriverDevice, LaunchRequest, QueueId, QueueKind};
+pub use host_memory::{HostSource, HostTarget};
+pub use runtime::Runtime;

@@ -1,0 +1,256 @@
+//! The memory of a device: its limit, its statistics, and a pool of freed blocks.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use device_plugin::{Error, ErrorCode, MemoryStats, Result};
+
+use crate::driver::Driver;
+use crate::health::Health;
+use crate::size_class::{aligned, size_class};
+use crate::timeline::{Timeline, Uses};
+
+/// The memory of one device. The pool allocates blocks from the driver and keeps freed blocks until memory is
+/// exhausted. A freed block may still be in use by submitted works.
+pub(crate) struct Pool<D: Driver> {
+    state: Mutex<State<D>>,
+    device: usize,
+    limit: usize,
+    health: Arc<Health>,
+    // Dropped after the memory.
+    driver: Arc<D>,
+}
+
+struct State<D: Driver> {
+    /// The freed blocks by their size in bytes.
+    free: BTreeMap<usize, Vec<Freed<D>>>,
+    /// Bytes of all blocks, freed or not.
+    pooled: usize,
+    /// Bytes of the blocks that are not freed.
+    used: usize,
+    peak_pooled: usize,
+    peak_used: usize,
+    /// Number of requests that got a block.
+    count: i64,
+    /// Size of the largest block that a request got.
+    largest: usize,
+}
+
+struct Freed<D: Driver> {
+    memory: Arc<D::Memory>,
+    uses: Uses<D::Completion>,
+}
+
+/// A block of device memory that is not freed. Dropping it returns it to the pool.
+pub(crate) struct Block<D: Driver> {
+    memory: Arc<D::Memory>,
+    uses: Mutex<Uses<D::Completion>>,
+    size: usize,
+    // Dropped last, because it may hold the last reference to the driver.
+    pool: Arc<Pool<D>>,
+}
+
+/// The reason why a request got no block.
+enum Refusal {
+    /// The blocks would exceed the limit.
+    Limit,
+    /// The driver returned this error.
+    Driver(Error),
+}
+
+impl<D: Driver> State<D> {
+    fn request(&mut self, size: usize) {
+        self.used += size;
+        self.peak_used = self.peak_used.max(self.used);
+        self.count = self.count.saturating_add(1);
+        self.largest = self.largest.max(size);
+    }
+
+    /// Takes a freed block of at least `bytes` bytes, and at most the size of their class, that the queue with this
+    /// timeline may use at once.
+    fn take_freed(&mut self, bytes: usize, timeline: &Arc<Timeline>) -> Option<(usize, Freed<D>)> {
+        for (size, blocks) in self.free.range_mut(aligned(bytes)..=size_class(bytes)) {
+            // Prefer the block that was freed last, because its memory may be in a cache of the device.
+            if let Some(at) = blocks.iter().rposition(|block| block.uses.allow_reuse_by(timeline)) {
+                return Some((*size, blocks.remove(at)));
+            }
+        }
+        None
+    }
+
+    /// Takes the freed blocks, or only those that no work uses.
+    fn take_all_freed(&mut self, only_unused: bool) -> Vec<(usize, Freed<D>)> {
+        let mut taken = Vec::new();
+        for (size, blocks) in &mut self.free {
+            taken.extend(
+                blocks.extract_if(.., |block| !only_unused || block.uses.have_ended()).map(|block| (*size, block)),
+            );
+        }
+        self.free.retain(|_, blocks| !blocks.is_empty());
+        taken
+    }
+}
+
+impl<D: Driver> Pool<D> {
+    pub(crate) fn new(driver: Arc<D>, device: usize, limit: usize, health: Arc<Health>) -> Arc<Self> {
+        let (free, pooled, used, peak_pooled, peak_used) = (BTreeMap::new(), 0, 0, 0, 0);
+        let state = State { free, pooled, used, peak_pooled, peak_used, count: 0, largest: 0 };
+        Arc::new(Self { state: Mutex::new(state), device, limit, health, driver })
+    }
+
+    /// Locks the state. Ignores poisoning, because no code of the driver runs with this lock.
+    fn lock(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a block of at least `bytes` bytes for work of the queue with this timeline.
+    ///
+    /// # Errors
+    ///
+    /// Returns `RESOURCE_EXHAUSTED` if the memory does not suffice, even after all freed blocks were returned to the
+    /// driver.
+    pub(crate) fn allocate(self: &Arc<Self>, bytes: usize, timeline: &Arc<Timeline>) -> Result<Block<D>> {
+        self.health.check()?;
+        let refusal = match self.try_allocate(bytes, size_class(bytes), timeline) {
+            Ok(block) => return Ok(block),
+            Err(Refusal::Driver(error)) if error.code() != ErrorCode::RESOURCE_EXHAUSTED => return Err(error),
+            Err(refusal) => refusal,
+        };
+        // Without the rounding to a size class, the request may fit into the rest of the memory.
+        let size = aligned(bytes);
+        self.free_unused();
+        if matches!(refusal, Refusal::Driver(_)) || !self.has_room(size) {
+            self.reclaim();
+        }
+        match self.try_allocate(bytes, size, timeline) {
+            Ok(block) => Ok(block),
+            Err(Refusal::Driver(error)) if error.code() != ErrorCode::RESOURCE_EXHAUSTED => Err(error),
+            Err(Refusal::Driver(error)) => Err(self.exhausted(bytes, error.message())),
+            Err(Refusal::Limit) => Err(self.exhausted(bytes, "the limit is reached")),
+        }
+    }
+
+    fn exhausted(&self, bytes: usize, why: &str) -> Error {
+        let (device, limit) = (self.device, self.limit);
+        let free = limit.saturating_sub(self.lock().used);
+        Error::resource_exhausted(format!(
+            "{bytes} bytes needed in the memory of device {device}, but {free} of {limit} bytes are free: {why}"
+        ))
+    }
+
+    fn has_room(&self, size: usize) -> bool {
+        self.lock().pooled.checked_add(size).is_some_and(|pooled| pooled <= self.limit)
+    }
+
+    fn block(self: &Arc<Self>, memory: Arc<D::Memory>, size: usize, uses: Uses<D::Completion>) -> Block<D> {
+        Block { memory, uses: Mutex::new(uses), size, pool: Arc::clone(self) }
+    }
+
+    /// Reuses a freed block or allocates a block of `size` bytes, without waiting.
+    fn try_allocate(
+        self: &Arc<Self>,
+        bytes: usize,
+        size: usize,
+        timeline: &Arc<Timeline>,
+    ) -> Result<Block<D>, Refusal> {
+        let mut state = self.lock();
+        if let Some((size, freed)) = state.take_freed(bytes, timeline) {
+            state.request(size);
+            drop(state);
+            return Ok(self.block(freed.memory, size, freed.uses));
+        }
+        match state.pooled.checked_add(size).filter(|pooled| *pooled <= self.limit) {
+            None => return Err(Refusal::Limit),
+            Some(pooled) => state.pooled = pooled,
+        }
+        drop(state);
+        // The guard returns the bytes if the driver fails or panics.
+        let reserved = Reserved { pool: self, size };
+        let memory = self.health.observe(self.driver.allocate(self.device, size)).map_err(Refusal::Driver)?;
+        std::mem::forget(reserved);
+        let mut state = self.lock();
+        state.peak_pooled = state.peak_pooled.max(state.pooled);
+        state.request(size);
+        drop(state);
+        Ok(self.block(Arc::new(memory), size, Uses::default()))
+    }
+
+    /// Returns freed blocks that no work uses to the driver.
+    fn free_unused(&self) {
+        let unused = self.lock().take_all_freed(true);
+        unused.into_iter().for_each(|(size, freed)| self.free(size, freed));
+    }
+
+    /// Returns all freed blocks to the driver, each after the works that use it have ended.
+    pub(crate) fn reclaim(&self) {
+        self.free_unused();
+        let all = self.lock().take_all_freed(false);
+        for (size, freed) in all {
+            freed.uses.wait();
+            self.free(size, freed);
+        }
+    }
+
+    fn free(&self, size: usize, freed: Freed<D>) {
+        let _reserved = Reserved { pool: self, size };
+        // The works have ended and released their references, so this frees the memory.
+        drop(freed);
+    }
+
+    /// Returns the statistics that frameworks show.
+    pub(crate) fn stats(&self) -> MemoryStats {
+        let number = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let state = self.lock();
+        let mut stats = MemoryStats::new(number(state.used));
+        stats.peak_bytes_in_use = Some(number(state.peak_used));
+        stats.num_allocs = Some(state.count);
+        stats.largest_alloc_size = Some(number(state.largest));
+        stats.bytes_limit = Some(number(self.limit));
+        stats.pool_bytes = Some(number(state.pooled));
+        stats.peak_pool_bytes = Some(number(state.peak_pooled));
+        stats
+    }
+
+    /// Resets the peaks and counts of the statistics.
+    pub(crate) fn clear_stats(&self) {
+        let mut state = self.lock();
+        (state.peak_used, state.peak_pooled, state.count, state.largest) = (state.used, state.pooled, 0, 0);
+    }
+}
+
+/// Bytes that count as pooled until this is dropped.
+struct Reserved<'a, D: Driver> {
+    pool: &'a Pool<D>,
+    size: usize,
+}
+
+impl<D: Driver> Drop for Reserved<'_, D> {
+    fn drop(&mut self) {
+        self.pool.lock().pooled -= self.size;
+    }
+}
+
+impl<D: Driver> Block<D> {
+    pub(crate) fn memory(&self) -> &Arc<D::Memory> {
+        &self.memory
+    }
+
+    /// Size in bytes.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    pub(crate) fn uses(&self) -> MutexGuard<'_, Uses<D::Completion>> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: Driver> Drop for Block<D> {
+    fn drop(&mut self) {
+        let uses = std::mem::take(&mut *self.uses());
+        let freed = Freed { memory: Arc::clone(&self.memory), uses };
+        let mut state = self.pool.lock();
+        state.used -= self.size;
+        state.free.entry(self.size).or_default().push(freed);
+    }
+}

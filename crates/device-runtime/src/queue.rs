@@ -1,0 +1,264 @@
+//! The ordered queues of a device.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use device_plugin::{Completer, Error, ErrorCode, Event, HomeProcess, Result};
+
+use crate::driver::{Driver, QueueId};
+use crate::health::Health;
+use crate::host_memory::HostTarget;
+use crate::pool::Block;
+use crate::timeline::{Point, Timeline};
+
+/// An ordered queue. Its thread waits for each work in the order of submission, releases what the work used, and
+/// completes the event of the work. Dropping the queue waits until all works have ended and joins the thread.
+pub(crate) struct Queue<D: Driver> {
+    shared: Arc<Shared<D>>,
+    thread: Option<JoinHandle<()>>,
+    /// The process that has the thread.
+    home: HomeProcess,
+}
+
+/// The parts of a queue that its thread and the exit hook also use.
+pub(crate) struct Shared<D: Driver> {
+    id: QueueId,
+    timeline: Arc<Timeline>,
+    submitted: Mutex<Submitted<D>>,
+    /// Number of the last submitted work, for readers without the lock.
+    last: AtomicU64,
+    /// Whether the process is about to end, so that events are no longer completed.
+    exits: AtomicBool,
+    health: Arc<Health>,
+    driver: Arc<D>,
+}
+
+struct Submitted<D: Driver> {
+    /// Number of the last submitted work.
+    last: u64,
+    /// Passes works to the thread. `None` if the queue is closed.
+    works: Option<Sender<Work<D>>>,
+}
+
+/// A submitted work.
+struct Work<D: Driver> {
+    number: u64,
+    completion: Arc<D::Completion>,
+    kept: Kept<D>,
+    completer: Completer,
+}
+
+/// A new work.
+pub(crate) struct Submission<'a, D: Driver> {
+    /// The blocks that the work reads.
+    pub(crate) reads: Vec<&'a Block<D>>,
+    /// The blocks that the work writes. It may also read them.
+    pub(crate) writes: Vec<&'a Block<D>>,
+    /// The program that the work runs.
+    pub(crate) executable: Option<Arc<D::Executable>>,
+    /// The host memory that the work fills.
+    pub(crate) target: Option<HostTarget>,
+    /// Completes the event of the work.
+    pub(crate) completer: Completer,
+}
+
+/// What a work uses until it has ended.
+struct Kept<D: Driver> {
+    _memory: Vec<Arc<D::Memory>>,
+    _executable: Option<Arc<D::Executable>>,
+    target: Option<HostTarget>,
+}
+
+impl<D: Driver> Drop for Kept<D> {
+    fn drop(&mut self) {
+        if let Some(target) = self.target.take() {
+            target.release();
+        }
+    }
+}
+
+/// Releases what a work used, and then advances the timeline, even if a destructor panics.
+struct End<D: Driver> {
+    _kept: Kept<D>,
+    _advance: Advance,
+}
+
+struct Advance {
+    timeline: Arc<Timeline>,
+    number: u64,
+}
+
+impl Drop for Advance {
+    fn drop(&mut self) {
+        self.timeline.advance(self.number);
+    }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorCode::CANCELLED, "the process is about to end, so the device accepts no more work")
+}
+
+fn forked() -> Error {
+    Error::failed_precondition(
+        "this process was forked after the client was created, and has none of the threads of its queues; create the \
+         client after the fork",
+    )
+}
+
+impl<D: Driver> Queue<D> {
+    /// Starts the thread of a queue.
+    ///
+    /// # Errors
+    ///
+    /// Returns `RESOURCE_EXHAUSTED` if the system cannot start a thread.
+    pub(crate) fn start(driver: Arc<D>, id: QueueId, health: Arc<Health>) -> Result<Self> {
+        let (sender, receiver) = channel();
+        let shared = Arc::new(Shared {
+            id,
+            timeline: Arc::default(),
+            submitted: Mutex::new(Submitted { last: 0, works: Some(sender) }),
+            last: AtomicU64::new(0),
+            exits: AtomicBool::new(false),
+            health,
+            driver,
+        });
+        let builder = thread::Builder::new().name(format!("device {} {:?}", id.device, id.kind));
+        let of_thread = Arc::clone(&shared);
+        let thread = builder.spawn(move || of_thread.run(receiver)).map_err(|error| {
+            Error::resource_exhausted(format!("cannot start a thread for device {}: {error}", id.device))
+        })?;
+        Ok(Self { shared, thread: Some(thread), home: HomeProcess::current() })
+    }
+
+    pub(crate) fn id(&self) -> QueueId {
+        self.shared.id
+    }
+
+    pub(crate) fn timeline(&self) -> &Arc<Timeline> {
+        &self.shared.timeline
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared<D>> {
+        &self.shared
+    }
+
+    /// Submits a work. Waits if the queue is full. `begin` begins the work after the given completions.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the work did not begin. The event of the work then has the same error.
+    pub(crate) fn submit(
+        &self,
+        submission: Submission<'_, D>,
+        begin: impl FnOnce(&[Arc<D::Completion>]) -> Result<D::Completion>,
+    ) -> Result<()> {
+        let Submission { reads, writes, executable, target, completer } = submission;
+        let memory = reads.iter().chain(&writes).map(|block| Arc::clone(block.memory())).collect();
+        let kept = Kept { _memory: memory, _executable: executable, target };
+        let result = if self.home.is_current() {
+            self.shared.submit(&reads, &writes, begin, (kept, completer))
+        } else {
+            Err((forked(), completer))
+        };
+        result.map_err(|(error, completer)| {
+            completer.complete(Err(error.clone()));
+            error
+        })
+    }
+}
+
+impl<D: Driver> Shared<D> {
+    /// Locks the state of the submission. Ignores poisoning, because a panic of the driver leaves the state unchanged.
+    fn lock(&self) -> MutexGuard<'_, Submitted<D>> {
+        self.submitted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn submit(
+        &self,
+        reads: &[&Block<D>],
+        writes: &[&Block<D>],
+        begin: impl FnOnce(&[Arc<D::Completion>]) -> Result<D::Completion>,
+        (kept, completer): (Kept<D>, Completer),
+    ) -> Result<(), (Error, Completer)> {
+        // The lock keeps works that wait for room in their order. The thread of the queue does not need it.
+        let mut submitted = self.lock();
+        let most = u64::try_from(D::MAX_IN_FLIGHT.max(1)).unwrap_or(u64::MAX);
+        self.timeline.wait((submitted.last + 1).saturating_sub(most));
+        let Some(works) = &submitted.works else { return Err((closed(), completer)) };
+        let mut after = Vec::new();
+        reads.iter().for_each(|block| block.uses().before_read(&self.timeline, &mut after));
+        writes.iter().for_each(|block| block.uses().before_write(&self.timeline, &mut after));
+        let completion = match self.health.check().and_then(|()| self.health.observe(begin(&after))) {
+            Ok(completion) => Arc::new(completion),
+            Err(error) => return Err((error, completer)),
+        };
+        let number = submitted.last + 1;
+        let point = Point::new(&self.timeline, number, &completion);
+        reads.iter().for_each(|block| block.uses().add_read(point.clone()));
+        writes.iter().for_each(|block| block.uses().set_write(point.clone()));
+        // The thread receives works until the sender is dropped, so this cannot fail.
+        let _ = works.send(Work { number, completion, kept, completer });
+        submitted.last = number;
+        self.last.store(number, Ordering::Release);
+        Ok(())
+    }
+
+    /// Waits for works in the order of submission until the sender is dropped.
+    fn run(&self, works: Receiver<Work<D>>) {
+        for Work { number, completion, kept, completer } in works {
+            let end = End { _kept: kept, _advance: Advance { timeline: Arc::clone(&self.timeline), number } };
+            let (ended, contained) = Event::pending();
+            // A panic of the driver becomes the error of this work.
+            contained.run(|| {
+                let end = end;
+                // The driver does not end works of a lost device.
+                let result = self.health.check().and_then(|()| self.health.observe(self.driver.wait(&completion)));
+                drop(completion);
+                drop(end);
+                result
+            });
+            if self.exits.load(Ordering::Acquire) {
+                // The framework may not be able to run callbacks any more.
+                std::mem::forget(completer);
+            } else if let Some(result) = ended.result() {
+                // This thread must not run calls of the backend, because they may wait for the queue.
+                completer.complete(result);
+            }
+        }
+    }
+
+    /// Rejects further works because the process is about to end. Works in progress no longer complete their events.
+    pub(crate) fn close_at_exit(&self) {
+        self.exits.store(true, Ordering::Release);
+        // If another thread holds the lock, it waits for room or is in the driver. It must not delay the exit.
+        if let Ok(mut submitted) = self.submitted.try_lock() {
+            submitted.works = None;
+        }
+    }
+
+    /// Waits until all submitted works have ended, or until the deadline.
+    pub(crate) fn drain_until(&self, deadline: Instant) {
+        self.timeline.wait_until(self.last.load(Ordering::Acquire), deadline);
+    }
+}
+
+impl<D: Driver> Drop for Queue<D> {
+    fn drop(&mut self) {
+        // A forked process does not have the thread, and another thread may have held the lock during the fork.
+        if !self.home.is_current() {
+            return;
+        }
+        // The thread ends when the sender is dropped and all works have ended.
+        self.shared.lock().works = None;
+        // The thread cannot join itself.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != thread::current().id()
+        {
+            // The thread contains panics of the driver.
+            let _ = thread.join();
+        }
+    }
+}

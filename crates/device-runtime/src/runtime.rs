@@ -1,0 +1,158 @@
+//! The backend over a driver.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use device_plugin::features::{AsyncReads, AtExit, DeviceCopies, Features, MemoryStatistics, MultiDevice};
+use device_plugin::{
+    Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, Event, HostArray, HostDestination, Launch,
+    MemoryStats, Placement, Program, Result, Shape,
+};
+
+use crate::buffer::Buffer;
+use crate::copies;
+use crate::device::Device;
+use crate::driver::Driver;
+use crate::host_memory::{HostSource, HostTarget};
+use crate::launch::{PlannedLaunch, plan};
+
+/// Maximum time that the end of the process waits for the devices.
+const EXIT_LIMIT: Duration = Duration::from_secs(5);
+
+/// A [`Backend`] over a [`Driver`].
+///
+/// Dropping it waits until the driver has ended all work, and joins the threads of all queues. It does not wait for
+/// work of a device that the driver has reported as lost. If the process ends while the backend exists, it waits up to
+/// five seconds.
+pub struct Runtime<D: Driver> {
+    // Dropped before the driver.
+    devices: Vec<Device<D>>,
+    infos: Vec<DeviceInfo>,
+    /// Held while the launches of one call on several devices are submitted, so that all devices get the launches of
+    /// several calls in the same order.
+    order: Mutex<()>,
+    driver: Arc<D>,
+}
+
+impl<D: Driver> Runtime<D> {
+    fn device(&self, index: usize) -> Result<&Device<D>> {
+        let count = self.devices.len();
+        self.devices.get(index).ok_or_else(|| Error::internal(format!("there is no device {index} of {count}")))
+    }
+
+    fn device_of(&self, buffer: &Buffer<D>) -> Result<&Device<D>> {
+        self.device(buffer.contents().device)
+    }
+}
+
+impl<D: Driver> Backend for Runtime<D> {
+    type Buffer = Buffer<D>;
+    type Executable = D::Executable;
+
+    const FEATURES: Features<Self> =
+        Features::none().async_reads().at_exit().device_copies().memory_statistics().multi_device().queued();
+
+    fn create(options: &ClientOptions) -> Result<Self> {
+        let driver = Arc::new(D::open(options)?);
+        let (mut devices, mut infos) = (Vec::new(), Vec::new());
+        for (index, device) in driver.devices().into_iter().enumerate() {
+            if !device.info.addressable {
+                return Err(Error::internal(format!(
+                    "device {index} is not addressable; the runtime supports devices of one process only"
+                )));
+            }
+            devices.push(Device::start(&driver, index, device.memory_limit)?);
+            infos.push(device.info);
+        }
+        Ok(Self { devices, infos, order: Mutex::new(()), driver })
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        self.infos.clone()
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<Buffer<D>> {
+        copies::upload(&self.driver, self.device(to.device)?, HostSource::new(host))
+    }
+
+    fn ready(&self, buffer: &Buffer<D>) -> Event {
+        buffer.contents().ready.clone()
+    }
+
+    fn read(&self, buffer: &Buffer<D>, to: &mut [u8]) -> Result<()> {
+        let bytes = copies::read(&self.driver, self.device_of(buffer)?, buffer, to.len())?;
+        to.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<D::Executable>> {
+        self.driver.compile(program, options)
+    }
+
+    fn execute(&self, executable: &Arc<D::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        let planned = plan(&*self.driver, self.device(launch.device)?, executable, launch)?;
+        Ok(planned.start(&self.driver))
+    }
+}
+
+impl<D: Driver> MultiDevice for Runtime<D> {
+    fn execute_all(&self, executable: &Arc<D::Executable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+        let plan = |launch: &mut Launch<'_, Self>| plan(&*self.driver, self.device(launch.device)?, executable, launch);
+        // If one launch cannot be prepared, no launch begins.
+        let planned: Vec<PlannedLaunch<'_, D>> = launches.iter_mut().map(plan).collect::<Result<_>>()?;
+        let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(planned.into_iter().map(|planned| planned.start(&self.driver)).collect())
+    }
+}
+
+impl<D: Driver> AsyncReads for Runtime<D> {
+    fn begin_read(&self, buffer: &Buffer<D>, to: HostDestination) -> Result<Event> {
+        copies::download(&self.driver, self.device_of(buffer)?, buffer, HostTarget::framework(to))
+    }
+}
+
+impl<D: Driver> DeviceCopies for Runtime<D> {
+    fn create_uninitialized_buffer(&self, shape: &Shape, to: Placement) -> Result<Buffer<D>> {
+        let (device, bytes) = (self.device(to.device)?, copies::size_of(shape)?);
+        let block = device.pool.allocate(bytes, device.transfer.timeline())?;
+        Ok(device.buffer(block, bytes, Event::ready()))
+    }
+
+    fn bitcast(&self, buffer: &Buffer<D>, _: &Shape, _: &Shape, _: Placement) -> Result<Buffer<D>> {
+        Ok(buffer.clone())
+    }
+
+    fn copy(&self, buffer: &Buffer<D>, _: &Shape, to: Placement) -> Result<Buffer<D>> {
+        copies::copy(&self.driver, buffer, self.device_of(buffer)?, self.device(to.device)?)
+    }
+}
+
+impl<D: Driver> MemoryStatistics for Runtime<D> {
+    fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
+        Ok(self.device(device)?.pool.stats())
+    }
+
+    fn clear_memory_stats(&self, device: usize) -> Result<()> {
+        self.device(device)?.pool.clear_stats();
+        Ok(())
+    }
+}
+
+impl<D: Driver> AtExit for Runtime<D> {
+    fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        let queues = self.devices.iter().flat_map(|device| [&device.compute, &device.transfer]);
+        let queues: Vec<_> = queues.map(|queue| Arc::clone(queue.shared())).collect();
+        Some(Box::new(move || {
+            let deadline = Instant::now() + EXIT_LIMIT;
+            queues.iter().for_each(|queue| queue.close_at_exit());
+            queues.iter().for_each(|queue| queue.drain_until(deadline));
+        }))
+    }
+}
+
+impl<D: Driver> fmt::Debug for Runtime<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime").field("devices", &self.infos).finish_non_exhaustive()
+    }
+}

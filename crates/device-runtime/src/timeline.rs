@@ -1,0 +1,206 @@
+//! The progress of a queue, and the works that use a block of memory.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Instant;
+
+/// The number of works of a queue that have ended. The works of a queue are numbered from 1 and end in this order.
+#[derive(Default)]
+pub(crate) struct Timeline {
+    ended: AtomicU64,
+    /// Held while `ended` changes, so that a waiting thread does not miss the change.
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Timeline {
+    pub(crate) fn has_ended(&self, work: u64) -> bool {
+        self.ended.load(Ordering::Acquire) >= work
+    }
+
+    /// Records that all works up to `work` have ended.
+    pub(crate) fn advance(&self, work: u64) {
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.ended.store(work, Ordering::Release);
+        drop(guard);
+        self.changed.notify_all();
+    }
+
+    /// Blocks until `work` has ended.
+    pub(crate) fn wait(&self, work: u64) {
+        if self.has_ended(work) {
+            return;
+        }
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.has_ended(work) {
+            guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Blocks until `work` has ended, or until the deadline. Returns whether the work has ended.
+    pub(crate) fn wait_until(&self, work: u64, deadline: Instant) -> bool {
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.has_ended(work) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            guard = self.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+/// A work of a queue.
+pub(crate) struct Point<C> {
+    timeline: Arc<Timeline>,
+    work: u64,
+    completion: Arc<C>,
+}
+
+impl<C> Clone for Point<C> {
+    fn clone(&self) -> Self {
+        let (timeline, completion) = (Arc::clone(&self.timeline), Arc::clone(&self.completion));
+        Self { timeline, work: self.work, completion }
+    }
+}
+
+impl<C> Point<C> {
+    pub(crate) fn new(timeline: &Arc<Timeline>, work: u64, completion: &Arc<C>) -> Self {
+        Self { timeline: Arc::clone(timeline), work, completion: Arc::clone(completion) }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.timeline.has_ended(self.work)
+    }
+
+    /// Whether a new work of the queue with this timeline begins after this work without waiting for its completion.
+    fn precedes_new_work_of(&self, timeline: &Arc<Timeline>) -> bool {
+        Arc::ptr_eq(&self.timeline, timeline) || self.has_ended()
+    }
+}
+
+/// The last works that use a block of memory. Contains at most one write, and one read for each queue.
+pub(crate) struct Uses<C> {
+    /// The last work that writes the memory.
+    write: Option<Point<C>>,
+    /// The last works that read the memory after the write. Each of them begins after the write has ended.
+    reads: Vec<Point<C>>,
+}
+
+impl<C> Default for Uses<C> {
+    fn default() -> Self {
+        Self { write: None, reads: Vec::new() }
+    }
+}
+
+impl<C> Uses<C> {
+    /// Returns the works after which the memory is unused. If there are reads, they end after the write.
+    fn last(&self) -> impl Iterator<Item = &Point<C>> {
+        let write = self.write.as_ref().filter(|_| self.reads.is_empty());
+        self.reads.iter().chain(write)
+    }
+
+    /// Whether work that is submitted to the queue with this timeline may write the memory without waiting for other
+    /// queues.
+    pub(crate) fn allow_reuse_by(&self, timeline: &Arc<Timeline>) -> bool {
+        self.last().all(|point| point.precedes_new_work_of(timeline))
+    }
+
+    /// Whether no work uses the memory.
+    pub(crate) fn have_ended(&self) -> bool {
+        self.last().all(Point::has_ended)
+    }
+
+    /// Blocks until no work uses the memory.
+    pub(crate) fn wait(&self) {
+        self.last().for_each(|point| point.timeline.wait(point.work));
+    }
+
+    /// Adds to `after` the completions for which work of the queue with this timeline must wait before it reads the
+    /// memory.
+    pub(crate) fn before_read(&self, timeline: &Arc<Timeline>, after: &mut Vec<Arc<C>>) {
+        add(self.write.iter(), timeline, after);
+    }
+
+    /// Adds to `after` the completions for which work of the queue with this timeline must wait before it writes the
+    /// memory.
+    pub(crate) fn before_write(&self, timeline: &Arc<Timeline>, after: &mut Vec<Arc<C>>) {
+        add(self.last(), timeline, after);
+    }
+
+    pub(crate) fn add_read(&mut self, point: Point<C>) {
+        self.reads.retain(|read| !read.precedes_new_work_of(&point.timeline));
+        self.reads.push(point);
+    }
+
+    pub(crate) fn set_write(&mut self, point: Point<C>) {
+        self.reads.clear();
+        self.write = Some(point);
+    }
+}
+
+fn add<'a, C: 'a>(points: impl Iterator<Item = &'a Point<C>>, timeline: &Arc<Timeline>, after: &mut Vec<Arc<C>>) {
+    for point in points.filter(|point| !point.precedes_new_work_of(timeline)) {
+        if !after.iter().any(|known| Arc::ptr_eq(known, &point.completion)) {
+            after.push(Arc::clone(&point.completion));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(timeline: &Arc<Timeline>, work: u64) -> Point<u64> {
+        Point::new(timeline, work, &Arc::new(work))
+    }
+
+    fn before(uses: &Uses<u64>, timeline: &Arc<Timeline>, writes: bool) -> Vec<u64> {
+        let mut after = Vec::new();
+        match writes {
+            true => uses.before_write(timeline, &mut after),
+            false => uses.before_read(timeline, &mut after),
+        }
+        after.iter().map(|completion| **completion).collect()
+    }
+
+    #[test]
+    fn reads_wait_for_write() {
+        let [one, two] = [(); 2].map(|()| Arc::new(Timeline::default()));
+        let mut uses = Uses::default();
+        assert!(uses.have_ended() && uses.allow_reuse_by(&one));
+        uses.set_write(point(&one, 1));
+        assert_eq!((before(&uses, &one, false), before(&uses, &two, false)), (vec![], vec![1]));
+        assert!(uses.allow_reuse_by(&one) && !uses.allow_reuse_by(&two) && !uses.have_ended());
+        one.advance(1);
+        assert_eq!(before(&uses, &two, false), [0; 0]);
+        assert!(uses.allow_reuse_by(&two) && uses.have_ended());
+    }
+
+    #[test]
+    fn write_waits_for_last_reads() {
+        let [one, two, three] = [(); 3].map(|()| Arc::new(Timeline::default()));
+        let mut uses = Uses::default();
+        uses.set_write(point(&one, 1));
+        uses.add_read(point(&two, 10));
+        uses.add_read(point(&two, 11));
+        assert_eq!((before(&uses, &two, true), before(&uses, &three, true)), (vec![], vec![11]));
+        uses.add_read(point(&one, 2));
+        assert_eq!(before(&uses, &three, true), [11, 2]);
+        assert!(!uses.allow_reuse_by(&one) && !uses.allow_reuse_by(&two));
+        two.advance(11);
+        assert!(uses.allow_reuse_by(&one) && !uses.allow_reuse_by(&two));
+        uses.set_write(point(&three, 20));
+        assert_eq!((before(&uses, &three, true), before(&uses, &one, true)), (vec![], vec![20]));
+    }
+
+    #[test]
+    fn wait_ends_at_deadline() {
+        let timeline = Timeline::default();
+        assert!(!timeline.wait_until(1, Instant::now()));
+        timeline.advance(1);
+        assert!(timeline.wait_until(1, Instant::now()));
+        timeline.wait(1);
+    }
+}

@@ -1,0 +1,195 @@
+//! The settings, the injected failures and the records of a dummy driver.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use device_plugin::{Error, ErrorCode, Result};
+use device_runtime::{QueueId, QueueKind};
+
+/// What a test and its driver share.
+pub(crate) struct Control {
+    pub(crate) id: i64,
+    pub(crate) settings: Settings,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Settings {
+    pub(crate) devices: usize,
+    /// Limit of the memory of each device in bytes.
+    pub(crate) limit: usize,
+    /// Seed of the random delays. Without a seed, works are not delayed.
+    pub(crate) seed: Option<u64>,
+    /// Whether the devices can copy memory of each other.
+    pub(crate) peers: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { devices: 2, limit: 1 << 20, seed: None, peers: true }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// Queues that do not begin works.
+    held: HashSet<QueueKey>,
+    lost: HashSet<usize>,
+    /// Numbers of calls so far, counted from 1.
+    pub(crate) allocations: u64,
+    pub(crate) prepares: u64,
+    pub(crate) works: u64,
+    /// Numbers of the calls that fail with `RESOURCE_EXHAUSTED`.
+    pub(crate) failing_allocations: Vec<u64>,
+    pub(crate) failing_prepares: Vec<u64>,
+    /// Numbers of the works that fail with `DATA_LOSS`.
+    pub(crate) failing_works: Vec<u64>,
+    /// Numbers of the works at which the device is lost.
+    pub(crate) losing_works: Vec<u64>,
+    /// Bytes of device memory that exist.
+    pub(crate) allocated: usize,
+    /// The number of unfinished works of each queue, now and at most.
+    in_flight: HashMap<QueueKey, (usize, usize)>,
+    /// For each work, the number of completions that it waited for.
+    pub(crate) waited_for: Vec<usize>,
+    /// Whether each launch used the memory of an input for an output.
+    pub(crate) in_place: Vec<bool>,
+    /// The device and the program of each launch, in the order of the launches.
+    pub(crate) launched: Vec<(usize, String)>,
+    /// Queues for which the driver has reported that the device is lost.
+    pub(crate) reported_lost: HashSet<QueueKey>,
+    /// Whether the driver has been dropped.
+    pub(crate) closed: bool,
+    /// Promises that the runtime did not keep.
+    pub(crate) violations: Vec<String>,
+}
+
+/// The device of a queue, and whether the queue runs launches.
+pub(crate) type QueueKey = (usize, bool);
+
+pub(crate) fn key(queue: QueueId) -> QueueKey {
+    (queue.device, queue.kind == QueueKind::Compute)
+}
+
+static CONTROLS: Mutex<Vec<Arc<Control>>> = Mutex::new(Vec::new());
+static NEXT: AtomicI64 = AtomicI64::new(1);
+
+impl Control {
+    pub(crate) fn new(settings: Settings) -> Arc<Self> {
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let control = Arc::new(Self { id, settings, state: Mutex::default(), changed: Condvar::new() });
+        CONTROLS.lock().unwrap().push(Arc::clone(&control));
+        control
+    }
+
+    /// Takes the control with this id. Each control has one driver.
+    pub(crate) fn take(id: i64) -> Option<Arc<Self>> {
+        let mut controls = CONTROLS.lock().unwrap();
+        let at = controls.iter().position(|control| control.id == id)?;
+        Some(controls.remove(at))
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // A failed test must not hide its message behind another panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn notify(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Blocks until `done` returns a value.
+    pub(crate) fn wait<T>(&self, mut done: impl FnMut(&mut State) -> Option<T>) -> T {
+        let mut state = self.state();
+        loop {
+            if let Some(value) = done(&mut state) {
+                return value;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Changes the state and wakes up all threads.
+    pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let value = change(&mut self.state());
+        self.notify();
+        value
+    }
+
+    /// Stops or continues a queue. `compute` selects one of the two queues of the device.
+    pub(crate) fn hold(&self, device: usize, compute: bool, held: bool) {
+        self.change(|state| match held {
+            true => state.held.insert((device, compute)),
+            false => state.held.remove(&(device, compute)),
+        });
+    }
+
+    pub(crate) fn release_all(&self) {
+        self.change(|state| state.held.clear());
+    }
+
+    pub(crate) fn lose(&self, device: usize) {
+        self.change(|state| state.lost.insert(device));
+    }
+
+    pub(crate) fn check(&self, device: usize) -> Result<()> {
+        self.state().check(device)
+    }
+
+    /// Blocks while the queue is held. Returns early if the device is lost.
+    pub(crate) fn await_turn(&self, queue: QueueId) {
+        self.wait(|state| (!state.held.contains(&key(queue)) || state.lost.contains(&queue.device)).then_some(()));
+    }
+
+    /// Sleeps for a random time that depends on the seed and the work.
+    pub(crate) fn delay(&self, work: u64) {
+        if let Some(seed) = self.settings.seed {
+            let mixed = (seed ^ work.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33;
+            match mixed % 4 {
+                0 => {}
+                1 => std::thread::yield_now(),
+                _ => std::thread::sleep(Duration::from_micros(mixed % 97)),
+            }
+        }
+    }
+
+    pub(crate) fn violated(&self, what: impl Into<String>) {
+        self.state().violations.push(what.into());
+    }
+
+    /// Fails the test if the runtime did not keep a promise.
+    pub(crate) fn assert_no_violations(&self) {
+        assert_eq!(self.state().violations, [""; 0]);
+    }
+
+    /// The largest number of unfinished works that a queue had.
+    pub(crate) fn most_in_flight(&self, device: usize, compute: bool) -> usize {
+        self.state().in_flight.get(&(device, compute)).map_or(0, |(_, most)| *most)
+    }
+}
+
+impl State {
+    pub(crate) fn check(&self, device: usize) -> Result<()> {
+        match self.lost.contains(&device) {
+            true => Err(Error::new(ErrorCode::UNAVAILABLE, "the dummy fell off the bus")),
+            false => Ok(()),
+        }
+    }
+
+    /// Counts a new work and returns its number.
+    pub(crate) fn begin_work(&mut self, queue: QueueId, after: usize) -> u64 {
+        let (now, most) = self.in_flight.entry(key(queue)).or_default();
+        *now += 1;
+        *most = (*most).max(*now);
+        self.waited_for.push(after);
+        self.works += 1;
+        self.works
+    }
+
+    pub(crate) fn end_work(&mut self, queue: QueueId) {
+        self.in_flight.entry(key(queue)).or_default().0 -= 1;
+    }
+}

@@ -1,0 +1,328 @@
+//! The driver, whose queues are threads.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::thread::JoinHandle;
+
+use device_plugin::{
+    ClientOptions, CompileOptions, Compiled, DeviceInfo, DevicePlugin, ElementType, Error, ErrorCode, ExecutableInfo,
+    Program, Result, Shape, device_plugin,
+};
+use device_runtime::{Driver, DriverDevice, HostSource, HostTarget, LaunchRequest, QueueId, Runtime};
+
+use crate::dummy::control::{Control, QueueKey, key};
+use crate::dummy::program::Kernel;
+
+/// The message of a panic that a test wants.
+pub(crate) const PANIC: &str = "a panic on purpose";
+
+/// The plugin over the dummy driver.
+pub(crate) struct Plugin;
+
+#[device_plugin]
+impl DevicePlugin for Plugin {
+    const NAME: &'static str = "dummy";
+    type Backend = Runtime<Dummy>;
+}
+
+/// Passes works to the thread of a queue.
+type Queue = (Sender<Job>, JoinHandle<()>);
+
+pub(crate) struct Dummy {
+    control: Arc<Control>,
+    /// The threads of the queues, which start at the first work.
+    queues: Mutex<HashMap<QueueKey, Queue>>,
+}
+
+/// Device memory. New memory contains garbage.
+pub(crate) struct Memory {
+    bytes: Mutex<Vec<u8>>,
+    control: Arc<Control>,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        let size = self.bytes.lock().unwrap().len();
+        self.control.change(|state| state.allocated -= size);
+    }
+}
+
+/// The end of a work.
+pub(crate) struct Done {
+    control: Arc<Control>,
+    queue: QueueId,
+    result: Arc<OnceLock<Result<()>>>,
+    waits: Mutex<u32>,
+    /// A driver may keep the host memory of a copy longer than the copy.
+    _target: Option<HostTarget>,
+}
+
+/// A prepared launch.
+pub(crate) struct Prepared {
+    name: String,
+    panics: bool,
+    run: Box<dyn FnOnce() -> Result<()> + Send>,
+}
+
+/// A work of a queue.
+struct Job {
+    number: u64,
+    queue: QueueId,
+    after: Vec<Arc<OnceLock<Result<()>>>>,
+    run: Box<dyn FnOnce() -> Result<()> + Send>,
+    result: Arc<OnceLock<Result<()>>>,
+}
+
+/// Memory that a work uses. The runtime must keep it alive.
+struct Used(Weak<Memory>, usize);
+
+impl Used {
+    fn new(memory: &Arc<Memory>, device: usize) -> Self {
+        Self(Arc::downgrade(memory), device)
+    }
+
+    fn with<T>(&self, control: &Control, use_bytes: impl FnOnce(&mut [u8]) -> T) -> Result<T> {
+        match self.0.upgrade() {
+            Some(memory) => Ok(use_bytes(&mut memory.bytes.lock().unwrap())),
+            None => {
+                control.check(self.1)?;
+                control.violated("device memory was freed before the work that uses it had ended");
+                Err(Error::internal("freed memory"))
+            }
+        }
+    }
+}
+
+fn work_queue(control: &Control, jobs: &Receiver<Job>) {
+    for Job { number, queue, after, run, result } in jobs {
+        control.wait(|state| {
+            (state.check(queue.device).is_err() || after.iter().all(|after| after.get().is_some())).then_some(())
+        });
+        control.await_turn(queue);
+        control.delay(number);
+        let injected = control.change(|state| {
+            if state.losing_works.contains(&number) {
+                return Err(true);
+            }
+            if state.failing_works.contains(&number) { Err(false) } else { Ok(()) }
+        });
+        if injected == Err(true) {
+            control.lose(queue.device);
+        }
+        let ended = control.check(queue.device).and_then(|()| run()).and_then(|()| match injected {
+            Err(_) => Err(Error::new(ErrorCode::DATA_LOSS, format!("work {number} failed"))),
+            Ok(()) => control.check(queue.device),
+        });
+        let _ = result.set(ended);
+        control.change(|state| state.end_work(queue));
+    }
+}
+
+impl Dummy {
+    fn submit(&self, queue: QueueId, after: &[Arc<Done>], run: impl FnOnce() -> Result<()> + Send + 'static) -> Done {
+        // The runtime promises that the calls for one queue do not overlap. The order of numbers is that of the works.
+        let result = Arc::new(OnceLock::new());
+        let mut queues = self.queues.lock().unwrap();
+        let number = self.control.change(|state| state.begin_work(queue, after.len()));
+        let after = after.iter().map(|done| Arc::clone(&done.result)).collect();
+        let job = Job { number, queue, after, run: Box::new(run), result: Arc::clone(&result) };
+        let (sender, _) = queues.entry(key(queue)).or_insert_with(|| {
+            let ((sender, receiver), control) = (channel(), Arc::clone(&self.control));
+            (sender, std::thread::spawn(move || work_queue(&control, &receiver)))
+        });
+        sender.send(job).unwrap();
+        Done { control: Arc::clone(&self.control), queue, result, waits: Mutex::new(0), _target: None }
+    }
+}
+
+impl Drop for Dummy {
+    fn drop(&mut self) {
+        let queues = std::mem::take(&mut *self.queues.lock().unwrap());
+        for (sender, thread) in queues.into_values() {
+            drop(sender);
+            thread.join().unwrap();
+        }
+        let allocated = self.control.state().allocated;
+        if allocated != 0 {
+            self.control.violated(format!("{allocated} bytes of device memory were not freed"));
+        }
+        self.control.change(|state| state.closed = true);
+    }
+}
+
+impl Driver for Dummy {
+    type Memory = Memory;
+    type Executable = Kernel;
+    type Prepared = Prepared;
+    type Completion = Done;
+
+    const MAX_IN_FLIGHT: usize = 4;
+
+    fn open(options: &ClientOptions) -> Result<Self> {
+        let id = options.int("control")?.unwrap_or_default();
+        let control = Control::take(id).ok_or_else(|| Error::invalid_argument("there is no control with this id"))?;
+        Ok(Self { control, queues: Mutex::default() })
+    }
+
+    fn devices(&self) -> Vec<DriverDevice> {
+        let settings = self.control.settings;
+        let ids = 0..i32::try_from(settings.devices).unwrap();
+        ids.map(|id| DriverDevice::new(DeviceInfo::new(id, "dummy"), settings.limit)).collect()
+    }
+
+    fn allocate(&self, device: usize, bytes: usize) -> Result<Memory> {
+        let mut state = self.control.state();
+        state.check(device)?;
+        state.allocations += 1;
+        if state.failing_allocations.contains(&state.allocations) {
+            return Err(Error::resource_exhausted("the dummy has no memory"));
+        }
+        state.allocated += bytes;
+        Ok(Memory { bytes: Mutex::new(vec![0xee; bytes]), control: Arc::clone(&self.control) })
+    }
+
+    fn copy_from_host(&self, queue: QueueId, from: &HostSource, to: &Arc<Memory>, after: &[Arc<Done>]) -> Result<Done> {
+        self.control.check(queue.device)?;
+        // A driver that passes the address to the device keeps no clone either.
+        let (from, to, control) = (from.to_vec(), Used::new(to, queue.device), Arc::clone(&self.control));
+        Ok(self.submit(queue, after, move || to.with(&control, |to| to[..from.len()].copy_from_slice(&from))))
+    }
+
+    fn copy_to_host(&self, queue: QueueId, from: &Arc<Memory>, to: &HostTarget, after: &[Arc<Done>]) -> Result<Done> {
+        self.control.check(queue.device)?;
+        let (from, target, control) = (Used::new(from, queue.device), to.clone(), Arc::clone(&self.control));
+        let to = target.clone();
+        let run = move || {
+            let bytes = from.with(&control, |from| from[..to.len()].to_vec())?;
+            if to.as_mut_ptr().is_null() && control.check(queue.device).is_ok() {
+                control.violated("host memory was returned before the copy had ended");
+            }
+            to.write(0, &bytes);
+            Ok(())
+        };
+        Ok(Done { _target: Some(target), ..self.submit(queue, after, run) })
+    }
+
+    fn copy(
+        &self,
+        queue: QueueId,
+        (device, from): (usize, &Arc<Memory>),
+        to: &Arc<Memory>,
+        bytes: usize,
+        after: &[Arc<Done>],
+    ) -> Result<Done> {
+        self.control.check(queue.device)?;
+        if device != queue.device && !self.control.settings.peers {
+            return Err(Error::unimplemented("no copies between devices"));
+        }
+        let (from, to) = (Used::new(from, queue.device), Used::new(to, queue.device));
+        let control = Arc::clone(&self.control);
+        let run = move || {
+            let data = from.with(&control, |from| from[..bytes].to_vec())?;
+            to.with(&control, |to| to[..bytes].copy_from_slice(&data))
+        };
+        Ok(self.submit(queue, after, run))
+    }
+
+    fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Kernel>> {
+        let kernel = Kernel::parse(program)?;
+        let shape = |size: usize| Shape::new(ElementType::U8, [i64::try_from(size).unwrap()]);
+        let inputs = vec![shape(kernel.size); kernel.inputs];
+        let outputs = vec![shape(kernel.size * kernel.repeat); kernel.output_count()];
+        let info = ExecutableInfo::new(&kernel.name, inputs, outputs).donating(kernel.donated.iter().copied());
+        Ok(Compiled::new(kernel, info))
+    }
+
+    fn scratch_bytes(&self, kernel: &Kernel) -> usize {
+        kernel.scratch
+    }
+
+    fn output_alias(&self, kernel: &Kernel, output: usize) -> Option<usize> {
+        kernel.aliases.iter().find(|(aliased, _)| *aliased == output).map(|(_, input)| *input)
+    }
+
+    fn prepare(&self, kernel: &Arc<Kernel>, request: &LaunchRequest<'_, Self>) -> Result<Self::Prepared> {
+        let device = request.device;
+        let in_place =
+            request.outputs.iter().any(|output| request.inputs.iter().any(|input| Arc::ptr_eq(input, output)));
+        {
+            let mut state = self.control.state();
+            state.check(device)?;
+            state.prepares += 1;
+            if state.failing_prepares.contains(&state.prepares) {
+                return Err(Error::resource_exhausted("the dummy has no room for arguments"));
+            }
+            state.in_place.push(in_place);
+        }
+        self.control.change(|_| ());
+        if kernel.fails_to_prepare {
+            return Err(Error::failed_precondition(format!("kernel {} cannot be prepared", kernel.name)));
+        }
+        let used = |memory: &[Arc<Memory>]| memory.iter().map(|memory| Used::new(memory, device)).collect::<Vec<_>>();
+        let (inputs, outputs) = (used(request.inputs), used(request.outputs));
+        let scratch = request.scratch.map(|scratch| Used::new(scratch, device));
+        let (kernel, control) = (Arc::clone(kernel), Arc::clone(&self.control));
+        let (name, panics) = (kernel.name.clone(), kernel.panics_in_launch);
+        let run = move || {
+            let fill = |value: u8| match &scratch {
+                None => Ok(Vec::new()),
+                Some(scratch) => scratch.with(&control, |bytes| {
+                    let before = bytes.to_vec();
+                    bytes.fill(value);
+                    before
+                }),
+            };
+            fill(0xab)?;
+            let read = |input: &Used| input.with(&control, |bytes| bytes[..kernel.size].to_vec());
+            let inputs: Vec<_> = inputs.iter().map(read).collect::<Result<_>>()?;
+            std::thread::yield_now();
+            for (to, bytes) in outputs.iter().zip(kernel.compute(&inputs)) {
+                to.with(&control, |to| match kernel.fails_to_run {
+                    true => to.fill(0xdd),
+                    false => to[..bytes.len()].copy_from_slice(&bytes),
+                })?;
+            }
+            if fill(0)?.iter().any(|byte| *byte != 0xab) {
+                control.violated("two works used the same temporary memory at the same time");
+            }
+            match kernel.fails_to_run {
+                true => Err(Error::new(ErrorCode::DATA_LOSS, format!("kernel {} failed", kernel.name))),
+                false if kernel.panics_in_wait => Err(Error::internal(PANIC)),
+                false => Ok(()),
+            }
+        };
+        Ok(Prepared { name, panics, run: Box::new(run) })
+    }
+
+    fn launch(&self, queue: QueueId, prepared: Prepared, after: &[Arc<Done>]) -> Done {
+        assert!(!prepared.panics, "{PANIC}");
+        self.control.state().launched.push((queue.device, prepared.name));
+        self.submit(queue, after, prepared.run)
+    }
+
+    fn wait(&self, done: &Done) -> Result<()> {
+        let mut waits = done.waits.lock().unwrap();
+        *waits += 1;
+        if *waits > 1 {
+            self.control.violated("the runtime waited twice for a work");
+        }
+        let result = done.control.wait(|state| {
+            if state.reported_lost.contains(&key(done.queue)) {
+                state.violations.push("the runtime waited for a device that it knows to be lost".to_owned());
+            }
+            match (done.result.get(), state.check(done.queue.device)) {
+                (None, Ok(())) => None,
+                (Some(Ok(())), _) => Some(Ok(())),
+                (Some(Err(error)), _) if error.code() != ErrorCode::UNAVAILABLE => Some(Err(error.clone())),
+                (_, result) => {
+                    state.reported_lost.insert(key(done.queue));
+                    Some(result)
+                }
+            }
+        });
+        drop(waits);
+        assert!(!result.as_ref().is_err_and(|error| error.message() == PANIC), "{PANIC}");
+        result
+    }
+}

@@ -1,0 +1,89 @@
+//! The programs of the dummy driver.
+
+use device_plugin::{Error, Program, Result};
+
+/// A program on arrays of bytes. Its text is a list of words: `name=NAME`, `size=BYTES`, `inputs=COUNT`,
+/// `donated=INDEX`, `alias=OUTPUT:INPUT`, `scratch=BYTES`, and one `out=TERM+TERM` for each output. A term is a
+/// constant or `x` with the index of an input. With `repeat=COUNT`, the outputs repeat their bytes. `fail=run`,
+/// `fail=prepare`, `panic=wait` and `panic=launch` make a step fail or panic.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    pub(crate) size: usize,
+    pub(crate) inputs: usize,
+    pub(crate) repeat: usize,
+    pub(crate) donated: Vec<usize>,
+    pub(crate) aliases: Vec<(usize, usize)>,
+    pub(crate) scratch: usize,
+    pub(crate) fails_to_run: bool,
+    pub(crate) fails_to_prepare: bool,
+    pub(crate) panics_in_wait: bool,
+    pub(crate) panics_in_launch: bool,
+    outputs: Vec<Vec<Term>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Term {
+    Input(usize),
+    Constant(u8),
+}
+
+impl Kernel {
+    pub(crate) fn parse(program: &Program) -> Result<Self> {
+        let text = String::from_utf8_lossy(program.code()).into_owned();
+        Self::read(&text).ok_or_else(|| Error::invalid_argument(format!("not a program: {text}")))
+    }
+
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let mut kernel = Self { repeat: 1, ..Self::default() };
+        for word in text.split_whitespace() {
+            let (key, value) = word.split_once('=')?;
+            match (key, value) {
+                ("name", name) => kernel.name = name.to_owned(),
+                ("size", size) => kernel.size = size.parse().ok()?,
+                ("inputs", count) => kernel.inputs = count.parse().ok()?,
+                ("repeat", count) => kernel.repeat = count.parse().ok()?,
+                ("donated", index) => kernel.donated.push(index.parse().ok()?),
+                ("alias", pair) => {
+                    let (output, input) = pair.split_once(':')?;
+                    kernel.aliases.push((output.parse().ok()?, input.parse().ok()?));
+                }
+                ("scratch", size) => kernel.scratch = size.parse().ok()?,
+                ("fail", "run") => kernel.fails_to_run = true,
+                ("fail", "prepare") => kernel.fails_to_prepare = true,
+                ("panic", "wait") => kernel.panics_in_wait = true,
+                ("panic", "launch") => kernel.panics_in_launch = true,
+                ("out", terms) => kernel.outputs.push(terms.split('+').map(term).collect::<Option<_>>()?),
+                _ => return None,
+            }
+        }
+        Some(kernel)
+    }
+
+    pub(crate) fn output_count(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// Computes the outputs from the inputs.
+    pub(crate) fn compute(&self, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let byte = |terms: &[Term], at: usize| {
+            terms.iter().fold(0u8, |sum, term| {
+                sum.wrapping_add(match term {
+                    Term::Input(index) => inputs[*index][at],
+                    Term::Constant(value) => *value,
+                })
+            })
+        };
+        self.outputs
+            .iter()
+            .map(|terms| (0..self.size).map(|at| byte(terms, at)).collect::<Vec<_>>().repeat(self.repeat))
+            .collect()
+    }
+}
+
+fn term(text: &str) -> Option<Term> {
+    match text.strip_prefix('x') {
+        Some(index) => index.parse().ok().map(Term::Input),
+        None => text.parse().ok().map(Term::Constant),
+    }
+}

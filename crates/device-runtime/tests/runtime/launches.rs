@@ -1,0 +1,281 @@
+//! Launches, donation, and the errors that launches pass on.
+
+use std::thread;
+
+use pjrt::{Buffer, CompileOptions, ErrorCode, ExecuteOptions, Input, Program};
+
+use crate::dummy::control::Settings;
+use crate::dummy::driver::PANIC;
+use crate::fixture::{Fixture, bytes, donate, limited, run};
+
+const NEXT: &str = "name=next size=4 inputs=1 donated=0 alias=0:0 out=x0+1";
+const FAIL: &str = "name=fail size=4 inputs=1 out=x0 fail=run";
+
+fn error(buffer: &Buffer) -> (ErrorCode, String) {
+    let error = buffer.wait().unwrap_err();
+    let read = bytes(buffer).unwrap_err();
+    assert_eq!((read.code(), read.message()), (error.code(), error.message()));
+    (error.code(), error.message().to_owned())
+}
+
+#[test]
+fn chain_of_pending_launches() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let next = fixture.compile(NEXT);
+        let x = fixture.put(&[1, 2, 3, 255]);
+        x.wait().unwrap();
+        fixture.control.hold(0, true, true);
+        // The calls return although the device has not begun.
+        let y = run(&next, &[&run(&next, &[&run(&next, &[&x]).unwrap()]).unwrap()]).unwrap();
+        assert!(!y.ready_event().unwrap().is_ready().unwrap());
+        fixture.control.hold(0, true, false);
+        assert_eq!(bytes(&y).unwrap(), [4, 5, 6, 2]);
+        assert_eq!(bytes(&x).unwrap(), [1, 2, 3, 255]);
+        drop((x, y, next));
+        fixture.end();
+    });
+}
+
+#[test]
+fn several_outputs_share_event() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let program = fixture.compile("name=two size=2 inputs=2 scratch=100 out=x0+x1 out=x1+7 out=9");
+        let (x, y) = (fixture.put(&[1, 2]), fixture.put(&[10, 20]));
+        let outputs = program.execute(&[&x, &y]).unwrap().into_vec();
+        let values: Vec<_> = outputs.iter().map(|output| bytes(output).unwrap()).collect();
+        assert_eq!(values, [[11, 22], [17, 27], [9, 9]]);
+        drop((x, y, outputs, program));
+        fixture.end();
+    });
+}
+
+#[test]
+fn donated_memory_is_reused() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let next = fixture.compile(NEXT);
+        let mut x = fixture.put(&[1, 2, 3, 4]);
+        for _ in 0..5 {
+            x = donate(&next, vec![x]).unwrap();
+        }
+        assert_eq!(bytes(&x).unwrap(), [6, 7, 8, 9]);
+        assert_eq!(fixture.control.state().in_place, [true; 5]);
+        assert_eq!(fixture.control.state().allocations, 1);
+        // A borrowed argument keeps its memory.
+        let y = run(&next, &[&x]).unwrap();
+        assert_eq!((bytes(&x).unwrap(), bytes(&y).unwrap()), (vec![6, 7, 8, 9], vec![7, 8, 9, 10]));
+        assert_eq!(fixture.control.state().in_place.last(), Some(&false));
+        drop((x, y, next));
+        fixture.end();
+    });
+}
+
+#[test]
+fn small_donated_memory_is_not_reused() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let program = fixture.compile("name=three size=200 inputs=1 repeat=3 donated=0 alias=0:0 out=x0");
+        let x = donate(&program, vec![fixture.put(&[7; 200])]).unwrap();
+        assert_eq!(bytes(&x).unwrap(), [7; 600]);
+        assert_eq!(fixture.control.state().in_place, [false]);
+        drop((x, program));
+        fixture.end();
+    });
+}
+
+/// A read that has begun before the donation gets the old contents.
+#[test]
+fn donation_waits_for_reads() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let next = fixture.compile(NEXT);
+        let x = fixture.put(&[1, 2, 3, 4]);
+        x.wait().unwrap();
+        fixture.control.hold(0, false, true);
+        let read = x.download().start::<u8>().unwrap();
+        let y = donate(&next, vec![x]).unwrap();
+        assert_eq!(fixture.control.state().in_place, [true]);
+        // The launch waits for the read in the other queue.
+        assert_eq!(fixture.control.state().waited_for, [0, 0, 1]);
+        fixture.control.hold(0, false, false);
+        assert_eq!((read.wait().unwrap(), bytes(&y).unwrap()), (vec![1, 2, 3, 4], vec![2, 3, 4, 5]));
+        drop((y, next));
+        fixture.end();
+    });
+}
+
+#[test]
+fn late_failure_poisons_outputs() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let (next, fail) = (fixture.compile(NEXT), fixture.compile(FAIL));
+        let add = fixture.compile("name=add size=4 inputs=2 out=x0+x1");
+        let x = fixture.put(&[1; 4]);
+        x.wait().unwrap();
+        fixture.control.hold(0, true, true);
+        let failed = run(&fail, &[&x]).unwrap();
+        let second = run(&next, &[&failed]).unwrap();
+        let third = run(&add, &[&x, &second]).unwrap();
+        fixture.control.hold(0, true, false);
+        assert_eq!(error(&failed), (ErrorCode::DATA_LOSS, "kernel fail failed".to_owned()));
+        assert_eq!(error(&second), (ErrorCode::DATA_LOSS, "argument 0 failed: kernel fail failed".to_owned()));
+        let message = "argument 1 failed: argument 0 failed: kernel fail failed";
+        assert_eq!(error(&third), (ErrorCode::DATA_LOSS, message.to_owned()));
+        // A launch with an argument that has failed already is an error.
+        let late = run(&add, &[&x, &second]).unwrap_err();
+        assert_eq!((late.code(), late.message()), (ErrorCode::DATA_LOSS, message));
+        // The device goes on.
+        assert_eq!(bytes(&run(&next, &[&x]).unwrap()).unwrap(), [2; 4]);
+        drop((x, failed, second, third, next, fail, add));
+        fixture.end();
+    });
+}
+
+/// The n-th work fails, here an upload. The first launch already waits on the device. The last launch waits for room in
+/// the queue, so it does not begin.
+#[test]
+fn failed_upload() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let next = fixture.compile(NEXT);
+        fixture.control.state().failing_works.push(1);
+        fixture.control.hold(0, false, true);
+        fixture.control.hold(0, true, true);
+        let x = fixture.put(&[1; 4]);
+        let launched: Vec<_> = (0..4).map(|_| run(&next, &[&x]).unwrap()).collect();
+        thread::scope(|scope| {
+            let last = scope.spawn(|| run(&next, &[&x]).unwrap());
+            fixture.control.wait(|state| (state.prepares == 5).then_some(()));
+            fixture.control.hold(0, false, false);
+            assert_eq!(error(&x), (ErrorCode::DATA_LOSS, "work 1 failed".to_owned()));
+            fixture.control.hold(0, true, false);
+            for output in launched.into_iter().chain([last.join().unwrap()]) {
+                let message = "argument 0 failed: work 1 failed".to_owned();
+                assert_eq!(error(&output), (ErrorCode::DATA_LOSS, message));
+            }
+        });
+        assert_eq!(fixture.control.state().works, 5);
+        drop((x, next));
+        fixture.end();
+    });
+}
+
+#[test]
+fn failed_compilation() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let error = fixture.try_compile("nonsense").unwrap_err();
+        assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
+        fixture.end();
+    });
+}
+
+#[test]
+fn failed_preparation() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let program = fixture.compile("name=bad size=4 inputs=1 out=x0 fail=prepare");
+        let x = fixture.put(&[1; 4]);
+        let error = run(&program, &[&x]).unwrap_err();
+        assert_eq!((error.code(), error.message()), (ErrorCode::FAILED_PRECONDITION, "kernel bad cannot be prepared"));
+        assert_eq!(bytes(&x).unwrap(), [1; 4]);
+        drop((x, program));
+        fixture.end();
+    });
+}
+
+#[test]
+fn panicking_driver() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let [wait, launch] = ["wait", "launch"]
+            .map(|place| fixture.compile(&format!("name=panics size=4 inputs=1 scratch=9 out=x0 panic={place}")));
+        let (x, next) = (fixture.put(&[1; 4]), fixture.compile(NEXT));
+        let message = format!("the plugin panicked: {PANIC}");
+        let output = run(&wait, &[&x]).unwrap();
+        assert_eq!(error(&output), (ErrorCode::INTERNAL, message.clone()));
+        let failed = run(&launch, &[&x]).unwrap_err();
+        assert_eq!(failed.code(), ErrorCode::INTERNAL);
+        assert!(failed.message().contains(PANIC), "{failed}");
+        // The queue goes on.
+        let y = run(&next, &[&x]).unwrap();
+        assert_eq!(bytes(&y).unwrap(), [2; 4]);
+        drop((x, y, output, wait, launch, next));
+        while fixture.used(0) > 0 {
+            thread::yield_now();
+        }
+        fixture.end();
+    });
+}
+
+#[test]
+fn exhausted_preparation_is_retried_once() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let next = fixture.compile(NEXT);
+        let x = fixture.put(&[1; 4]);
+        // The pool keeps this block until the preparation needs memory.
+        drop(fixture.put(&[0; 5000]));
+        fixture.client.synchronize(std::time::Duration::from_secs(9)).unwrap();
+        fixture.control.state().failing_prepares = vec![1, 3, 4];
+        assert!(fixture.control.state().allocated > 5000);
+        assert_eq!(bytes(&run(&next, &[&x]).unwrap()).unwrap(), [2; 4]);
+        assert!(fixture.control.state().allocated < 5000);
+        assert_eq!(run(&next, &[&x]).unwrap_err().code(), ErrorCode::RESOURCE_EXHAUSTED);
+        assert_eq!(bytes(&run(&next, &[&x]).unwrap()).unwrap(), [2; 4]);
+        drop((x, next));
+        fixture.end();
+    });
+}
+
+#[test]
+fn several_devices() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let mut options = CompileOptions::default();
+        options.num_replicas = 2;
+        let next = fixture.client.compile(&Program::mlir(NEXT), &options).unwrap();
+        let (x, y) = (fixture.put(&[1; 4]), fixture.put_on(1, &[2; 4]).unwrap());
+        let run =
+            |x, y| next.execute_sharded(vec![vec![Input::Borrow(x)], vec![Input::Borrow(y)]], &ExecuteOptions::new());
+        let executed = run(&x, &y).unwrap();
+        let values: Vec<_> = executed.outputs.iter().map(|outputs| bytes(&outputs[0]).unwrap()).collect();
+        assert_eq!(values, [[2; 4], [3; 4]]);
+        // If the launch on the second device cannot be prepared, that on the first device does not begin.
+        let works = fixture.control.state().works;
+        fixture.control.state().failing_prepares = vec![4, 5];
+        assert_eq!(run(&x, &y).unwrap_err().code(), ErrorCode::RESOURCE_EXHAUSTED);
+        assert_eq!(fixture.control.state().works, works);
+        drop((x, y, executed, next));
+        fixture.end();
+    });
+}
+
+/// Programs whose launches communicate need the same order on all devices.
+#[test]
+fn devices_have_same_order() {
+    limited(|| {
+        let fixture = Fixture::new(Settings { seed: Some(3), ..Settings::default() });
+        let mut options = CompileOptions::default();
+        options.num_replicas = 2;
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let (client, options) = (&fixture.client, &options);
+                let text = format!("name=p{number} size=4 inputs=0 out=1");
+                scope.spawn(move || {
+                    let program = client.compile(&Program::mlir(text), options).unwrap();
+                    for _ in 0..50 {
+                        program.execute_sharded(vec![Vec::new(), Vec::new()], &ExecuteOptions::new()).unwrap();
+                    }
+                });
+            }
+        });
+        let launched = std::mem::take(&mut fixture.control.state().launched);
+        let on = |device| launched.iter().filter(move |(of, _)| *of == device).map(|(_, name)| name);
+        assert_eq!(on(0).count(), 200);
+        assert!(on(0).eq(on(1)));
+        fixture.end();
+    });
+}

@@ -1,0 +1,14 @@
+//! Tests the runtime over a dummy driver, through the C table, as a framework uses a plugin.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod dummy;
+#[cfg(unix)]
+mod exit;
+mod fixture;
+mod launches;
+mod lost;
+mod memory;
+mod property;
+mod queues;
+mod transfers;

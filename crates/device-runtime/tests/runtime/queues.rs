@@ -1,0 +1,149 @@
+//! Back-pressure, the end of the client, and threads.
+
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use crate::dummy::control::Settings;
+use crate::fixture::{Fixture, bytes, limited, run};
+
+const NEXT: &str = "name=next size=4 inputs=1 out=x0+1";
+
+#[test]
+fn full_queue_delays_launches() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let next = fixture.compile(NEXT);
+        let mut x = fixture.put(&[0; 4]);
+        x.wait().unwrap();
+        fixture.control.hold(0, true, true);
+        let (sender, launched) = channel();
+        let thread = thread::spawn(move || {
+            for number in 0..20 {
+                x = run(&next, &[&x]).unwrap();
+                sender.send(number).unwrap();
+            }
+            x
+        });
+        assert_eq!(launched.iter().take(4).last(), Some(3));
+        // The fifth launch waits.
+        assert!(launched.recv_timeout(Duration::from_millis(20)).is_err());
+        fixture.control.hold(0, true, false);
+        let x = thread.join().unwrap();
+        assert_eq!(bytes(&x).unwrap(), [20; 4]);
+        assert_eq!(fixture.control.most_in_flight(0, true), 4);
+        drop(x);
+        fixture.end();
+    });
+}
+
+#[test]
+fn end_of_client_waits_for_work() {
+    for seed in 0..20 {
+        limited(move || {
+            let fixture = Fixture::new(Settings { seed: Some(seed), ..Settings::default() });
+            let next = fixture.compile(NEXT);
+            let mut x = fixture.put(&[0; 4]);
+            for _ in 0..4 {
+                x = run(&next, &[&x]).unwrap();
+            }
+            let Fixture { client, control, .. } = fixture;
+            drop((x, next, client));
+            control.wait(|state| state.closed.then_some(()));
+            assert_eq!(control.state().works, 5);
+            control.assert_no_violations();
+        });
+    }
+}
+
+/// The end of the client waits for all queues. The copy between the devices needs memory of both until it has ended.
+#[test]
+fn end_of_client_waits_for_held_queues() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let next = fixture.compile(NEXT);
+        let x = fixture.put(&[1; 4]);
+        x.wait().unwrap();
+        fixture.control.hold(0, true, true);
+        fixture.control.hold(1, false, true);
+        let (y, copy) = (run(&next, &[&x]).unwrap(), x.copy_to(&fixture.device(1)).unwrap());
+        let Fixture { client, control, .. } = fixture;
+        let end = thread::spawn(move || drop((x, y, copy, next, client)));
+        thread::sleep(Duration::from_millis(20));
+        assert!(!end.is_finished());
+        control.hold(0, true, false);
+        thread::sleep(Duration::from_millis(20));
+        assert!(!end.is_finished());
+        control.hold(1, false, false);
+        end.join().unwrap();
+        assert!(control.state().closed);
+        control.assert_no_violations();
+    });
+}
+
+/// A device that waits does not delay another one.
+#[test]
+fn devices_end_out_of_order() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        fixture.control.hold(0, false, true);
+        let slow = fixture.put(&[1, 2]);
+        let fast = fixture.put_on(1, &[3, 4]).unwrap();
+        assert_eq!(bytes(&fast).unwrap(), [3, 4]);
+        assert!(!slow.ready_event().unwrap().is_ready().unwrap());
+        fixture.control.hold(0, false, false);
+        assert_eq!(bytes(&slow).unwrap(), [1, 2]);
+        drop((slow, fast));
+        fixture.end();
+    });
+}
+
+/// A callback may wait for the queue whose work completed the event.
+#[test]
+fn callback_uses_queue() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let next = fixture.compile(NEXT);
+        let x = fixture.put(&[0; 4]);
+        x.wait().unwrap();
+        fixture.control.hold(0, true, true);
+        let y = run(&next, &[&x]).unwrap();
+        let (sender, receiver) = channel();
+        y.ready_event()
+            .unwrap()
+            .on_ready(move |result| {
+                let z = result.and_then(|()| run(&next, &[&x])).and_then(|z| bytes(&z));
+                sender.send(z).unwrap();
+            })
+            .unwrap();
+        fixture.control.hold(0, true, false);
+        assert_eq!(receiver.recv().unwrap().unwrap(), [1; 4]);
+        drop(y);
+        fixture.end();
+    });
+}
+
+/// Several threads use all queues at the same time.
+#[test]
+fn threads() {
+    limited(|| {
+        let fixture = Fixture::new(Settings { seed: Some(1), ..Settings::default() });
+        let next = fixture.compile(NEXT);
+        thread::scope(|scope| {
+            for number in 0..4u8 {
+                let (fixture, next) = (&fixture, &next);
+                scope.spawn(move || {
+                    for _ in 0..20 {
+                        let x = fixture.put(&[number; 4]);
+                        let y = run(next, &[&run(next, &[&x]).unwrap()]).unwrap();
+                        let copy = y.copy_to(&fixture.device(1)).unwrap();
+                        assert_eq!(bytes(&y).unwrap(), [number + 2; 4]);
+                        assert_eq!(bytes(&copy).unwrap(), [number + 2; 4]);
+                    }
+                });
+            }
+        });
+        drop(next);
+        fixture.end();
+    });
+}

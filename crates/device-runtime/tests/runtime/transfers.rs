@@ -1,0 +1,163 @@
+//! Copies between the host and devices, and between devices.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use pjrt::{ErrorCode, HostBufferSemantics, Upload};
+
+use crate::dummy::control::Settings;
+use crate::fixture::{Fixture, bytes, limited, run};
+
+/// Host data that reports when it is dropped.
+struct Data(Vec<u8>, std::sync::mpsc::Sender<()>);
+
+impl AsRef<[u8]> for Data {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        let _ = self.1.send(());
+    }
+}
+
+#[test]
+fn data_may_change_after_call() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        fixture.control.hold(0, false, true);
+        let mut data = vec![1, 2, 3];
+        let x = fixture.put(&data);
+        data.fill(0);
+        fixture.control.hold(0, false, false);
+        assert_eq!(bytes(&x).unwrap(), [1, 2, 3]);
+        drop(x);
+        fixture.end();
+    });
+}
+
+#[test]
+fn lent_data_is_returned_after_copy() {
+    for semantics in [HostBufferSemantics::ImmutableZeroCopy, HostBufferSemantics::ImmutableUntilTransferCompletes] {
+        limited(move || {
+            let fixture = Fixture::new(Settings::default());
+            fixture.control.hold(0, false, true);
+            let (sender, returned) = channel();
+            let upload = Upload::owned::<u8, _>(Data(vec![1, 2, 3], sender)).semantics(semantics);
+            let x = fixture.client.upload(upload).unwrap();
+            if semantics == HostBufferSemantics::ImmutableZeroCopy {
+                assert!(returned.try_recv().is_err());
+            }
+            fixture.control.hold(0, false, false);
+            assert_eq!(bytes(&x).unwrap(), [1, 2, 3]);
+            // The device has its own copy, so the buffer does not need the data any more.
+            returned.recv().unwrap();
+            drop(x);
+            fixture.end();
+        });
+    }
+}
+
+#[test]
+fn launch_waits_for_upload_on_device() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let add = fixture.compile("name=add size=2 inputs=2 out=x0+x1");
+        fixture.control.hold(0, false, true);
+        let (x, y) = (fixture.put(&[1, 2]), fixture.put(&[3, 4]));
+        let z = run(&add, &[&x, &y]).unwrap();
+        assert_eq!(fixture.control.state().waited_for, [0, 0, 2]);
+        fixture.control.hold(0, false, false);
+        assert_eq!(bytes(&z).unwrap(), [4, 6]);
+        drop((x, y, z, add));
+        fixture.end();
+    });
+}
+
+#[test]
+fn part_of_buffer() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let x = fixture.put(&[1, 2, 3, 4, 5]);
+        assert_eq!(x.download().raw(1, 3).start().unwrap().wait().unwrap(), [2, 3, 4]);
+        assert_eq!(x.download().bytes().unwrap(), [1, 2, 3, 4, 5]);
+        drop(x);
+        fixture.end();
+    });
+}
+
+#[test]
+fn empty_array() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let x = fixture.put(&[]);
+        assert_eq!(bytes(&x).unwrap(), [0; 0]);
+        let y = x.copy_to(&fixture.device(1)).unwrap();
+        assert_eq!(bytes(&y).unwrap(), [0; 0]);
+        drop((x, y));
+        fixture.end();
+    });
+}
+
+#[test]
+fn copies_between_devices() {
+    for peers in [true, false] {
+        limited(move || {
+            let fixture = Fixture::new(Settings { peers, ..Settings::default() });
+            fixture.control.hold(0, false, true);
+            let x = fixture.put(&[1, 2, 3]);
+            // The copy waits until the buffer is ready.
+            let y = x.copy_to(&fixture.device(1)).unwrap();
+            let z = y.copy_to(&fixture.device(1)).unwrap();
+            fixture.control.hold(0, false, false);
+            assert_eq!((bytes(&y).unwrap(), bytes(&z).unwrap()), (vec![1, 2, 3], vec![1, 2, 3]));
+            assert_eq!(y.device().unwrap().id().unwrap(), 1);
+            drop((x, y, z));
+            fixture.end();
+        });
+    }
+}
+
+#[test]
+fn failed_copies() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        fixture.control.state().failing_works = vec![2, 3];
+        let x = fixture.put(&[1, 2, 3]);
+        x.wait().unwrap();
+        let copy = x.copy_to(&fixture.device(1)).unwrap();
+        let error = bytes(&copy).unwrap_err();
+        assert_eq!((error.code(), error.message()), (ErrorCode::DATA_LOSS, "work 2 failed"));
+        let error = bytes(&x).unwrap_err();
+        assert_eq!((error.code(), error.message()), (ErrorCode::DATA_LOSS, "work 3 failed"));
+        assert_eq!(bytes(&x).unwrap(), [1, 2, 3]);
+        drop((x, copy));
+        fixture.end();
+    });
+}
+
+/// The framework gets its memory back when the copy has ended, even if it drops the buffer and the future before.
+#[test]
+fn abandoned_read() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let x = fixture.put(&[1, 2, 3]);
+        x.wait().unwrap();
+        fixture.control.hold(0, false, true);
+        let (memory, held) = (vec![0u8; 3], Arc::new(()));
+        struct Lent(Vec<u8>, #[expect(dead_code, reason = "counts references")] Arc<()>);
+        impl AsMut<[u8]> for Lent {
+            fn as_mut(&mut self) -> &mut [u8] {
+                &mut self.0
+            }
+        }
+        drop(x.download().start_into(Lent(memory, Arc::clone(&held))).unwrap());
+        drop(x);
+        assert_eq!(Arc::strong_count(&held), 2);
+        fixture.control.hold(0, false, false);
+        fixture.end();
+        assert_eq!(Arc::strong_count(&held), 1);
+    });
+}
