@@ -21,9 +21,8 @@ const NAME: &str = "device_plugin";
 /// The profile of installed libraries.
 const PROFILE: &str = "c-library";
 
-/// The package and the library of the embedded CPU device, and the profile of installed ones: as fast as in the profile
-/// `release`, and without symbols.
-const CPU: [&str; 3] = ["pjrt-cpu-plugin", "pjrt_plugin_cpu", "c-library-cpu"];
+/// The package and the library of the embedded CPU device, and the profile of installed ones.
+const CPU: [&str; 3] = ["pjrt-cpu-plugin", "pjrt_plugin_cpu", "dist"];
 
 /// The folder in which the library was installed.
 pub(crate) struct Installed {
@@ -79,18 +78,20 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     println!("pkg-config: PKG_CONFIG_PATH={}", installed.prefix.join("lib/pkgconfig").display());
     println!("CMake: -DCMAKE_PREFIX_PATH={}", installed.prefix.display());
     if tarball {
-        println!("tarball: {}", pack(&installed)?.display());
+        println!("tarball: {}", pack(&installed, &[])?.display());
     }
     Ok(())
 }
 
-/// Writes the installed folder as a tarball beside it, whose only folder has the name of the tarball.
-pub(crate) fn pack(installed: &Installed) -> Result<PathBuf, Error> {
+/// Writes the installed folder as a tarball beside it, whose only folder has the name of the tarball. `tar` gets the
+/// `options`.
+pub(crate) fn pack(installed: &Installed, options: &[String]) -> Result<PathBuf, Error> {
     let name = format!("{NAME}-{}-{}-{}", version()?, std::env::consts::ARCH, std::env::consts::OS);
     let folder = installed.prefix.parent().unwrap_or(Path::new("."));
     let path = folder.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
-    tar.arg("-czf").arg(&path).arg("-C").arg(&installed.prefix);
+    // The default of `-z` writes the time.
+    tar.args(options).arg("--use-compress-program=gzip -n").arg("-cf").arg(&path).arg("-C").arg(&installed.prefix);
     tar.args(["--owner=0", "--group=0", "--sort=name", &format!("--transform=s,^\\.,{name},"), "."]);
     sh::output(&mut tar)?;
     Ok(path)
@@ -136,13 +137,7 @@ fn install_cpu(prefix: &Path, how: &Build) -> Result<(), Error> {
     let [package, library, profile] = CPU;
     println!("building lib{library}");
     let mut cargo = how.cargo("build", profile)?;
-    cargo.args(["-p", package]);
-    if how.release {
-        for setting in ["inherits=\"release\"", "strip=true"] {
-            cargo.args(["--config", &format!("profile.{profile}.{setting}")]);
-        }
-    }
-    sh::run(&mut cargo)?;
+    sh::run(cargo.args(["-p", package]))?;
     let file = format!("{DLL_PREFIX}{library}{DLL_SUFFIX}");
     let (plugins, manifests) = (prefix.join("lib/pjrt"), prefix.join("share/pjrt/plugins.d"));
     for folder in [&plugins, &manifests] {
@@ -157,7 +152,7 @@ fn install_cpu(prefix: &Path, how: &Build) -> Result<(), Error> {
 }
 
 /// Returns the manifest that a plugin contains. A C program reads it, because this program must not load libraries.
-fn manifest(plugin: &Path) -> Result<serde_json::Value, Error> {
+pub(crate) fn manifest(plugin: &Path) -> Result<serde_json::Value, Error> {
     let folder = sh::target().join("c-library-manifest");
     create(&folder)?;
     let program = folder.join("manifest");
@@ -189,10 +184,8 @@ impl Build {
         };
         cargo.arg("--quiet");
         if self.release {
-            // The library contains no paths of the machine that built it.
-            let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"))?;
-            let flags = format!("--remap-path-prefix={home}=/cargo --remap-path-prefix={}=", sh::root().display());
-            cargo.args(["--profile", profile]).env("RUSTFLAGS", flags);
+            cargo.args(["--profile", profile]);
+            without_build_paths(&mut cargo)?;
         }
         Ok(cargo)
     }
@@ -205,6 +198,16 @@ impl Build {
             (true, Some(_)) => sh::target().join(TARGET).join(profile),
         }
     }
+}
+
+/// Lets a command of Cargo build files that contain no paths of this machine.
+pub(crate) fn without_build_paths(cargo: &mut Command) -> Result<(), Error> {
+    let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"))?;
+    let maps = [(sh::target(), "target"), (sh::root(), ""), (PathBuf::from(home), "/cargo")];
+    // The compiler applies the last map that fits.
+    let flags = maps.iter().rev().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.collect::<Vec<_>>().join("\u{1f}"));
+    Ok(())
 }
 
 /// The target of libraries for another version of glibc.

@@ -9,6 +9,7 @@ mod check;
 mod codegen;
 mod coverage;
 mod cross;
+mod dist;
 mod exports;
 mod fuzz;
 mod header;
@@ -73,6 +74,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       build libdevice_plugin and install it with headers, pkg-config and CMake files; --cpu also installs
                       the embedded CPU device, --glibc builds for older systems (needs cargo-zigbuild and zig), and
                       --tarball packs the folder
+  dist [PLATFORM ...] build the files of a release for linux-x86_64, linux-aarch64 and windows-x86_64, or those named,
+                      into folders of target/published, and test those for x86-64 Linux (needs rustup, downloads JAX)
   layers              run the conformance suite with layers in front of the embedded CPU device and XLA's CPU plugins
   layouts [BUILDS]    measure the null device against C in 15 or BUILDS builds with different code layouts, and print
                       the range of the ratios (requires the linker LLD)
@@ -127,6 +130,7 @@ fn main() -> ExitCode {
         ["fuzz", args @ ..] => fuzz::arguments(args),
         ["book"] => tools::book(),
         ["burn", args @ ..] => burn::arguments(args),
+        ["dist", platforms @ ..] => dist::run(platforms),
         ["deny", checks @ ..] => tools::deny(checks),
         ["c-tests"] => c_tests(),
         ["c-packages", names @ ..] => c::packages::arguments(names),

@@ -77,6 +77,15 @@ impl Jax {
         self.environment(&format!("target/venv-jax-{}", self.version), &[&self.requirements()])
     }
 
+    /// Creates a new environment with this version of JAX, and returns the path of its Python.
+    pub(crate) fn new_python(&self, folder: &str) -> Result<PathBuf, Error> {
+        let old = sh::root().join(folder);
+        if old.exists() {
+            fs::remove_dir_all(old)?;
+        }
+        self.environment(folder, &[&self.requirements()])
+    }
+
     /// Returns the path of Python in an environment that also contains the requirements of JAX's own tests.
     pub(crate) fn python_for_its_tests(&self) -> Result<PathBuf, Error> {
         let files = [self.requirements(), "xtask/jax_tests/requirements.txt".to_owned()];

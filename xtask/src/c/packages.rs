@@ -78,24 +78,9 @@ struct Packed {
 fn packed(report: &mut Report, folder: &Path, how: &Build) -> Option<Packed> {
     let pack = || {
         let installed = c_library::install(Some(folder.join("installed")), how)?;
-        let path = c_library::pack(&installed)?;
+        let path = c_library::pack(&installed, &[])?;
         fs::remove_dir_all(&installed.prefix)?;
-        let (first, moved) = (folder.join("first"), folder.join("moved"));
-        for folder in [&first, &moved] {
-            if folder.exists() {
-                fs::remove_dir_all(folder)?;
-            }
-        }
-        fs::create_dir_all(&first)?;
-        fs::create_dir_all(&moved)?;
-        sh::output(Command::new("tar").arg("-xf").arg(&path).arg("-C").arg(&first))?;
-        let mut folders = fs::read_dir(&first)?;
-        let unpacked = folders.next().ok_or("the tarball is empty")??;
-        if folders.next().is_some() {
-            return Err("the tarball contains more than one folder".into());
-        }
-        let prefix = moved.join("prefix");
-        fs::rename(unpacked.path(), &prefix)?;
+        let prefix = unpacked(&path, folder)?;
         Ok(Packed { path, prefix })
     };
     match pack() {
@@ -105,6 +90,38 @@ fn packed(report: &mut Report, folder: &Path, how: &Build) -> Option<Packed> {
             None
         }
     }
+}
+
+/// Unpacks a tarball and moves its only folder. Returns the moved folder.
+fn unpacked(path: &Path, folder: &Path) -> Result<PathBuf, Error> {
+    let (first, moved) = (folder.join("first"), folder.join("moved"));
+    for folder in [&first, &moved] {
+        remove(folder)?;
+        fs::create_dir_all(folder)?;
+    }
+    sh::output(Command::new("tar").arg("-xf").arg(path).arg("-C").arg(&first))?;
+    let mut folders = fs::read_dir(&first)?;
+    let unpacked = folders.next().ok_or("the tarball is empty")??;
+    if folders.next().is_some() {
+        return Err("the tarball contains more than one folder".into());
+    }
+    let prefix = moved.join("prefix");
+    fs::rename(unpacked.path(), &prefix)?;
+    Ok(prefix)
+}
+
+/// Tests a tarball that was built for a release.
+pub(crate) fn test_tarball(report: &mut Report, path: &Path) -> Result<(), Error> {
+    let folder = sh::target().join("c-tests/dist");
+    let home = Home { folder: folder.join("home"), plugins: String::new() };
+    fs::create_dir_all(&home.folder)?;
+    let prefix = unpacked(path, &folder)?;
+    for library in [Installed { prefix: prefix.clone() }.shared(), prefix.join("lib/pjrt/libpjrt_plugin_cpu.so")] {
+        check(report, &format!("glibc of {}", library.display()), needs_only_glibc(&library));
+    }
+    tarball(report, "dist", &folder, &prefix, &home);
+    check(report, "tarball (dist), no file names a build folder", no_build_path(&prefix, |_| true));
+    Ok(())
 }
 
 /// Creates a command that finds only the plugins of a prefix.
@@ -167,7 +184,7 @@ fn remove(folder: &Path) -> Result<(), Error> {
 
 /// Checks that some files contain neither the path of the checkout nor those of the user. The prefix is below the
 /// checkout, so its own path is covered, too.
-fn no_build_path(prefix: &Path, examined: impl Fn(&Path) -> bool) -> Result<(), Error> {
+pub(crate) fn no_build_path(prefix: &Path, examined: impl Fn(&Path) -> bool) -> Result<(), Error> {
     let mut paths = vec![sh::root(), sh::target()];
     paths.extend(["CARGO_HOME", "HOME"].iter().filter_map(std::env::var_os).map(PathBuf::from));
     let (mut folders, mut seen, mut found) = (vec![prefix.to_path_buf()], 0, Vec::new());
@@ -224,6 +241,22 @@ fn recipe(name: &str) -> PathBuf {
 /// The version of glibc in the oldest supported Linux distributions.
 const GLIBC: (u32, u32) = (2, 28);
 
+/// Checks that a library or a program works with the oldest supported glibc.
+pub(crate) fn needs_only_glibc(file: &Path) -> Result<(), Error> {
+    let symbols = sh::output(Command::new("objdump").arg("-T").arg(file))?;
+    let needed = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
+        let (major, rest) = rest.split_once('.')?;
+        let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    });
+    let newest: (u32, u32) = needed.max().ok_or("objdump lists no versions of glibc")?;
+    println!("{} needs glibc {}.{}", file.display(), newest.0, newest.1);
+    if newest > GLIBC {
+        return Err(format!("{} needs glibc {}.{}", file.display(), newest.0, newest.1).into());
+    }
+    Ok(())
+}
+
 /// Builds for an older glibc, and checks which versions the libraries need and that they work here.
 fn older_glibc(folder: &Path, python: &Path, home: &Home) -> Result<(), Error> {
     let prefix = folder.join("glibc");
@@ -232,17 +265,7 @@ fn older_glibc(folder: &Path, python: &Path, home: &Home) -> Result<(), Error> {
     build.args(["c-library", "--release", "--cpu", "--glibc", &version, "--prefix"]).arg(&prefix);
     sh::output(with_tools(&mut build, python)?)?;
     for library in [Installed { prefix: prefix.clone() }.shared(), prefix.join("lib/pjrt/libpjrt_plugin_cpu.so")] {
-        let symbols = sh::output(Command::new("objdump").arg("-T").arg(&library))?;
-        let needed = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
-            let (major, rest) = rest.split_once('.')?;
-            let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
-            Some((major.parse().ok()?, minor.parse().ok()?))
-        });
-        let newest: (u32, u32) = needed.max().ok_or("objdump lists no versions of glibc")?;
-        println!("{} needs glibc {}.{}", library.display(), newest.0, newest.1);
-        if newest > GLIBC {
-            return Err(format!("{} needs glibc {}.{}", library.display(), newest.0, newest.1).into());
-        }
+        needs_only_glibc(&library)?;
     }
     no_build_path(&prefix, |_| true)?;
     let build = folder.join("glibc-cmake");
@@ -252,7 +275,7 @@ fn older_glibc(folder: &Path, python: &Path, home: &Home) -> Result<(), Error> {
 }
 
 /// Puts the programs of a Python environment first.
-fn with_tools<'a>(command: &'a mut Command, python: &Path) -> Result<&'a mut Command, Error> {
+pub(crate) fn with_tools<'a>(command: &'a mut Command, python: &Path) -> Result<&'a mut Command, Error> {
     let folder = python.parent().ok_or("Python is in no folder")?.to_path_buf();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::iter::once(folder).chain(std::env::split_paths(&path));

@@ -20,8 +20,11 @@ pub(crate) struct SdkArgs {
     sdk_version: Option<String>,
 }
 
-/// The checkout from which this command was built. It may no longer exist.
-const BUILT_FROM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// The checkout from which this command was built. It may no longer exist. A published command has none.
+const BUILT_FROM: Option<&str> = match option_env!("PJRT_RELEASE") {
+    Some(_) => None,
+    None => Some(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")),
+};
 
 /// The location of the SDK's crates.
 #[derive(Debug, PartialEq, Eq)]
@@ -51,7 +54,9 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
         check_version(version)?;
         return Ok(Sdk::Version(version.clone()));
     }
-    let built_from = Path::new(BUILT_FROM);
+    let Some(built_from) = BUILT_FROM.map(Path::new) else {
+        return Ok(Sdk::Version(env!("CARGO_PKG_VERSION").to_owned()));
+    };
     // Cargo keeps fetched git repositories in a folder named `checkouts`, and may remove them. A new project must not
     // depend on such a repository.
     let fetched = built_from.components().any(|part| part.as_os_str() == "checkouts");

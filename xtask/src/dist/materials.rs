@@ -1,0 +1,163 @@
+//! What a build contains: its crates, as a software bill of materials in the format CycloneDX, and their licenses.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::{Error, sh};
+
+/// Beginnings of the names of files with licenses, in capitals.
+const LICENSES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
+
+/// The crates of a build.
+pub(crate) struct Materials(Vec<Crate>);
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Crate {
+    name: String,
+    version: String,
+    /// An SPDX expression. Empty if the manifest names a file instead.
+    license: String,
+}
+
+impl Materials {
+    /// Lists the crates that packages contain with these features. `cargo metadata`, which the existing tools for bills
+    /// of materials read, does not know them: it lists the crates of the whole workspace.
+    pub(crate) fn of(packages: &[&str], features: &str, target: &str) -> Result<Self, Error> {
+        let mut tree = sh::cargo();
+        tree.args(["tree", "--locked", "--features", features, "--target", target]);
+        tree.args(packages.iter().flat_map(|package| ["--package", package]));
+        tree.args(["--edges", "normal,no-proc-macro", "--prefix", "none", "--no-dedupe", "--format", "{p}|{l}"]);
+        let lines = sh::output(&mut tree)?;
+        let lines = lines.lines().filter(|line| !line.is_empty());
+        let mut crates = lines.map(Crate::of_line).collect::<Result<Vec<_>, _>>()?;
+        crates.sort_unstable();
+        crates.dedup();
+        Ok(Self(crates))
+    }
+
+    /// Returns the bill of materials of a file.
+    pub(crate) fn bill(&self, file: &str) -> Result<Value, Error> {
+        let hashes = hashes(&fs::read_to_string(sh::root().join("Cargo.lock"))?);
+        let component = |krate: &Crate| {
+            let Crate { name, version, license } = krate;
+            let purl = format!("pkg:cargo/{name}@{version}");
+            let mut component = json!({ "type": "library", "name": name, "version": version, "purl": purl });
+            if !license.is_empty() {
+                component["licenses"] = json!([{ "expression": license }]);
+            }
+            if let Some(hash) = hashes.get(&(name.clone(), version.clone())) {
+                component["hashes"] = json!([{ "alg": "SHA-256", "content": hash }]);
+            }
+            component
+        };
+        Ok(json!({
+            "bomFormat": "CycloneDX",
+            "specVersion": "1.5",
+            "version": 1,
+            "metadata": { "component": {
+                "type": "application", "name": file, "version": env!("CARGO_PKG_VERSION"),
+            } },
+            "components": self.0.iter().map(component).collect::<Vec<_>>(),
+        }))
+    }
+
+    /// Returns the texts of the licenses of all crates. Crates with the same text share it.
+    pub(crate) fn licenses(&self) -> Result<String, Error> {
+        let metadata = sh::output(sh::cargo().args(["metadata", "--locked", "--format-version", "1"]))?;
+        let metadata: Value = serde_json::from_str(&metadata)?;
+        let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
+        let folders: HashMap<(&str, &str), PathBuf> = packages
+            .iter()
+            .filter_map(|package| {
+                let folder = Path::new(package["manifest_path"].as_str()?).parent()?.to_path_buf();
+                Some(((package["name"].as_str()?, package["version"].as_str()?), folder))
+            })
+            .collect();
+        let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for krate in &self.0 {
+            let folder = folders.get(&(&krate.name, &krate.version));
+            let folder = folder.ok_or_else(|| format!("cargo metadata lists no {} {}", krate.name, krate.version))?;
+            let title = format!("{} {} ({})", krate.name, krate.version, krate.license);
+            let own = license_texts(folder)?;
+            // The crates of this workspace have the licenses beside this file.
+            if own.is_empty() && !folder.starts_with(sh::root()) {
+                texts.entry("The crate contains no text of its license.".to_owned()).or_default().push(title.clone());
+            }
+            for text in own {
+                texts.entry(text).or_default().push(title.clone());
+            }
+        }
+        let sections = texts.iter().map(|(text, crates)| format!("{}\n\n{}\n", crates.join("\n"), text.trim()));
+        Ok(sections.collect::<Vec<_>>().join(&format!("\n{}\n\n", "-".repeat(80))))
+    }
+}
+
+impl Crate {
+    /// Parses a line such as `half v2.7.1|MIT OR Apache-2.0`. Crates of this workspace also have a path.
+    fn of_line(line: &str) -> Result<Self, Error> {
+        let unexpected = || format!("an unexpected line of `cargo tree`: {line}");
+        let (package, license) = line.split_once('|').ok_or_else(unexpected)?;
+        let mut words = package.split(' ');
+        let (name, version) = words.next().zip(words.next()).ok_or_else(unexpected)?;
+        let version = version.strip_prefix('v').ok_or_else(unexpected)?;
+        // Old manifests separate licenses by slashes, which SPDX does not allow.
+        Ok(Self { name: name.to_owned(), version: version.to_owned(), license: license.replace('/', " OR ") })
+    }
+}
+
+fn license_texts(folder: &Path) -> Result<Vec<String>, Error> {
+    let mut texts = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().to_uppercase();
+        if entry.file_type()?.is_file() && LICENSES.iter().any(|start| name.starts_with(start)) {
+            texts.push(String::from_utf8_lossy(&fs::read(entry.path())?).into_owned());
+        }
+    }
+    texts.sort_unstable();
+    Ok(texts)
+}
+
+/// Returns the hashes in the text of a `Cargo.lock`, by name and version. Crates of the workspace have none.
+fn hashes(lock: &str) -> HashMap<(String, String), String> {
+    let value = |package: &str, key: &str| {
+        let line = package.lines().find_map(|line| line.strip_prefix(key));
+        line.map(|value| value.trim_start_matches(" = ").trim_matches('"').to_owned())
+    };
+    let packages = lock.split("[[package]]").skip(1);
+    packages
+        .filter_map(|package| {
+            Some(((value(package, "name")?, value(package, "version")?), value(package, "checksum")?))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_each_crate_once_with_license_and_hash() {
+        let target = "x86_64-unknown-linux-gnu";
+        let materials = Materials::of(&["plugin-manifest", "pjrt-types"], "text", target).unwrap();
+        let bill = materials.bill("a file").unwrap();
+        assert_eq!(bill["metadata"]["component"]["name"], "a file");
+        let crates = bill["components"].as_array().unwrap();
+        let of = |name: &str| crates.iter().filter(|one| one["name"] == name).collect::<Vec<_>>();
+        let [serde_json] = of("serde_json")[..] else { panic!("{crates:?}") };
+        assert_eq!(serde_json["licenses"][0]["expression"], "MIT OR Apache-2.0");
+        assert_eq!(serde_json["hashes"][0]["content"].as_str().unwrap().len(), 64);
+        let [own] = of("pjrt-rs-sys")[..] else { panic!("{crates:?}") };
+        assert_eq!(own["purl"], format!("pkg:cargo/pjrt-rs-sys@{}", env!("CARGO_PKG_VERSION")));
+        // Nothing of the machine, and no dependency of builds or tests.
+        assert!(!bill.to_string().contains(&sh::root().display().to_string()));
+        assert!(of("expect-test").is_empty() && of("syn").is_empty());
+        let licenses = materials.licenses().unwrap();
+        assert!(licenses.contains("serde_json ") && licenses.contains("Permission is hereby granted"));
+        let unknown = Crate::of_line("no license").err().unwrap();
+        assert_eq!(unknown.to_string(), "an unexpected line of `cargo tree`: no license");
+    }
+}
