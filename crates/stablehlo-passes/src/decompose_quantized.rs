@@ -5,24 +5,25 @@ use stablehlo::ir::{
 };
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
+use crate::placed::placed;
 use crate::quantized_type::{Params, Quantized};
 
 /// Replaces quantized types with arithmetic on their stored integers. Returns `None` if the program contains no
 /// quantized type.
 ///
 /// Ops that only move or pass on elements work on the integers, if their operands and results have the same
-/// quantization parameters. All other ops are defined by dequantizing, computing and quantizing, and become these ops.
+/// quantization parameters. All other ops are replaced with ops that dequantize, compute and quantize.
 ///
 /// # Errors
 ///
 /// Returns an error if a quantized tensor has a dimension of unknown extent, or if scales do not fit its shape. The
 /// module must be verified.
-pub fn decompose_quantized(module: &Module) -> Result<Option<Module>> {
+pub fn decompose_quantized(original: &Module) -> Result<Option<Module>> {
     let quantized = |f: &Func| f.values.iter().chain(&f.results).any(|ty| Quantized::of(ty).is_some());
-    if !module.funcs.iter().any(quantized) {
+    if !original.funcs.iter().any(quantized) {
         return Ok(None);
     }
-    let mut module = module.clone();
+    let mut module = original.clone();
     for func in module.funcs.iter_mut().filter(|func| quantized(func)) {
         let types = Original(func.values.iter().map(Quantized::of).collect());
         for (at, of) in types.0.iter().enumerate() {
@@ -35,7 +36,8 @@ pub fn decompose_quantized(module: &Module) -> Result<Option<Module>> {
                 *ty = Type::Tensor(of.stored());
             }
         }
-        rewrite(func, |op, patch| types.replace(op, patch))?;
+        let name = func.name.clone();
+        rewrite(func, placed(original, &name, |op, patch| types.replace(op, patch)))?;
     }
     Ok(Some(module))
 }
@@ -62,7 +64,7 @@ impl Original {
         }
         if matches!(op.kind, OpKind::UniformQuantize | OpKind::UniformDequantize) {
             let (&[x], &[y]) = (&op.operands[..], &op.results[..]) else {
-                return Err(invalid(format_args!("{}: must have one operand and one result", op.kind.name())));
+                return Err(invalid("must have one operand and one result"));
             };
             match self.quantized(y) {
                 Some(to) => quantize(x, to, y, patch)?,

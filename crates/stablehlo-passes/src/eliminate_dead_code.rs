@@ -6,7 +6,7 @@ use crate::effects::has_effects;
 
 /// Removes ops whose results no other op uses. Returns `None` if the program has no such op.
 ///
-/// Keeps calls, custom calls, ops of other dialects, ops with tokens, random numbers, and collectives, for which other
+/// Keeps calls, composites, custom calls, ops of other dialects, ops with tokens, random numbers, and collectives, for which other
 /// devices wait. Keeps arguments, and all results of an op that has several. The module must be verified.
 #[must_use]
 pub fn eliminate_dead_code(module: &Module) -> Option<Module> {
@@ -74,6 +74,6 @@ impl Live<'_> {
 
 fn is_collective(op: &Op) -> bool {
     op.kind.replica_groups().is_some()
-        || matches!(op.kind, OpKind::CollectivePermute { .. })
+        || matches!(op.kind, OpKind::CollectivePermute { .. } | OpKind::AsyncStart | OpKind::AsyncDone)
         || op.regions.iter().flat_map(|region| &region.ops).any(is_collective)
 }

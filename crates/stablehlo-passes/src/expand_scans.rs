@@ -6,6 +6,8 @@ use stablehlo::ir::{
 };
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
+use crate::placed::placed;
+
 fn is_scan(op: &Op) -> bool {
     matches!(&op.kind, OpKind::Other { name, .. } if name == "chlo.scan")
 }
@@ -23,13 +25,14 @@ fn scans(region: &Region) -> bool {
 ///
 /// Returns an error if the extent of the scanned dimension is not known, or if a scan breaks a rule of CHLO. The
 /// module must be verified.
-pub fn expand_scans(module: &Module) -> Result<Option<Module>> {
-    if !module.funcs.iter().any(|f| scans(&f.body)) {
+pub fn expand_scans(original: &Module) -> Result<Option<Module>> {
+    if !original.funcs.iter().any(|f| scans(&f.body)) {
         return Ok(None);
     }
-    let mut module = module.clone();
+    let mut module = original.clone();
     for func in module.funcs.iter_mut().filter(|f| scans(&f.body)) {
-        rewrite(func, |op, patch| if is_scan(&op) { expand(op, patch) } else { Ok(patch.push(op)) })?;
+        let name = func.name.clone();
+        rewrite(func, placed(original, &name, replace))?;
     }
     Ok(Some(module))
 }
@@ -46,7 +49,6 @@ struct Scan {
 impl Scan {
     fn of(op: &Op, attributes: &Attributes, values: &ValueTypes) -> Result<Self> {
         let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
-        let invalid = |what: &str| invalid(format!("chlo.scan: {what}"));
         let first = |name: &str| {
             let list = find(name).and_then(Attribute::as_integers)?;
             usize::try_from(*list.first()?).ok()
@@ -63,7 +65,7 @@ impl Scan {
         });
         let length = stated.into_iter().chain(extents).find(|&extent| extent != DYNAMIC);
         let Some(length) = length else {
-            return Err(unsupported("chlo.scan along a dimension of unknown extent"));
+            return Err(unsupported("the extent of the scanned dimension is not known"));
         };
         let reversed = find("is_reverse").is_some_and(|a| *a == Attribute::Bool(true));
         Ok(Self { inputs, outputs, dimension, length, reversed })
@@ -80,6 +82,11 @@ fn unsupported(message: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
+/// Returns the type of an operand or result, which must be a tensor.
+fn array(patch: &Patch<'_>, value: ValueId) -> Result<TensorType> {
+    patch.tensor(value).cloned().map_err(|error| unsupported(error.message()))
+}
+
 fn index_type() -> TensorType {
     TensorType::new([], INDEX)
 }
@@ -88,12 +95,20 @@ fn index(patch: &mut Patch<'_>, number: i64) -> Result<ValueId> {
     patch.constant(index_type(), number.to_le_bytes().to_vec())
 }
 
+fn replace(op: Op, patch: &mut Patch<'_>) -> Result<()> {
+    if is_scan(&op) {
+        return expand(op, patch);
+    }
+    patch.push(op);
+    Ok(())
+}
+
 /// Adds the loop of a scan.
 fn expand(mut op: Op, patch: &mut Patch<'_>) -> Result<()> {
     let OpKind::Other { attributes, .. } = &op.kind else { return Ok(()) };
     let scan = Scan::of(&op, attributes, patch.types())?;
     let (Some(body), true) = (op.regions.pop(), op.regions.is_empty()) else {
-        return Err(invalid("chlo.scan: must have one region"));
+        return Err(invalid("must have one region"));
     };
     let (inputs, inits) = op.operands.split_at(scan.inputs.min(op.operands.len()));
     let (outputs, carries) = op.results.split_at(scan.outputs.min(op.results.len()));
@@ -105,7 +120,7 @@ fn expand(mut op: Op, patch: &mut Patch<'_>) -> Result<()> {
     let mut results = vec![patch.value(Type::Tensor(index_type()))];
     results.extend(carries);
     for &output in outputs {
-        let ty = with_extent(patch.tensor(output)?, scan.dimension, scan.length);
+        let ty = with_extent(&array(patch, output)?, scan.dimension, scan.length);
         patch.set_type(output, Type::Tensor(ty.clone()));
         // The initial contents do not matter, because the loop overwrites every element.
         let bytes = zeros(&ty);
@@ -127,7 +142,7 @@ fn expand_empty(
     patch: &mut Patch<'_>,
 ) -> Result<()> {
     for &output in outputs {
-        let ty = with_extent(patch.tensor(output)?, scan.dimension, 0);
+        let ty = with_extent(&array(patch, output)?, scan.dimension, 0);
         patch.set_type(output, Type::Tensor(ty.clone()));
         patch.define(OpKind::Constant(Literal::new(ty, Vec::new())?), &[], &[output]);
     }
@@ -139,7 +154,7 @@ fn expand_empty(
 fn arguments(patch: &mut Patch<'_>, like: &[ValueId]) -> Result<Vec<ValueId>> {
     let ty = |v: &ValueId| patch.types().shared(v.0 as usize).cloned();
     let types: Option<Vec<_>> = like.iter().map(ty).collect();
-    let types = types.ok_or_else(|| invalid("chlo.scan: an operand has no type"))?;
+    let types = types.ok_or_else(|| invalid("an operand has no type"))?;
     Ok(types.into_iter().map(|ty| patch.value(ty)).collect())
 }
 
@@ -180,13 +195,13 @@ fn turn(
         let zero = index(patch, 0)?;
         let at_place = |rank: usize| (0..rank).map(move |d| if d == scan.dimension { place } else { zero });
         for (&input, &slice) in inputs.iter().zip(slices) {
-            let ty = with_extent(patch.tensor(input)?, scan.dimension, 1);
+            let ty = with_extent(&array(patch, input)?, scan.dimension, 1);
             let starts: Vec<ValueId> = std::iter::once(input).chain(at_place(ty.rank())).collect();
             let cut = patch.add(OpKind::DynamicSlice { slice_sizes: ty.shape.clone() }, &starts, ty);
             patch.define(OpKind::Reshape, &[cut], &[slice]);
         }
         let Some(Op { kind: OpKind::Return, operands: yielded, .. }) = body.ops.pop() else {
-            return Err(invalid("chlo.scan: its body must end in a return"));
+            return Err(invalid("its body must end in a return"));
         };
         body.ops.into_iter().for_each(|op| patch.push(op));
         let one = index(patch, 1)?;
@@ -194,7 +209,7 @@ fn turn(
         let (slices, carried) = yielded.split_at(scan.outputs.min(yielded.len()));
         next.extend(carried);
         for (&output, &slice) in made.iter().zip(slices) {
-            let ty = patch.tensor(output)?.clone();
+            let ty = array(patch, output)?;
             let row = with_extent(&ty, scan.dimension, 1);
             let row = patch.add(OpKind::Reshape, &[slice], row);
             let starts: Vec<ValueId> = [output, row].into_iter().chain(at_place(ty.rank())).collect();

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use stablehlo::ir::{Module, Op, OpKind, Region, ValueId, ValueIds};
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
+use crate::placed::placed;
+
 /// Returns whether the op only constrains the order of other ops.
 fn is_order(op: &Op) -> bool {
     matches!(&op.kind, OpKind::CustomCall { call_target_name, .. } if call_target_name == "control_dep")
@@ -12,7 +14,9 @@ fn is_order(op: &Op) -> bool {
 }
 
 fn applies(region: &Region) -> bool {
-    region.ops.iter().any(|op| matches!(op.kind, OpKind::AsyncStart) || is_order(op) || op.regions.iter().any(applies))
+    region.ops.iter().any(|op| {
+        matches!(op.kind, OpKind::AsyncStart | OpKind::AsyncDone) || is_order(op) || op.regions.iter().any(applies)
+    })
 }
 
 /// Replaces `async_start` and `async_done` with the op that `async_start` contains. Returns `None` if the program has
@@ -25,17 +29,18 @@ fn applies(region: &Region) -> bool {
 ///
 /// # Errors
 ///
-/// Returns an error if an `async_done` uses a future of another function, or if an `async_start` contains more than one
-/// op. The module must be verified.
-pub fn inline_async_ops(module: &Module) -> Result<Option<Module>> {
-    if !module.funcs.iter().any(|f| applies(&f.body)) {
+/// Returns an error if another op than `async_done` uses a future, if the future comes from another function, or if an
+/// `async_start` contains more than one op. The module must be verified.
+pub fn inline_async_ops(original: &Module) -> Result<Option<Module>> {
+    if !original.funcs.iter().any(|f| applies(&f.body)) {
         return Ok(None);
     }
-    let mut module = module.clone();
+    let mut module = original.clone();
     for func in module.funcs.iter_mut().filter(|f| applies(&f.body)) {
         // The results of the op that each future stands for.
         let mut futures = HashMap::new();
-        rewrite(func, |op, patch| replace(op, patch, &mut futures))?;
+        let name = func.name.clone();
+        rewrite(func, placed(original, &name, |op, patch| replace(op, patch, &mut futures)))?;
     }
     Ok(Some(module))
 }
@@ -44,20 +49,22 @@ fn replace(op: Op, patch: &mut Patch<'_>, futures: &mut HashMap<ValueId, ValueId
     match op.kind {
         _ if is_order(&op) => {}
         OpKind::AsyncStart => {
-            let wrong =
-                || Error::new(ErrorKind::Structure, "stablehlo.async_start has one region of one op and a return");
+            let wrong = || Error::new(ErrorKind::Structure, "must have one region of one op and a return");
             let [region] = <[Region; 1]>::try_from(op.regions).map_err(|_| wrong())?;
             let (&[future], 2) = (&op.results[..], region.ops.len()) else { return Err(wrong()) };
             futures.insert(future, patch.inline(region, &op.operands)?);
         }
         OpKind::AsyncDone => {
             let results = op.operands.first().and_then(|future| futures.get(future)).ok_or_else(|| {
-                let message = "stablehlo.async_done of a future that was not started in the same function";
+                let message = "the future was not started in the same function";
                 Error::new(ErrorKind::Unsupported, message)
             })?;
             for (&value, &by) in op.results.iter().zip(results) {
-                patch.replace(value, by);
+                patch.replace_uses(value, by);
             }
+        }
+        _ if op.operands.iter().any(|operand| futures.contains_key(operand)) => {
+            return Err(Error::new(ErrorKind::Unsupported, "the op uses a future"));
         }
         _ => patch.push(op),
     }

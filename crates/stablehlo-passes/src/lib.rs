@@ -7,6 +7,7 @@ mod effects;
 mod eliminate_dead_code;
 mod expand_scans;
 mod inline_async_ops;
+mod placed;
 mod quantized_type;
 mod remove_shardings;
 

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use stablehlo::ir::{Func, Module, Op, OpKind, Region, is_sharding};
+use stablehlo::ir::{Attributes, Func, Module, Op, OpKind, Region, is_sharding};
 use stablehlo::rewrite;
 
 /// Custom calls whose result is their operand on one device.
@@ -16,7 +16,7 @@ const CONSTRAINTS: [&str; 6] = [
 ];
 
 /// Custom calls without a result.
-const NOTES: [&str; 3] = ["xla.sdy.ShardingGroup", "local_xla.sdy.ShardingGroup", "xla.sdy.PropagationBarrier"];
+const ANNOTATIONS: [&str; 3] = ["xla.sdy.ShardingGroup", "local_xla.sdy.ShardingGroup", "xla.sdy.PropagationBarrier"];
 
 /// What an op means on one device.
 enum Meaning {
@@ -38,7 +38,7 @@ fn meaning(op: &Op) -> Meaning {
         || name == "xla.sdy.PropagationBarrier";
     if is_constraint && op.operands.len() == op.results.len() && !op.results.is_empty() {
         Meaning::Operand
-    } else if (NOTES.contains(&name) || name == "sdy.sharding_group") && op.results.is_empty() {
+    } else if (ANNOTATIONS.contains(&name) || name == "sdy.sharding_group") && op.results.is_empty() {
         Meaning::Nothing
     } else {
         Meaning::Itself
@@ -46,8 +46,14 @@ fn meaning(op: &Op) -> Meaning {
 }
 
 fn applies(region: &Region) -> bool {
-    let has =
-        |op: &Op| !matches!(meaning(op), Meaning::Itself) || op.attributes.iter().any(|(name, _)| is_sharding(name));
+    let has = |op: &Op| {
+        let own = match &op.kind {
+            OpKind::Other { attributes, .. } => attributes.as_slice(),
+            _ => &[],
+        };
+        let mut attributes = op.attributes.iter().chain(own);
+        !matches!(meaning(op), Meaning::Itself) || attributes.any(|(name, _)| is_sharding(name))
+    };
     region.ops.iter().any(|op| has(op) || op.regions.iter().any(applies))
 }
 
@@ -56,8 +62,7 @@ fn has_shardings(func: &Func) -> bool {
     applies(&func.body) || attributes.any(|(name, _)| is_sharding(name))
 }
 
-/// Removes what describes how a program is divided among devices, for a device that runs it alone. These are sharding
-/// constraints, and the sharding attributes of Shardy (`sdy.sharding`) and GSPMD (`mhlo.sharding`). JAX adds
+/// Removes sharding constraints and sharding attributes, for a device that runs the program alone: those of Shardy (`sdy.sharding`) and GSPMD (`mhlo.sharding`). JAX adds
 /// constraints even to programs for one device, for example in `jax.random.normal`. Returns `None` if the program has
 /// none of them.
 ///
@@ -68,9 +73,10 @@ pub fn remove_shardings(module: &Module) -> Option<Module> {
         return None;
     }
     let mut module = module.clone();
+    let mut changed = false;
     for func in &mut module.funcs {
         for attributes in func.arg_attributes.iter_mut().chain(&mut func.result_attributes) {
-            attributes.retain(|(name, _)| !is_sharding(name));
+            changed |= remove(attributes);
         }
         let Ok(()) = rewrite::<Infallible>(func, |mut op, patch| {
             match meaning(&op) {
@@ -78,18 +84,32 @@ pub fn remove_shardings(module: &Module) -> Option<Module> {
                     let types = patch.types();
                     if op.operands.iter().zip(&op.results).all(|(&x, &y)| types[x] == types[y]) {
                         for (&value, &by) in op.results.iter().zip(&op.operands) {
-                            patch.replace(value, by);
+                            patch.replace_uses(value, by);
                         }
+                        changed = true;
                         return Ok(());
                     }
                 }
-                Meaning::Nothing => return Ok(()),
+                Meaning::Nothing => {
+                    changed = true;
+                    return Ok(());
+                }
                 Meaning::Itself => {}
             }
-            op.attributes.retain(|(name, _)| !is_sharding(name));
+            changed |= remove(&mut op.attributes);
+            if let OpKind::Other { attributes, .. } = &mut op.kind {
+                changed |= remove(attributes);
+            }
             patch.push(op);
             Ok(())
         });
     }
-    Some(module)
+    changed.then_some(module)
+}
+
+/// Removes sharding attributes. Returns whether there was one.
+fn remove(attributes: &mut Attributes) -> bool {
+    let before = attributes.len();
+    attributes.retain(|(name, _)| !is_sharding(name));
+    attributes.len() < before
 }

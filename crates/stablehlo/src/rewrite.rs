@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Func, Literal, LocationId, Op, OpKind, Region, TensorType, Type, ValueId, ValueIds, ValueTypes};
 
-/// The ops that replace an op. [`rewrite`] creates one patch for a function.
+/// The state of [`rewrite`]: the ops that replace the current one, and the values of the function.
 #[derive(Debug)]
 pub struct Patch<'f> {
     values: &'f mut ValueTypes,
@@ -24,7 +24,7 @@ pub struct Patch<'f> {
 /// `replace` adds to the patch take the place of the op. To keep an op, add it with [`Patch::push`].
 ///
 /// To keep the rest of the function valid, define the results of the replaced op again, or let other values stand for
-/// them with [`Patch::replace`]. [`verify`](crate::verify) checks the outcome.
+/// them with [`Patch::replace_uses`]. [`verify`](crate::verify) checks the outcome.
 ///
 /// ```
 /// use stablehlo::VerifyLevel;
@@ -100,18 +100,19 @@ impl Patch<'_> {
         }
     }
 
-    /// Lets `by` stand for a value in all later ops of the function. Both have the same type.
-    pub fn replace(&mut self, value: ValueId, by: ValueId) {
+    /// Replaces a value with `by`, of the same type, in the ops of the function that are visited later. Does not change
+    /// the operands that [`Patch::add`] and [`Patch::define`] receive.
+    pub fn replace_uses(&mut self, value: ValueId, by: ValueId) {
         let by = self.same.get(&by).copied().unwrap_or(by);
         self.same.insert(value, by);
     }
 
     /// Adds the ops of a region, with `args` in place of its arguments. Returns the operands of the op that ends the
-    /// region, which is not added.
+    /// region, which is not added. A region can be inlined once, because its ops define their results.
     ///
     /// # Errors
     ///
-    /// Returns an error if the region is empty, or if the number of `args` is wrong.
+    /// Returns an error if the region is empty, or if the number or the types of `args` are wrong.
     pub fn inline(&mut self, region: Region, args: &[ValueId]) -> Result<ValueIds> {
         let Region { args: own, mut ops } = region;
         let Some(end) = ops.pop() else {
@@ -121,9 +122,17 @@ impl Patch<'_> {
             let message = format_args!("a region has {} arguments, and is inlined with {}", own.len(), args.len());
             return Err(Error::new(ErrorKind::Structure, message));
         }
-        for (&value, &by) in own.iter().zip(args) {
-            self.replace(value, by);
+        // An argument may itself be an argument of the region, so resolve all of them before the first replacement.
+        let mut resolved = ValueIds::from(args);
+        self.substitute(&mut resolved);
+        for (&value, &by) in own.iter().zip(&resolved) {
+            let (expected, found) = (&self.values[value], &self.values[by]);
+            if expected != found {
+                let message = format_args!("a region with an argument of type {expected} is inlined with {found}");
+                return Err(Error::new(ErrorKind::Type, message));
+            }
         }
+        self.same.extend(own.iter().copied().zip(resolved));
         for mut op in ops {
             self.substitute(&mut op.operands);
             self.substitute_in_regions(&mut op);
@@ -145,8 +154,9 @@ impl Patch<'_> {
         build: impl FnOnce(&mut Self) -> std::result::Result<(), E>,
     ) -> std::result::Result<Region, E> {
         let outer = std::mem::take(&mut self.ops);
-        build(self)?;
-        Ok(Region { args, ops: std::mem::replace(&mut self.ops, outer) })
+        let built = build(self);
+        let ops = std::mem::replace(&mut self.ops, outer);
+        built.map(|()| Region { args, ops })
     }
 
     /// Returns the types of all values of the function.
@@ -230,7 +240,7 @@ mod tests {
         let region = op.regions.into_iter().next().unwrap_or_default();
         let results = patch.inline(region, &[])?;
         for (&value, &by) in op.results.iter().zip(&results) {
-            patch.replace(value, by);
+            patch.replace_uses(value, by);
         }
         Ok(())
     }
@@ -292,6 +302,11 @@ mod tests {
             let one = Region::new(vec![ValueId(0)], vec![op.clone()]);
             faults.push(patch.inline(one, &[]).unwrap_err());
             faults.push(patch.tensor(ValueId(9)).unwrap_err());
+            let number = patch.value(Type::Tensor(TensorType::new([], crate::ir::ElementType::I32)));
+            faults.push(patch.inline(Region::new(vec![ValueId(0)], vec![op.clone()]), &[number]).unwrap_err());
+            // A region that fails leaves the ops before it.
+            patch.add(OpKind::Iota { iota_dimension: 0 }, &[], TensorType::new([2], crate::ir::ElementType::F32));
+            patch.region(Vec::new(), |_| Err("stop")).unwrap_err();
             let token = patch.value(Type::Token);
             faults.push(patch.tensor(token).unwrap_err());
             faults.push(patch.constant(TensorType::new([2], crate::ir::ElementType::F32), vec![0; 3]).unwrap_err());
@@ -306,11 +321,48 @@ mod tests {
                 "an empty region cannot be inlined",
                 "a region has 1 arguments, and is inlined with 0",
                 "value 9 does not exist",
+                "a region with an argument of type tensor<f32> is inlined with tensor<i32>",
                 "expected a tensor, found !stablehlo.token",
                 "a constant of type tensor<2xf32> has 3 bytes, but must have 2 elements or one",
             ]
         );
+        assert_eq!(module.funcs[0].body.ops.len(), 2);
         let failed = rewrite(&mut module.funcs[0], |_, _| Err("stop"));
         assert_eq!(failed, Err("stop"));
+    }
+
+    #[test]
+    fn arguments_can_be_swapped() {
+        let text = "func.func @main(%c: tensor<i1>, %x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {
+          %0:2 = \"stablehlo.while\"(%x, %y) ({
+            ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+              stablehlo.return %c : tensor<i1>
+          }, {
+            ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+              stablehlo.return %q, %p : tensor<f32>, tensor<f32>
+          }) : (tensor<f32>, tensor<f32>) -> (tensor<f32>, tensor<f32>)
+          return %0#0 : tensor<f32>
+        }";
+        let mut module = parsed(text);
+        rewrite::<Error>(&mut module.funcs[0], |op, patch| {
+            if let OpKind::While = op.kind {
+                // Two turns of the loop: its body swaps the values, and does not define any.
+                let body = &op.regions[1];
+                let once = patch.inline(body.clone(), &op.operands)?;
+                let args = body.args.clone();
+                assert_eq!(once[..], [op.operands[1], op.operands[0]]);
+                let crossed = patch.inline(Region::new(args.clone(), body.ops.clone()), &[args[1], args[0]])?;
+                assert_eq!(crossed[..], op.operands[..]);
+                for (&value, &by) in op.results.iter().zip(&crossed) {
+                    patch.replace_uses(value, by);
+                }
+                return Ok(());
+            }
+            patch.push(op);
+            Ok(())
+        })
+        .unwrap();
+        let expected = "func.func @main(%c: tensor<i1>, %x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }";
+        assert_eq!(module.to_string(), parsed(expected).to_string());
     }
 }
