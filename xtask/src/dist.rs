@@ -6,7 +6,8 @@
 
 mod materials;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -31,8 +32,14 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The packages of the command and of the library with the layers, which some commands load.
 const COMMAND: [&str; 2] = ["pjrt-cli", "pjrt-layers-plugin"];
 
-/// The features of the command. Cargo ignores features that are named with one of several selected packages.
+/// The features of the command. Cargo ignores the form `PACKAGE/FEATURE` if packages are selected.
 const FEATURES: &str = "full,jit";
+
+/// The files with licenses.
+const LICENSES: [&str; 4] = ["THIRD-PARTY-LICENSES", LIBRARY, "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// The licenses of Rust's standard library, a file of the Rust distribution.
+const LIBRARY: &str = "COPYRIGHT-library.html";
 
 /// The package of the embedded CPU device.
 const DEVICE: &str = "pjrt-cpu-plugin";
@@ -95,6 +102,9 @@ pub(crate) fn run(names: &[&str]) -> Result<(), Error> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Err("dist runs on Linux on x86-64".into());
     }
+    if VERSION.contains(['-', '+']) {
+        return Err(format!("dist: {VERSION} is no version for wheels; it has the form X.Y.Z").into());
+    }
     // Fails if the lock file is not up to date.
     sh::output(sh::cargo().args(["metadata", "--locked", "--format-version", "1"]))?;
     let git = |args: &[&str]| sh::output(Command::new("git").current_dir(sh::root()).args(args));
@@ -107,21 +117,20 @@ pub(crate) fn run(names: &[&str]) -> Result<(), Error> {
     let manifest = work.join("pjrt_plugin.json");
     fs::write(&manifest, c_library::manifest(&workspace.library("pjrt_plugin_cpu"))?.to_string())?;
     let tools = python::tools("target/venv-dist", &["packaging/requirements.txt"])?;
+    // Not `dist`, where Cargo keeps the files of the profile.
+    let folder = fresh(sh::target().join("published"))?;
+    let dist = Dist { tools, folder, work, manifest, workspace, epoch };
     let mut report = Report::default();
     for platform in PLATFORMS.iter().filter(|platform| names.is_empty() || names.contains(&platform.name)) {
         println!("building for {}, which takes several minutes", platform.name);
-        // Not below `dist`, where Cargo keeps the files of the profile.
-        let folder = fresh(sh::target().join("published").join(platform.name))?;
-        let (tools, work, manifest, epoch) = (tools.clone(), work.clone(), manifest.clone(), epoch.clone());
-        let dist = Dist { tools, folder, work, manifest, workspace, epoch };
-        let failed = report.failed;
         dist.platform(platform, &mut report)?;
-        if report.failed > failed {
-            println!("{}: no SHA256SUMS, because a test failed", dist.folder.display());
-            continue;
-        }
-        fs::write(dist.folder.join("BUILT-FROM"), format!("{commit}{compiler}"))?;
-        write_hashes(&dist.folder)?;
+    }
+    let folder = dist.folder;
+    if report.failed > 0 || !report.broken.is_empty() {
+        println!("{} has no SHA256SUMS, because a test failed", folder.display());
+    } else {
+        fs::write(folder.join("BUILT-FROM"), format!("{commit}{compiler}"))?;
+        write_hashes(&folder)?;
     }
     report.close()
 }
@@ -145,12 +154,15 @@ impl Dist {
             let content = self.unpacked(wheel)?;
             report.count(&format!("no build folder in {}", wheel.display()), no_build_path(&content, |_| true));
         }
+        let files =
+            [platform.program("pjrt"), platform.library("pjrt_layers_plugin"), platform.library("pjrt_plugin_cpu")];
+        for file in files.map(|file| built.join(file)) {
+            let outcome = if platform.is_linux() { needs_only_glibc(&file) } else { needs_only_windows(&file) };
+            report.count(&format!("libraries that {} needs", file.display()), outcome);
+        }
         if !platform.runs_here() {
             report.skip(format!("tests of the wheels for {}, which do not run here", platform.name));
             return Ok(());
-        }
-        for file in ["pjrt", "libpjrt_layers_plugin.so", "libpjrt_plugin_cpu.so"] {
-            report.count(&format!("glibc of {file}"), needs_only_glibc(&built.join(file)));
         }
         report.count("wheels in a new environment", self.test_wheels(&wheels));
         let command = self.static_command()?;
@@ -179,7 +191,8 @@ impl Dist {
         Ok(sh::target().join(target).join("dist"))
     }
 
-    /// Writes the licenses and the bill of materials of a file with these packages to a folder.
+    /// Writes the licenses of a file with these packages to the folder `licenses`, and its bill of materials to the
+    /// folder `sboms`.
     fn describe(
         &self,
         folder: &Path,
@@ -188,12 +201,17 @@ impl Dist {
         features: &str,
         target: &str,
     ) -> Result<(), Error> {
-        fs::create_dir_all(folder)?;
+        let (licenses, sboms) = (folder.join("licenses"), folder.join("sboms"));
+        fs::create_dir_all(&licenses)?;
+        fs::create_dir_all(&sboms)?;
         let materials = Materials::of(packages, features, target)?;
-        fs::write(folder.join("sbom.cdx.json"), format!("{:#}\n", materials.bill(file)?))?;
-        fs::write(folder.join("THIRD-PARTY-LICENSES"), materials.licenses()?)?;
-        for license in ["LICENSE-APACHE", "LICENSE-MIT"] {
-            fs::copy(sh::root().join(license), folder.join(license))?;
+        fs::write(sboms.join(format!("{file}.cdx.json")), format!("{:#}\n", materials.bill(file)?))?;
+        fs::write(licenses.join(LICENSES[0]), materials.licenses()?)?;
+        let sysroot = sh::output(Command::new("rustc").args(["--print", "sysroot"]))?;
+        let library = Path::new(sysroot.trim()).join("share/doc/rust").join(LIBRARY);
+        fs::copy(&library, licenses.join(LIBRARY)).map_err(|error| format!("{}: {error}", library.display()))?;
+        for license in &LICENSES[2..] {
+            fs::copy(sh::root().join(license), licenses.join(license))?;
         }
         Ok(())
     }
@@ -208,11 +226,13 @@ impl Dist {
         for file in [platform.program("pjrt"), platform.library("pjrt_layers_plugin")] {
             fs::copy(built.join(&file), scripts.join(&file))?;
         }
-        self.describe(&info.join("licenses"), package, &COMMAND, FEATURES, platform.target)?;
+        self.describe(&info, package, &COMMAND, FEATURES, platform.target)?;
         let summary = "The pjrt command: run StableHLO programs on PJRT devices, list devices, inspect plugins";
+        let readme = fs::read_to_string(sh::root().join("tools").join(package).join("README.md"))?;
         let metadata = format!(
-            "Metadata-Version: 2.4\nName: {package}\nVersion: {VERSION}\nSummary: {summary}\n\
-             License-Expression: MIT OR Apache-2.0\nRequires-Python: >=3.8\n"
+            "{}Name: {package}\nVersion: {VERSION}\nSummary: {summary}\nRequires-Python: >=3.8\n\
+             Description-Content-Type: text/markdown\n\n{readme}",
+            license_fields()
         );
         fs::write(info.join("METADATA"), metadata)?;
         let tag = platform.tag;
@@ -233,7 +253,10 @@ impl Dist {
         let mut entries = fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, Error>>()?;
         entries.retain(|path| path.extension().is_some_and(|extension| extension == "dist-info"));
         let [info] = entries.as_slice() else { return Err("the wheel has no folder `.dist-info`".into()) };
-        self.describe(&info.join("licenses"), DEVICE, &[DEVICE], "", platform.target)?;
+        self.describe(info, DEVICE, &[DEVICE], "", platform.target)?;
+        let metadata = fs::read_to_string(info.join("METADATA"))?;
+        let fields = metadata.strip_prefix("Metadata-Version: 2.1\n").ok_or("unexpected metadata of the wheel")?;
+        fs::write(info.join("METADATA"), license_fields() + fields)?;
         self.pack(&folder)
     }
 
@@ -246,6 +269,7 @@ impl Dist {
 
     /// Packs a folder as a wheel that is published.
     fn pack(&self, folder: &Path) -> Result<PathBuf, Error> {
+        equal_modes(folder)?;
         let packed = fresh(self.work.join("packed"))?;
         sh::output(self.tool("wheel")?.arg("pack").arg("--dest-dir").arg(&packed).arg(folder))?;
         let wheel = fs::read_dir(&packed)?.next().ok_or("`wheel pack` wrote no wheel")??;
@@ -266,7 +290,7 @@ impl Dist {
         let name = format!("pjrt-{VERSION}-x86_64-linux-static");
         let folder = fresh(self.work.join(&name))?;
         fs::copy(built.join("pjrt"), folder.join("pjrt"))?;
-        self.describe(&folder.join("licenses"), package, &[package], FEATURES, STATIC)?;
+        self.describe(&folder, package, &[package], FEATURES, STATIC)?;
         let path = self.folder.join(format!("{name}.tar.gz"));
         let mut tar = Command::new("tar");
         tar.args(["-c", "--sort=name", "--owner=0", "--group=0"]).args(self.tar_options());
@@ -282,8 +306,8 @@ impl Dist {
         let mut build = Command::new(std::env::current_exe()?);
         build.args(["c-library", "--release", "--cpu", "--glibc", GLIBC, "--prefix"]).arg(&prefix);
         sh::output(with_tools(&mut build, &self.tools)?)?;
-        let licenses = prefix.join("share/licenses/device_plugin");
-        self.describe(&licenses, "device_plugin", &["pjrt-c", DEVICE], "vendor", platform.target)?;
+        let share = prefix.join("share/device_plugin");
+        self.describe(&share, "device_plugin", &["pjrt-c", DEVICE], "vendor", platform.target)?;
         let tarball = c_library::pack(&Installed { prefix }, &self.tar_options())?;
         let published = self.folder.join(tarball.file_name().ok_or("the tarball has no name")?);
         fs::rename(&tarball, &published)?;
@@ -331,6 +355,38 @@ impl Dist {
             return Err(format!("{} is not static", program.display()).into());
         }
         axpy(Command::new(program).env_clear().arg("run"))
+    }
+}
+
+/// Returns the first fields of a wheel's metadata.
+fn license_fields() -> String {
+    let files = LICENSES.map(|file| format!("License-File: {file}\n")).concat();
+    format!("Metadata-Version: 2.4\nLicense-Expression: MIT OR Apache-2.0\n{files}")
+}
+
+/// Gives files the modes that they have on every machine.
+fn equal_modes(folder: &Path) -> Result<(), Error> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let mode = fs::metadata(&path)?.permissions().mode();
+        fs::set_permissions(&path, Permissions::from_mode(if mode & 0o100 == 0 { 0o644 } else { 0o755 }))?;
+        if path.is_dir() {
+            equal_modes(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that a file for Windows needs only libraries of the system.
+fn needs_only_windows(file: &Path) -> Result<(), Error> {
+    let headers = sh::output(Command::new("objdump").arg("-p").arg(file))?;
+    let needed: Vec<&str> = headers.lines().filter_map(|line| line.trim().strip_prefix("DLL Name: ")).collect();
+    println!("{} needs {}", file.display(), needed.join(", "));
+    // Libraries of compilers, such as `libunwind.dll`, have this beginning.
+    match needed.iter().find(|name| name.starts_with("lib")) {
+        Some(name) => Err(format!("{} needs {name}", file.display()).into()),
+        None if needed.is_empty() => Err(format!("objdump lists no libraries of {}", file.display()).into()),
+        None => Ok(()),
     }
 }
 

@@ -75,7 +75,7 @@ const USAGE: &str = "usage: cargo xtask TASK
                       the embedded CPU device, --glibc builds for older systems (needs cargo-zigbuild and zig), and
                       --tarball packs the folder
   dist [PLATFORM ...] build the files of a release for linux-x86_64, linux-aarch64 and windows-x86_64, or those named,
-                      into folders of target/published, and test those for x86-64 Linux (needs rustup, downloads JAX)
+                      into target/published, and test those for x86-64 Linux (needs rustup, downloads JAX)
   layers              run the conformance suite with layers in front of the embedded CPU device and XLA's CPU plugins
   layouts [BUILDS]    measure the null device against C in 15 or BUILDS builds with different code layouts, and print
                       the range of the ratios (requires the linker LLD)

@@ -85,6 +85,16 @@ const LOADERS: [&str; 3] = [
 const LAYERS: &str = "tools/pjrt-layers/src/";
 const LAYERS_CORE: &str = "tools/pjrt-layers/src/core/";
 
+/// Checks that a manifest names the version of the workspace beside each path.
+fn check_versions(name: &str, text: &str, faults: &mut Vec<String>) {
+    let expected = concat!("version = \"", env!("CARGO_PKG_VERSION"), "\"");
+    for (number, line) in text.lines().enumerate() {
+        if line.contains("path = \"") && line.contains("version = \"") && !line.contains(expected) {
+            faults.push(format!("{name}:{}: a dependency on a path without {expected}", number + 1));
+        }
+    }
+}
+
 /// Parses the arguments of `cargo xtask tidy`, and runs the task.
 pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     match args {
@@ -118,6 +128,7 @@ fn run() -> Result<(), Error> {
     settings.push(root.join("Cargo.toml"));
     for (name, text) in read(&root, &settings)? {
         width::check(&name, &text, &mut faults);
+        check_versions(&name, &text, &mut faults);
     }
     for name in SAFE {
         let folder = root.join(name).join("src");

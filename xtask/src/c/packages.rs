@@ -241,15 +241,15 @@ fn recipe(name: &str) -> PathBuf {
 /// The version of glibc in the oldest supported Linux distributions.
 const GLIBC: (u32, u32) = (2, 28);
 
-/// Checks that a library or a program works with the oldest supported glibc.
+/// Checks that a library or a program, of any processor, works with the oldest supported glibc.
 pub(crate) fn needs_only_glibc(file: &Path) -> Result<(), Error> {
-    let symbols = sh::output(Command::new("objdump").arg("-T").arg(file))?;
-    let needed = symbols.split("GLIBC_").skip(1).filter_map(|rest| {
+    let versions = sh::output(Command::new("readelf").arg("--version-info").arg(file))?;
+    let needed = versions.split("GLIBC_").skip(1).filter_map(|rest| {
         let (major, rest) = rest.split_once('.')?;
         let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
         Some((major.parse().ok()?, minor.parse().ok()?))
     });
-    let newest: (u32, u32) = needed.max().ok_or("objdump lists no versions of glibc")?;
+    let newest: (u32, u32) = needed.max().ok_or("readelf lists no versions of glibc")?;
     println!("{} needs glibc {}.{}", file.display(), newest.0, newest.1);
     if newest > GLIBC {
         return Err(format!("{} needs glibc {}.{}", file.display(), newest.0, newest.1).into());

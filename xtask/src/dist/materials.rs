@@ -11,6 +11,12 @@ use crate::{Error, sh};
 /// Beginnings of the names of files with licenses, in capitals.
 const LICENSES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
 
+/// The source of a crate.
+struct Folder {
+    path: PathBuf,
+    authors: String,
+}
+
 /// The crates of a build.
 pub(crate) struct Materials(Vec<Crate>);
 
@@ -69,10 +75,12 @@ impl Materials {
         let metadata = sh::output(sh::cargo().args(["metadata", "--locked", "--format-version", "1"]))?;
         let metadata: Value = serde_json::from_str(&metadata)?;
         let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
-        let folders: HashMap<(&str, &str), PathBuf> = packages
+        let folders: HashMap<(&str, &str), Folder> = packages
             .iter()
             .filter_map(|package| {
-                let folder = Path::new(package["manifest_path"].as_str()?).parent()?.to_path_buf();
+                let path = Path::new(package["manifest_path"].as_str()?).parent()?.to_path_buf();
+                let authors = package["authors"].as_array()?.iter().filter_map(Value::as_str).collect::<Vec<_>>();
+                let folder = Folder { path, authors: authors.join(", ") };
                 Some(((package["name"].as_str()?, package["version"].as_str()?), folder))
             })
             .collect();
@@ -81,10 +89,10 @@ impl Materials {
             let folder = folders.get(&(&krate.name, &krate.version));
             let folder = folder.ok_or_else(|| format!("cargo metadata lists no {} {}", krate.name, krate.version))?;
             let title = format!("{} {} ({})", krate.name, krate.version, krate.license);
-            let own = license_texts(folder)?;
+            let own = license_texts(&folder.path)?;
             // The crates of this workspace have the licenses beside this file.
-            if own.is_empty() && !folder.starts_with(sh::root()) {
-                texts.entry("The crate contains no text of its license.".to_owned()).or_default().push(title.clone());
+            if own.is_empty() && !folder.path.starts_with(sh::root()) {
+                texts.entry(krate.standard_text(&folder.authors)?).or_default().push(title.clone());
             }
             for text in own {
                 texts.entry(text).or_default().push(title.clone());
@@ -105,6 +113,24 @@ impl Crate {
         let version = version.strip_prefix('v').ok_or_else(unexpected)?;
         // Old manifests separate licenses by slashes, which SPDX does not allow.
         Ok(Self { name: name.to_owned(), version: version.to_owned(), license: license.replace('/', " OR ") })
+    }
+}
+
+impl Crate {
+    /// Returns the text of the license for a crate whose archive contains none.
+    fn standard_text(&self, authors: &str) -> Result<String, Error> {
+        let holders = if authors.is_empty() { format!("the authors of {}", self.name) } else { authors.to_owned() };
+        let is_free = |license: &str| self.license.split([' ', '(', ')']).any(|word| word == license);
+        if is_free("MIT") {
+            // The text after the copyright line.
+            let text = fs::read_to_string(sh::root().join("LICENSE-MIT"))?;
+            let (_, permission) = text.split_once("Permission is").ok_or("LICENSE-MIT has no permission")?;
+            return Ok(format!("Copyright (c) {holders}\n\nPermission is{permission}"));
+        }
+        if is_free("Apache-2.0") {
+            return Ok(format!("Copyright {holders}. The text is in LICENSE-APACHE beside this file."));
+        }
+        Err(format!("{} {} contains no text of its license, {}", self.name, self.version, self.license).into())
     }
 }
 
