@@ -6,8 +6,8 @@ use crate::effects::has_effects;
 
 /// Removes ops whose results no other op uses. Returns `None` if the program has no such op.
 ///
-/// Keeps calls, composites, custom calls, ops of other dialects, ops with tokens, random numbers, and collectives, for which other
-/// devices wait. Keeps arguments, and all results of an op that has several. The module must be verified.
+/// Keeps calls, composites, custom calls, ops of other dialects, ops with tokens, random numbers, and collectives, for
+/// which other devices wait. Keeps arguments, and all results of an op that has several. The module must be verified.
 #[must_use]
 pub fn eliminate_dead_code(module: &Module) -> Option<Module> {
     let mut bodies = Vec::with_capacity(module.funcs.len());

@@ -62,9 +62,9 @@ fn has_shardings(func: &Func) -> bool {
     applies(&func.body) || attributes.any(|(name, _)| is_sharding(name))
 }
 
-/// Removes sharding constraints and sharding attributes, for a device that runs the program alone: those of Shardy (`sdy.sharding`) and GSPMD (`mhlo.sharding`). JAX adds
-/// constraints even to programs for one device, for example in `jax.random.normal`. Returns `None` if the program has
-/// none of them.
+/// Removes sharding constraints and sharding attributes, those of Shardy (`sdy.sharding`) and of GSPMD
+/// (`mhlo.sharding`), for a device that runs the program alone. JAX adds constraints even to programs for one device,
+/// for example in `jax.random.normal`. Returns `None` if the program has none of them.
 ///
 /// Manual computations remain, because their bodies may contain collectives. The module must be verified.
 #[must_use]
