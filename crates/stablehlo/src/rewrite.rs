@@ -221,7 +221,8 @@ impl Patch<'_> {
     }
 }
 
-#[cfg(all(test, feature = "text"))]
+#[cfg(feature = "text")]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::ir::Module;
