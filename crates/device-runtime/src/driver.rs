@@ -24,6 +24,7 @@ use crate::host_memory::{HostSource, HostTarget};
 /// order in which the methods were called. Their last parameter, `after`, contains completions of works in other
 /// queues, possibly of other devices. The new work must not begin before these works have ended, with or without an
 /// error. They all were submitted earlier, so a driver without such a function may block until they have ended.
+/// The copies of one queue end in their order, even if a copy fails.
 ///
 /// The runtime keeps the device memory, the host memory and the executable of a work alive until `wait` has returned
 /// for its completion. It does not read or write the memory meanwhile. A driver may therefore pass addresses to the
@@ -145,7 +146,9 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Returns an error if the program cannot run with this request.
     fn prepare(&self, executable: &Arc<Self::Executable>, request: &LaunchRequest<'_, Self>) -> Result<Self::Prepared>;
 
-    /// Begins a prepared launch. [`Driver::wait`] reports errors, also those of the submission.
+    /// Begins a prepared launch. [`Driver::wait`] reports errors, also those of the submission. The completion of a
+    /// launch that fails at submission may have ended at once, before the completions in `after` and before earlier
+    /// launches of the queue.
     fn launch(&self, queue: QueueId, prepared: Self::Prepared, after: &[Arc<Self::Completion>]) -> Self::Completion;
 
     /// Blocks until a work has ended, and returns its error if it failed. Even if this function returns an error, the

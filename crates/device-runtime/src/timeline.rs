@@ -80,25 +80,26 @@ impl<C> Point<C> {
     }
 }
 
-/// The last works that use a block of memory. Contains at most one write, and one read for each queue.
+/// The operations that may still use a block of memory. A later operation does not replace an earlier one of another
+/// queue, although it waits for it. If the later operation fails, it may end first.
 pub(crate) struct Uses<C> {
-    /// The last work that writes the memory.
+    /// The last operation that writes the memory.
     write: Option<Point<C>>,
-    /// The last works that read the memory after the write. Each of them begins after the write has ended.
-    reads: Vec<Point<C>>,
+    /// The operations that read the memory after the write, and earlier operations that had not ended at the write.
+    /// Contains few operations of each queue, because an operation replaces earlier ones of its queue.
+    others: Vec<Point<C>>,
 }
 
 impl<C> Default for Uses<C> {
     fn default() -> Self {
-        Self { write: None, reads: Vec::new() }
+        Self { write: None, others: Vec::new() }
     }
 }
 
 impl<C> Uses<C> {
-    /// Returns the works after which the memory is unused. If there are reads, they end after the write.
+    /// Returns the operations after which the memory is unused.
     fn last(&self) -> impl Iterator<Item = &Point<C>> {
-        let write = self.write.as_ref().filter(|_| self.reads.is_empty());
-        self.reads.iter().chain(write)
+        self.others.iter().chain(&self.write)
     }
 
     /// Whether work that is submitted to the queue with this timeline may write the memory without waiting for other
@@ -130,12 +131,13 @@ impl<C> Uses<C> {
     }
 
     pub(crate) fn add_read(&mut self, point: Point<C>) {
-        self.reads.retain(|read| !read.precedes_new_work_of(&point.timeline));
-        self.reads.push(point);
+        self.others.retain(|other| !other.precedes_new_work_of(&point.timeline));
+        self.others.push(point);
     }
 
     pub(crate) fn set_write(&mut self, point: Point<C>) {
-        self.reads.clear();
+        self.others.extend(self.write.take());
+        self.others.retain(|other| !other.precedes_new_work_of(&point.timeline));
         self.write = Some(point);
     }
 }
@@ -185,14 +187,32 @@ mod tests {
         uses.set_write(point(&one, 1));
         uses.add_read(point(&two, 10));
         uses.add_read(point(&two, 11));
-        assert_eq!((before(&uses, &two, true), before(&uses, &three, true)), (vec![], vec![11]));
+        assert_eq!((before(&uses, &two, true), before(&uses, &three, true)), (vec![1], vec![11, 1]));
         uses.add_read(point(&one, 2));
-        assert_eq!(before(&uses, &three, true), [11, 2]);
+        assert_eq!(before(&uses, &three, true), [11, 2, 1]);
         assert!(!uses.allow_reuse_by(&one) && !uses.allow_reuse_by(&two));
         two.advance(11);
         assert!(uses.allow_reuse_by(&one) && !uses.allow_reuse_by(&two));
         uses.set_write(point(&three, 20));
-        assert_eq!((before(&uses, &three, true), before(&uses, &one, true)), (vec![], vec![20]));
+        // The write of the third queue may fail before the read of the first one has ended.
+        assert_eq!((before(&uses, &three, true), before(&uses, &one, true)), (vec![2, 1], vec![20]));
+        assert_eq!((before(&uses, &three, false), before(&uses, &two, true)), (vec![], vec![2, 1, 20]));
+        three.advance(20);
+        assert!(!uses.have_ended() && !uses.allow_reuse_by(&three) && uses.allow_reuse_by(&one));
+        one.advance(2);
+        assert!(uses.have_ended() && uses.allow_reuse_by(&three));
+    }
+
+    /// A read that fails at once does not replace the write that it waited for.
+    #[test]
+    fn failed_read_keeps_write() {
+        let [one, two] = [(); 2].map(|()| Arc::new(Timeline::default()));
+        let mut uses = Uses::default();
+        uses.set_write(point(&one, 1));
+        uses.add_read(point(&two, 1));
+        two.advance(1);
+        assert_eq!(before(&uses, &two, true), [1]);
+        assert!(!uses.have_ended() && !uses.allow_reuse_by(&two));
     }
 
     #[test]

@@ -106,6 +106,75 @@ fn donation_waits_for_reads() {
     });
 }
 
+/// A launch that fails when it is submitted ends before the upload that it waits for.
+#[test]
+fn failed_launch_ends_before_upload() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let bad = fixture.compile("name=bad size=4 inputs=1 out=x0 fail=launch");
+        let set = fixture.compile("name=set size=4 inputs=1 donated=0 alias=0:0 out=9");
+        fixture.control.hold(0, false, true);
+        let x = fixture.put(&[1; 4]);
+        drop(run(&bad, &[&x]).unwrap());
+        // The second launch overwrites the upload.
+        let y = donate(&set, vec![x]).unwrap();
+        assert_eq!(fixture.control.state().in_place, [false, true]);
+        assert_eq!(fixture.control.state().waited_for, [0, 1, 1]);
+        fixture.control.hold(0, false, false);
+        assert_eq!(bytes(&y).unwrap(), [9; 4]);
+        drop((y, bad, set));
+        fixture.end();
+    });
+}
+
+/// The pool does not reuse the memory of an upload in progress after a launch that reads it has failed.
+#[test]
+fn failed_launch_does_not_free_memory() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let bad = fixture.compile("name=bad size=4 inputs=1 out=x0 fail=launch");
+        let next = fixture.compile(NEXT);
+        let y = fixture.put(&[5; 4]);
+        y.wait().unwrap();
+        fixture.control.hold(0, false, true);
+        let x = fixture.put(&[1; 4]);
+        let failed = run(&bad, &[&x]).unwrap();
+        drop((x, failed));
+        let before = fixture.control.state().allocations;
+        let outputs = [(); 2].map(|()| run(&next, &[&y]).unwrap());
+        assert_eq!(fixture.control.state().allocations, before + 1);
+        fixture.control.hold(0, false, false);
+        outputs.iter().for_each(|output| assert_eq!(bytes(output).unwrap(), [6; 4]));
+        drop((y, outputs, bad, next));
+        fixture.end();
+    });
+}
+
+/// A launch that overwrites its argument and fails when it is submitted ends before the read that it waits for.
+#[test]
+fn failed_launch_ends_before_read() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let bad = fixture.compile("name=bad size=4 inputs=1 donated=0 alias=0:0 out=x0 fail=launch");
+        let set = fixture.compile("name=set size=4 inputs=1 out=9");
+        let (x, y) = (fixture.put(&[1; 4]), fixture.put(&[2; 4]));
+        x.wait().unwrap();
+        y.wait().unwrap();
+        fixture.control.hold(0, false, true);
+        let read = x.download().start::<u8>().unwrap();
+        let failed = donate(&bad, vec![x]).unwrap();
+        assert_eq!(fixture.control.state().in_place, [true]);
+        drop(failed);
+        // The memory is freed, but the read still uses it.
+        let z = run(&set, &[&y]).unwrap();
+        z.wait().unwrap();
+        fixture.control.hold(0, false, false);
+        assert_eq!((read.wait().unwrap(), bytes(&z).unwrap()), (vec![1; 4], vec![9; 4]));
+        drop((y, z, bad, set));
+        fixture.end();
+    });
+}
+
 #[test]
 fn late_failure_poisons_outputs() {
     limited(|| {

@@ -191,7 +191,8 @@ impl Run {
         }
         match self.random.below(100) {
             0..12 => text + " fail=run",
-            12..16 => text + " fail=prepare",
+            12..20 => text + " fail=launch",
+            20..24 => text + " fail=prepare",
             _ => text,
         }
     }
@@ -252,7 +253,7 @@ impl Run {
             let failed = expected.value.as_ref().err().into_iter().flatten();
             messages.extend(failed.map(|message| format!("argument {index} failed: {message}")));
         }
-        if kernel.fails_to_run {
+        if kernel.fails_to_run || kernel.fails_to_launch {
             messages.push(format!("kernel {} failed", kernel.name));
         }
         let mut model = Expected::new(Vec::new(), device);

@@ -61,6 +61,7 @@ pub(crate) struct Done {
 /// A prepared launch.
 pub(crate) struct Prepared {
     name: String,
+    fails: bool,
     panics: bool,
     run: Box<dyn FnOnce() -> Result<()> + Send>,
 }
@@ -263,7 +264,7 @@ impl Driver for Dummy {
         let (inputs, outputs) = (used(request.inputs), used(request.outputs));
         let scratch = request.scratch.map(|scratch| Used::new(scratch, device));
         let (kernel, control) = (Arc::clone(kernel), Arc::clone(&self.control));
-        let (name, panics) = (kernel.name.clone(), kernel.panics_in_launch);
+        let (name, fails, panics) = (kernel.name.clone(), kernel.fails_to_launch, kernel.panics_in_launch);
         let run = move || {
             let fill = |value: u8| match &scratch {
                 None => Ok(Vec::new()),
@@ -292,11 +293,17 @@ impl Driver for Dummy {
                 false => Ok(()),
             }
         };
-        Ok(Prepared { name, panics, run: Box::new(run) })
+        Ok(Prepared { name, fails, panics, run: Box::new(run) })
     }
 
     fn launch(&self, queue: QueueId, prepared: Prepared, after: &[Arc<Done>]) -> Done {
         assert!(!prepared.panics, "{PANIC}");
+        if prepared.fails {
+            self.control.change(|state| state.waited_for.push(after.len()));
+            let failed = Error::new(ErrorCode::DATA_LOSS, format!("kernel {} failed", prepared.name));
+            let (control, result) = (Arc::clone(&self.control), Arc::new(OnceLock::from(Err(failed))));
+            return Done { control, queue, result, waits: Mutex::new(0), _target: None };
+        }
         self.control.state().launched.push((queue.device, prepared.name));
         self.submit(queue, after, prepared.run)
     }

@@ -5,7 +5,8 @@ use device_plugin::{Error, Program, Result};
 /// A program on arrays of bytes. Its text is a list of words: `name=NAME`, `size=BYTES`, `inputs=COUNT`,
 /// `donated=INDEX`, `alias=OUTPUT:INPUT`, `scratch=BYTES`, and one `out=TERM+TERM` for each output. A term is a
 /// constant or `x` with the index of an input. With `repeat=COUNT`, the outputs repeat their bytes. `fail=run`,
-/// `fail=prepare`, `panic=wait` and `panic=launch` make a step fail or panic.
+/// `fail=launch`, `fail=prepare`, `panic=wait` and `panic=launch` make a step fail or panic. With `fail=launch`, the
+/// launch fails when it is submitted, and ends at once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
@@ -16,6 +17,7 @@ pub(crate) struct Kernel {
     pub(crate) aliases: Vec<(usize, usize)>,
     pub(crate) scratch: usize,
     pub(crate) fails_to_run: bool,
+    pub(crate) fails_to_launch: bool,
     pub(crate) fails_to_prepare: bool,
     pub(crate) panics_in_wait: bool,
     pub(crate) panics_in_launch: bool,
@@ -50,6 +52,7 @@ impl Kernel {
                 }
                 ("scratch", size) => kernel.scratch = size.parse().ok()?,
                 ("fail", "run") => kernel.fails_to_run = true,
+                ("fail", "launch") => kernel.fails_to_launch = true,
                 ("fail", "prepare") => kernel.fails_to_prepare = true,
                 ("panic", "wait") => kernel.panics_in_wait = true,
                 ("panic", "launch") => kernel.panics_in_launch = true,
