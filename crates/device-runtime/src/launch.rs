@@ -139,19 +139,42 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     Ok(PlannedLaunch { device, executable, prepared, inputs, outputs, scratch, event, completer })
 }
 
+/// Whether a launch begins if an argument has failed before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnFailure {
+    /// The launch fails.
+    Skip,
+    /// The launch begins, because launches on other devices may wait for it.
+    Begin,
+}
+
+/// Returns the error of the first argument that has failed.
+fn check<D: Driver>(inputs: &[Input<D>]) -> Result<()> {
+    for (index, input) in inputs.iter().enumerate() {
+        if let Some(Err(error)) = input.ready().result() {
+            return Err(error.context(format_args!("argument {index} failed")));
+        }
+    }
+    Ok(())
+}
+
 impl<D: Driver> PlannedLaunch<'_, D> {
-    /// Submits the launch. Returns the event of the outputs. Does not begin the launch if an argument has already
-    /// failed or the device is lost. The event then fails.
-    pub(crate) fn start(self, driver: &D) -> Event {
+    /// Returns an error if an argument has failed or the device is lost.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.device.health.check()?;
+        check(&self.inputs)
+    }
+
+    /// Submits the launch. Returns the event of the outputs. Does not begin the launch if the device is lost. The event
+    /// then fails.
+    pub(crate) fn start(self, driver: &D, on_failure: OnFailure) -> Event {
         let Self { device, executable, prepared, inputs, outputs, scratch, event, completer } = self;
         let reads = inputs.iter().filter_map(Input::block).collect();
         let writes = outputs.iter().map(|output| &output.contents().block).chain(&scratch).collect();
         let submission = Submission { reads, writes, executable: Some(executable), target: None, completer };
         let begin = |after: &[Arc<D::Completion>]| {
-            for (index, input) in inputs.iter().enumerate() {
-                if let Some(Err(error)) = input.ready().result() {
-                    return Err(error.context(format_args!("argument {index} failed")));
-                }
+            if on_failure == OnFailure::Skip {
+                check(&inputs)?;
             }
             Ok(driver.launch(device.compute.id(), prepared, after))
         };

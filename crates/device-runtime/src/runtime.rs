@@ -15,7 +15,7 @@ use crate::copies;
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::host_memory::{HostSource, HostTarget};
-use crate::launch::{PlannedLaunch, plan};
+use crate::launch::{OnFailure, PlannedLaunch, plan};
 
 /// Maximum time that the end of the process waits for the devices.
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
@@ -92,7 +92,7 @@ impl<D: Driver> Backend for Runtime<D> {
 
     fn execute(&self, executable: &Arc<D::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         let planned = plan(&*self.driver, self.device(launch.device)?, executable, launch)?;
-        Ok(planned.start(&self.driver))
+        Ok(planned.start(&self.driver, OnFailure::Skip))
     }
 }
 
@@ -102,7 +102,9 @@ impl<D: Driver> MultiDevice for Runtime<D> {
         // If one launch cannot be prepared, no launch begins.
         let planned: Vec<PlannedLaunch<'_, D>> = launches.iter_mut().map(plan).collect::<Result<_>>()?;
         let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(planned.into_iter().map(|planned| planned.start(&self.driver)).collect())
+        planned.iter().try_for_each(PlannedLaunch::check)?;
+        // The launches may wait for each other on the devices, so from here on all of them begin.
+        Ok(planned.into_iter().map(|planned| planned.start(&self.driver, OnFailure::Begin)).collect())
     }
 }
 

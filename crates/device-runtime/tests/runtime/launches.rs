@@ -348,3 +348,44 @@ fn devices_have_same_order() {
         fixture.end();
     });
 }
+
+/// Launches on several devices may wait for each other, so an argument that fails after the first launch has begun does
+/// not prevent the second one.
+#[test]
+fn late_failure_does_not_skip_device() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let mut options = CompileOptions::default();
+        options.num_replicas = 2;
+        let pair = fixture.client.compile(&Program::mlir(NEXT), &options).unwrap();
+        fixture.control.state().failing_works.push(3);
+        let (x, z) = (fixture.put(&[1; 4]), fixture.put_on(1, &[3; 4]).unwrap());
+        x.wait().unwrap();
+        z.wait().unwrap();
+        fixture.control.hold(1, false, true);
+        fixture.control.hold(1, true, true);
+        let y = fixture.put_on(1, &[2; 4]).unwrap();
+        // These launches fill the queue of the second device.
+        let mut on_second = CompileOptions::default();
+        on_second.compile_portable_executable = true;
+        let next = fixture.client.compile(&Program::mlir(NEXT), &on_second).unwrap();
+        let options = ExecuteOptions::new().with_device(&fixture.device(1));
+        let filling = [(); 4].map(|()| next.execute_with([Input::Borrow(&z)], &options).unwrap());
+        thread::scope(|scope| {
+            let launch = scope.spawn(|| {
+                let inputs = vec![vec![Input::Borrow(&x)], vec![Input::Borrow(&y)]];
+                pair.execute_sharded(inputs, &ExecuteOptions::new()).unwrap()
+            });
+            fixture.control.wait(|state| (state.launched.len() == 5).then_some(()));
+            fixture.control.hold(1, false, false);
+            y.wait().unwrap_err();
+            fixture.control.hold(1, true, false);
+            let executed = launch.join().unwrap();
+            let message = "argument 0 failed: work 3 failed".to_owned();
+            assert_eq!(error(&executed.outputs[1][0]), (ErrorCode::DATA_LOSS, message));
+        });
+        assert_eq!(fixture.control.state().launched.len(), 6);
+        drop((x, y, z, filling, pair, next, options));
+        fixture.end();
+    });
+}
