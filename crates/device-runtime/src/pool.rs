@@ -14,6 +14,8 @@ use crate::timeline::{Timeline, Uses};
 /// exhausted. A freed block may still be in use by submitted works.
 pub(crate) struct Pool<D: Driver> {
     state: Mutex<State<D>>,
+    /// Held while a thread returns blocks to the driver and then allocates.
+    reclaiming: Mutex<()>,
     device: usize,
     limit: usize,
     health: Arc<Health>,
@@ -78,16 +80,24 @@ impl<D: Driver> State<D> {
         None
     }
 
-    /// Takes the freed blocks, or only those that no work uses.
-    fn take_all_freed(&mut self, only_unused: bool) -> Vec<(usize, Freed<D>)> {
+    /// Takes the freed blocks that no work uses.
+    fn take_unused(&mut self) -> Vec<(usize, Freed<D>)> {
         let mut taken = Vec::new();
         for (size, blocks) in &mut self.free {
-            taken.extend(
-                blocks.extract_if(.., |block| !only_unused || block.uses.have_ended()).map(|block| (*size, block)),
-            );
+            taken.extend(blocks.extract_if(.., |block| block.uses.have_ended()).map(|block| (*size, block)));
         }
         self.free.retain(|_, blocks| !blocks.is_empty());
         taken
+    }
+
+    /// Takes the largest freed block.
+    fn take_one(&mut self) -> Option<(usize, Freed<D>)> {
+        let mut largest = self.free.last_entry()?;
+        let (size, block) = (*largest.key(), largest.get_mut().pop());
+        if largest.get().is_empty() {
+            largest.remove();
+        }
+        block.map(|block| (size, block))
     }
 }
 
@@ -95,7 +105,7 @@ impl<D: Driver> Pool<D> {
     pub(crate) fn new(driver: Arc<D>, device: usize, limit: usize, health: Arc<Health>) -> Arc<Self> {
         let (free, pooled, used, peak_pooled, peak_used) = (BTreeMap::new(), 0, 0, 0, 0);
         let state = State { free, pooled, used, peak_pooled, peak_used, count: 0, largest: 0 };
-        Arc::new(Self { state: Mutex::new(state), device, limit, health, driver })
+        Arc::new(Self { state: Mutex::new(state), reclaiming: Mutex::new(()), device, limit, health, driver })
     }
 
     /// Locks the state. Ignores poisoning, because no code of the driver runs with this lock.
@@ -107,26 +117,42 @@ impl<D: Driver> Pool<D> {
     ///
     /// # Errors
     ///
-    /// Returns `RESOURCE_EXHAUSTED` if the memory does not suffice, even after all freed blocks were returned to the
-    /// driver.
+    /// Returns `RESOURCE_EXHAUSTED` if the memory does not suffice, even after unused blocks were returned to the driver.
     pub(crate) fn allocate(self: &Arc<Self>, bytes: usize, timeline: &Arc<Timeline>) -> Result<Block<D>> {
         self.health.check()?;
-        let refusal = match self.try_allocate(bytes, size_class(bytes), timeline) {
-            Ok(block) => return Ok(block),
-            Err(Refusal::Driver(error)) if error.code() != ErrorCode::RESOURCE_EXHAUSTED => return Err(error),
-            Err(refusal) => refusal,
-        };
+        match self.try_allocate(bytes, size_class(bytes), timeline) {
+            Ok(block) => Ok(block),
+            Err(refusal) => self.reclaim_and_allocate(bytes, timeline, refusal),
+        }
+    }
+
+    /// Returns blocks to the driver until the request fits into the memory.
+    fn reclaim_and_allocate(
+        self: &Arc<Self>,
+        bytes: usize,
+        timeline: &Arc<Timeline>,
+        mut refusal: Refusal,
+    ) -> Result<Block<D>> {
+        let reclaiming = self.reclaiming();
         // Without the rounding to a size class, the request may fit into the rest of the memory.
         let size = aligned(bytes);
-        self.free_unused();
-        if matches!(refusal, Refusal::Driver(_)) || !self.has_room(size) {
-            self.reclaim();
-        }
-        match self.try_allocate(bytes, size, timeline) {
-            Ok(block) => Ok(block),
-            Err(Refusal::Driver(error)) if error.code() != ErrorCode::RESOURCE_EXHAUSTED => Err(error),
-            Err(Refusal::Driver(error)) => Err(self.exhausted(bytes, error.message())),
-            Err(Refusal::Limit) => Err(self.exhausted(bytes, "the limit is reached")),
+        let mut retried = false;
+        loop {
+            match refusal {
+                Refusal::Driver(error) if error.code() != ErrorCode::RESOURCE_EXHAUSTED => return Err(error),
+                Refusal::Driver(error) if retried => return Err(self.exhausted(bytes, error.message())),
+                Refusal::Driver(_) => {
+                    self.reclaim_all(&reclaiming);
+                    retried = true;
+                }
+                // Another thread may get the memory that this one has returned, so try until no block is left.
+                Refusal::Limit if self.has_room(size) || self.reclaim_one(&reclaiming) => {}
+                Refusal::Limit => return Err(self.exhausted(bytes, "the limit is reached")),
+            }
+            refusal = match self.try_allocate(bytes, size, timeline) {
+                Ok(block) => return Ok(block),
+                Err(refusal) => refusal,
+            };
         }
     }
 
@@ -175,19 +201,39 @@ impl<D: Driver> Pool<D> {
         Ok(self.block(Arc::new(memory), size, Uses::default()))
     }
 
-    /// Returns freed blocks that no work uses to the driver.
-    fn free_unused(&self) {
-        let unused = self.lock().take_all_freed(true);
-        unused.into_iter().for_each(|(size, freed)| self.free(size, freed));
+    /// Returns the permission to return blocks to the driver. Blocks on their way to the driver still count. Another
+    /// thread that needs memory must therefore wait for them.
+    fn reclaiming(&self) -> MutexGuard<'_, ()> {
+        self.reclaiming.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the freed blocks that no work uses to the driver, or waits for another block and returns that. Returns
+    /// `false` if there is no freed block.
+    fn reclaim_one(&self, _: &MutexGuard<'_, ()>) -> bool {
+        let mut taken = self.lock().take_unused();
+        if taken.is_empty() {
+            taken.extend(self.lock().take_one());
+        }
+        let found = !taken.is_empty();
+        for (size, freed) in taken {
+            freed.uses.wait();
+            self.free(size, freed);
+        }
+        found
     }
 
     /// Returns all freed blocks to the driver, each after the works that use it have ended.
     pub(crate) fn reclaim(&self) {
-        self.free_unused();
-        let all = self.lock().take_all_freed(false);
-        for (size, freed) in all {
-            freed.uses.wait();
-            self.free(size, freed);
+        self.reclaim_all(&self.reclaiming());
+    }
+
+    fn reclaim_all(&self, reclaiming: &MutexGuard<'_, ()>) {
+        // Other threads may free blocks meanwhile, so the number of the blocks limits the loop.
+        let count = self.lock().free.values().map(Vec::len).sum();
+        for _ in 0..count {
+            if !self.reclaim_one(reclaiming) {
+                return;
+            }
         }
     }
 

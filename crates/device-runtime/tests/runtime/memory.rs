@@ -164,3 +164,57 @@ fn exhausted_memory_waits_for_freed_blocks() {
         fixture.end();
     });
 }
+
+/// Two threads need the memory for which one of them waits.
+#[test]
+fn threads_wait_for_same_blocks() {
+    limited(|| {
+        let fixture = Fixture::new(Settings { limit: 4096, ..Settings::default() });
+        let next = fixture.compile("name=next size=1000 inputs=2 repeat=2 out=x0+x1");
+        let (x, y) = (fixture.put(&[1; 1000]), fixture.put(&[1; 1000]));
+        x.wait().unwrap();
+        y.wait().unwrap();
+        fixture.control.hold(0, true, true);
+        let z = run(&next, &[&x, &y]).unwrap();
+        drop((x, y, z));
+        // All memory is freed, but in use.
+        let uploads = [1u8, 2].map(|value| {
+            let client = fixture.client.clone();
+            thread::spawn(move || client.buffer_from_host(&[value; 1500], &[1500]))
+        });
+        thread::sleep(Duration::from_millis(20));
+        fixture.control.hold(0, true, false);
+        let values = uploads.map(|upload| bytes(&upload.join().unwrap().unwrap()).unwrap());
+        assert_eq!(values, [[1; 1500], [2; 1500]]);
+        drop(next);
+        fixture.end();
+    });
+}
+
+/// A request waits only for the blocks that it needs.
+#[test]
+fn reclaims_one_block() {
+    limited(|| {
+        let fixture = Fixture::new(Settings { limit: 4096, ..Settings::default() });
+        let next = fixture.compile("name=next size=1000 inputs=1 out=x0+1");
+        let (x, y) = (fixture.put(&[1; 1000]), fixture.put(&[2; 1500]));
+        x.wait().unwrap();
+        y.wait().unwrap();
+        fixture.control.hold(0, true, true);
+        fixture.control.hold(1, false, true);
+        let (z, copy) = (run(&next, &[&x]).unwrap(), y.copy_to(&fixture.device(1)).unwrap());
+        // The launch uses the memory of `x`, and the copy that of `y`.
+        drop((x, y));
+        let client = fixture.client.clone();
+        let upload = thread::spawn(move || client.buffer_from_host(&[3u8; 2000], &[2000]));
+        thread::sleep(Duration::from_millis(20));
+        assert!(!upload.is_finished());
+        fixture.control.hold(1, false, false);
+        let w = upload.join().unwrap().unwrap();
+        assert_eq!((bytes(&w).unwrap(), bytes(&copy).unwrap()), (vec![3; 2000], vec![2; 1500]));
+        fixture.control.hold(0, true, false);
+        assert_eq!(bytes(&z).unwrap(), [2; 1000]);
+        drop((z, w, copy, next));
+        fixture.end();
+    });
+}
