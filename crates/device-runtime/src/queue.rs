@@ -133,6 +133,17 @@ impl<D: Driver> Queue<D> {
         Ok(Self { shared, thread: Some(thread), home: HomeProcess::current() })
     }
 
+    /// Returns an error if the queue accepts no work. Takes no lock, which could be locked forever in a forked process.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if !self.home.is_current() {
+            return Err(forked());
+        }
+        match self.shared.exits.load(Ordering::Acquire) {
+            true => Err(closed()),
+            false => Ok(()),
+        }
+    }
+
     pub(crate) fn id(&self) -> QueueId {
         self.shared.id
     }
@@ -187,7 +198,11 @@ impl<D: Driver> Shared<D> {
         let mut submitted = self.lock();
         let most = u64::try_from(D::MAX_IN_FLIGHT.max(1)).unwrap_or(u64::MAX);
         self.timeline.wait((submitted.last + 1).saturating_sub(most));
-        let Some(works) = &submitted.works else { return Err((closed(), completer)) };
+        // The exit hook does not wait for the lock, so the process may end since this thread got it.
+        let works = match &submitted.works {
+            Some(works) if !self.exits.load(Ordering::Acquire) => works,
+            _ => return Err((closed(), completer)),
+        };
         let mut after = Vec::new();
         reads.iter().for_each(|block| block.uses().before_read(&self.timeline, &mut after));
         writes.iter().for_each(|block| block.uses().before_write(&self.timeline, &mut after));

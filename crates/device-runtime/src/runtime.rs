@@ -36,9 +36,17 @@ pub struct Runtime<D: Driver> {
 }
 
 impl<D: Driver> Runtime<D> {
+    /// Returns a device.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such device, if the process is about to end, or if this process is a fork of the
+    /// one that created the client.
     fn device(&self, index: usize) -> Result<&Device<D>> {
-        let count = self.devices.len();
-        self.devices.get(index).ok_or_else(|| Error::internal(format!("there is no device {index} of {count}")))
+        let (device, count) = (self.devices.get(index), self.devices.len());
+        let device = device.ok_or_else(|| Error::internal(format!("there is no device {index} of {count}")))?;
+        device.compute.check_open()?;
+        Ok(device)
     }
 
     fn device_of(&self, buffer: &Buffer<D>) -> Result<&Device<D>> {

@@ -28,17 +28,62 @@ fn exit_with_pending_work() -> ! {
     std::process::exit(7);
 }
 
+fn exit_with_waiting_launch() -> ! {
+    let fixture = Fixture::new(Settings::default());
+    let next = fixture.compile("name=next size=4 inputs=1 out=x0+1");
+    let x = fixture.put(&[1; 4]);
+    x.wait().unwrap();
+    fixture.control.hold(0, true, true);
+    let launched: Vec<_> = (0..4).map(|_| run(&next, &[&x]).unwrap()).collect();
+    // The exit hook waits for this copy.
+    fixture.control.hold(1, false, true);
+    let copied = fixture.put_on(1, &[1]).unwrap();
+    let control = fixture.control.clone();
+    let objects: &'static _ = Box::leak(Box::new((fixture, next, x, launched, copied)));
+    let (fixture, next, x, ..) = objects;
+    // This launch waits for room in the queue.
+    let waiting = thread::spawn(|| run(next, &[x]));
+    control.wait(|state| (state.prepares == 5).then_some(()));
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(100));
+        let used = fixture.device(0).memory_stats();
+        control.hold(0, true, false);
+        println!("waiting {:?}", waiting.join().unwrap().and_then(|y| y.wait()).unwrap_err().code());
+        println!("later {:?}", run(next, &[x]).unwrap_err().code());
+        println!("statistics {:?}, works {}", used.unwrap_err().code(), control.state().works);
+        control.release_all();
+    });
+    std::process::exit(7);
+}
+
+fn run_child(test: &str) -> String {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", test, "--nocapture"]).env(CHILD, "1");
+    let output = child.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(7), "{text} {}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
 #[test]
 fn exit_waits_for_work() {
     if std::env::var_os(CHILD).is_some() {
         exit_with_pending_work();
     }
     let begun = Instant::now();
-    let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "exit::exit_waits_for_work", "--nocapture"]).env(CHILD, "1");
-    let output = child.output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(output.status.code(), Some(7), "{text} {}", String::from_utf8_lossy(&output.stderr));
+    let text = run_child("exit::exit_waits_for_work");
     assert!(text.contains("the work ends"), "{text}");
     assert!(begun.elapsed() < Duration::from_secs(4));
+}
+
+/// A thread that waits for room holds the lock of the queue during the exit.
+#[test]
+fn exit_rejects_launches() {
+    if std::env::var_os(CHILD).is_some() {
+        exit_with_waiting_launch();
+    }
+    let text = run_child("exit::exit_rejects_launches");
+    assert!(text.contains("waiting CANCELLED"), "{text}");
+    assert!(text.contains("later CANCELLED"), "{text}");
+    assert!(text.contains("statistics CANCELLED, works 6"), "{text}");
 }
