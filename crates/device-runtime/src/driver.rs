@@ -48,7 +48,10 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// A launch that [`Driver::prepare`] has prepared. Dropping it cancels the launch.
     type Prepared: Send + 'static;
 
-    /// The driver's object for the end of a work, such as an event or a fence.
+    /// The driver's object for the end of an operation, such as an event or a fence. Its destructor releases the object.
+    ///
+    /// The runtime drops the completion soon after `wait` has returned, on any thread. It may pass one completion to
+    /// several calls in their lists `after`, also while or shortly after another thread waits for the completion.
     type Completion: Send + Sync + 'static;
 
     /// Maximum number of unfinished works in a queue, at least 1. Further calls wait until the first of these works has

@@ -1,7 +1,7 @@
 //! The progress of a queue, and the works that use a block of memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 /// The number of works of a queue that have ended. The works of a queue are numbered from 1 and end in this order.
@@ -55,19 +55,20 @@ impl Timeline {
 pub(crate) struct Point<C> {
     timeline: Arc<Timeline>,
     work: u64,
-    completion: Arc<C>,
+    /// The queue drops the completion when the operation has ended.
+    completion: Weak<C>,
 }
 
 impl<C> Clone for Point<C> {
     fn clone(&self) -> Self {
-        let (timeline, completion) = (Arc::clone(&self.timeline), Arc::clone(&self.completion));
+        let (timeline, completion) = (Arc::clone(&self.timeline), Weak::clone(&self.completion));
         Self { timeline, work: self.work, completion }
     }
 }
 
 impl<C> Point<C> {
     pub(crate) fn new(timeline: &Arc<Timeline>, work: u64, completion: &Arc<C>) -> Self {
-        Self { timeline: Arc::clone(timeline), work, completion: Arc::clone(completion) }
+        Self { timeline: Arc::clone(timeline), work, completion: Arc::downgrade(completion) }
     }
 
     fn has_ended(&self) -> bool {
@@ -144,8 +145,10 @@ impl<C> Uses<C> {
 
 fn add<'a, C: 'a>(points: impl Iterator<Item = &'a Point<C>>, timeline: &Arc<Timeline>, after: &mut Vec<Arc<C>>) {
     for point in points.filter(|point| !point.precedes_new_work_of(timeline)) {
-        if !after.iter().any(|known| Arc::ptr_eq(known, &point.completion)) {
-            after.push(Arc::clone(&point.completion));
+        if let Some(completion) = point.completion.upgrade()
+            && !after.iter().any(|known| Arc::ptr_eq(known, &completion))
+        {
+            after.push(completion);
         }
     }
 }
@@ -155,7 +158,10 @@ mod tests {
     use super::*;
 
     fn point(timeline: &Arc<Timeline>, work: u64) -> Point<u64> {
-        Point::new(timeline, work, &Arc::new(work))
+        let completion = Arc::new(work);
+        let point = Point::new(timeline, work, &completion);
+        std::mem::forget(completion);
+        point
     }
 
     fn before(uses: &Uses<u64>, timeline: &Arc<Timeline>, writes: bool) -> Vec<u64> {

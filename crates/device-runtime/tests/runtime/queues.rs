@@ -147,3 +147,19 @@ fn threads() {
         fixture.end();
     });
 }
+
+/// Buffers do not keep the completions of operations that have ended.
+#[test]
+fn completions_are_released() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let next = fixture.compile(NEXT);
+        let x = fixture.put(&[0; 4]);
+        let y = run(&next, &[&x]).unwrap();
+        let z = y.copy_to(&fixture.device(1)).unwrap();
+        assert_eq!((bytes(&y).unwrap(), bytes(&z).unwrap()), (vec![1; 4], vec![1; 4]));
+        assert_eq!(fixture.control.state().completions, 0);
+        drop((x, y, z, next));
+        fixture.end();
+    });
+}

@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) losing_works: Vec<u64>,
     /// Bytes of device memory that exist.
     pub(crate) allocated: usize,
+    /// Number of completions that exist.
+    pub(crate) completions: usize,
     /// The number of unfinished works of each queue, now and at most.
     in_flight: HashMap<QueueKey, (usize, usize)>,
     /// For each work, the number of completions that it waited for.

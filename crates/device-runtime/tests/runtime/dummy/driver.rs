@@ -56,6 +56,23 @@ pub(crate) struct Done {
     waits: Mutex<u32>,
     /// A driver may keep the host memory of a copy longer than the copy.
     _target: Option<HostTarget>,
+    _counted: Counted,
+}
+
+/// Counts the completions that exist.
+struct Counted(Arc<Control>);
+
+impl Counted {
+    fn new(control: &Arc<Control>) -> Self {
+        control.state().completions += 1;
+        Self(Arc::clone(control))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.state().completions -= 1;
+    }
 }
 
 /// A prepared launch.
@@ -133,7 +150,8 @@ impl Dummy {
             (sender, std::thread::spawn(move || work_queue(&control, &receiver)))
         });
         sender.send(job).unwrap();
-        Done { control: Arc::clone(&self.control), queue, result, waits: Mutex::new(0), _target: None }
+        let (control, _counted) = (Arc::clone(&self.control), Counted::new(&self.control));
+        Done { control, queue, result, waits: Mutex::new(0), _target: None, _counted }
     }
 }
 
@@ -302,7 +320,8 @@ impl Driver for Dummy {
             self.control.change(|state| state.waited_for.push(after.len()));
             let failed = Error::new(ErrorCode::DATA_LOSS, format!("kernel {} failed", prepared.name));
             let (control, result) = (Arc::clone(&self.control), Arc::new(OnceLock::from(Err(failed))));
-            return Done { control, queue, result, waits: Mutex::new(0), _target: None };
+            let _counted = Counted::new(&control);
+            return Done { control, queue, result, waits: Mutex::new(0), _target: None, _counted };
         }
         self.control.state().launched.push((queue.device, prepared.name));
         self.submit(queue, after, prepared.run)
