@@ -28,7 +28,8 @@ pub(crate) fn upload<D: Driver>(driver: &Arc<D>, device: &Device<D>, source: Hos
     let kept = source.clone();
     contents.ready.on_ready(move |_| drop(kept));
     let (reads, writes) = (Vec::new(), vec![&contents.block]);
-    let submission = Submission { reads, writes, executable: None, target: None, completer };
+    let lent = Some(source.clone());
+    let submission = Submission { reads, writes, executable: None, source: lent, target: None, completer };
     queue.submit(submission, |after| driver.copy_from_host(queue.id(), &source, contents.block.memory(), after))?;
     Ok(buffer)
 }
@@ -51,7 +52,8 @@ pub(crate) fn download<D: Driver>(
     }
     let (event, completer) = Event::pending();
     let (reads, writes) = (vec![&contents.block], Vec::new());
-    let submission = Submission { reads, writes, executable: None, target: Some(target.clone()), completer };
+    let submission =
+        Submission { reads, writes, executable: None, source: None, target: Some(target.clone()), completer };
     queue.submit(submission, |after| driver.copy_to_host(queue.id(), contents.block.memory(), &target, after))?;
     Ok(event)
 }
@@ -83,7 +85,7 @@ pub(crate) fn copy<D: Driver>(
     let (copy, completer) = to.pending_buffer(contents.bytes, queue.timeline())?;
     let target = &copy.contents().block;
     let (reads, writes) = (vec![&contents.block], vec![target]);
-    let submission = Submission { reads, writes, executable: None, target: None, completer };
+    let submission = Submission { reads, writes, executable: None, source: None, target: None, completer };
     let begun = queue.submit(submission, |after| {
         driver.copy(queue.id(), (from.index, contents.block.memory()), target.memory(), contents.bytes, after)
     });

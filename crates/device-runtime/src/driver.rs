@@ -38,6 +38,11 @@ use crate::host_memory::{HostSource, HostTarget};
 /// The code `UNAVAILABLE` reports that the device of the call is lost. The device must then no longer access device or
 /// host memory. The runtime fails all later work of this device and does not call `wait` for it any more. Calls of
 /// `wait` that are in progress must return soon.
+///
+/// # Panics
+///
+/// If `wait` or a method that begins work panics, the device may still use the memory of the work. The runtime leaks
+/// this memory, and treats the device as lost. It cannot keep the memory that the framework passed for a read.
 pub trait Driver: Sized + Send + Sync + 'static {
     /// Device memory. Its destructor frees it.
     type Memory: Send + Sync + 'static;

@@ -1,5 +1,6 @@
 //! Whether a device is lost.
 
+use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
 use device_plugin::{Error, ErrorCode, Result};
@@ -7,8 +8,13 @@ use device_plugin::{Error, ErrorCode, Result};
 /// The state of a device. A lost device stays lost.
 pub(crate) struct Health {
     device: usize,
-    /// The driver's message when it reported the loss.
-    lost: OnceLock<String>,
+    lost: OnceLock<Lost>,
+}
+
+struct Lost {
+    why: String,
+    /// Whether the device may still access memory, because the driver has not reported the loss.
+    may_use_memory: bool,
 }
 
 impl Health {
@@ -20,19 +26,50 @@ impl Health {
     pub(crate) fn check(&self) -> Result<()> {
         match self.lost.get() {
             None => Ok(()),
-            Some(why) => Err(Error::new(ErrorCode::UNAVAILABLE, format!("device {} is lost: {why}", self.device))),
+            Some(Lost { why, .. }) => {
+                Err(Error::new(ErrorCode::UNAVAILABLE, format!("device {} is lost: {why}", self.device)))
+            }
         }
     }
 
     /// Passes on a result of the driver. If the driver reports that the device is lost, remembers the loss. Returns the
     /// error of the loss if the device is lost, even if this result is a success.
     pub(crate) fn observe<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(error) = &result
-            && error.code() == ErrorCode::UNAVAILABLE
-        {
-            self.lost.get_or_init(|| error.message().to_owned());
-        }
+        let result = result.map_err(|error| self.failure(error));
         self.check()?;
         result
+    }
+
+    /// Passes on an error of the driver. If it reports that the device is lost, remembers the loss. Returns the error of
+    /// the loss if the device is lost.
+    pub(crate) fn failure(&self, error: Error) -> Error {
+        if error.code() == ErrorCode::UNAVAILABLE {
+            self.lost.get_or_init(|| Lost { why: error.message().to_owned(), may_use_memory: false });
+        }
+        self.check().err().unwrap_or(error)
+    }
+
+    /// Whether the device is lost, but may still use the memory of operations that have not ended.
+    pub(crate) fn may_use_memory(&self) -> bool {
+        self.lost.get().is_some_and(|lost| lost.may_use_memory)
+    }
+
+    /// Calls the driver while the device may use some objects, and returns the objects. If the driver panics, the device
+    /// may still use them. The objects are then leaked, and the device counts as lost.
+    pub(crate) fn guard<T, R>(&self, objects: T, call: impl FnOnce(&T) -> R) -> (T, R) {
+        // A panic does not drop the objects.
+        let objects = ManuallyDrop::new(objects);
+        let on_panic = LoseOnDrop(self);
+        let result = call(&objects);
+        std::mem::forget(on_panic);
+        (ManuallyDrop::into_inner(objects), result)
+    }
+}
+
+struct LoseOnDrop<'a>(&'a Health);
+
+impl Drop for LoseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.lost.get_or_init(|| Lost { why: "the driver panicked".to_owned(), may_use_memory: true });
     }
 }

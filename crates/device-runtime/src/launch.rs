@@ -171,7 +171,8 @@ impl<D: Driver> PlannedLaunch<'_, D> {
         let Self { device, executable, prepared, inputs, outputs, scratch, event, completer } = self;
         let reads = inputs.iter().filter_map(Input::block).collect();
         let writes = outputs.iter().map(|output| &output.contents().block).chain(&scratch).collect();
-        let submission = Submission { reads, writes, executable: Some(executable), target: None, completer };
+        let executable = Some(executable);
+        let submission = Submission { reads, writes, executable, source: None, target: None, completer };
         let begin = |after: &[Arc<D::Completion>]| {
             if on_failure == OnFailure::Skip {
                 check(&inputs)?;

@@ -10,7 +10,7 @@ use device_plugin::{Completer, Error, ErrorCode, Event, HomeProcess, Result};
 
 use crate::driver::{Driver, QueueId};
 use crate::health::Health;
-use crate::host_memory::HostTarget;
+use crate::host_memory::{HostSource, HostTarget};
 use crate::pool::Block;
 use crate::timeline::{Point, Timeline};
 
@@ -59,6 +59,8 @@ pub(crate) struct Submission<'a, D: Driver> {
     pub(crate) writes: Vec<&'a Block<D>>,
     /// The program that the work runs.
     pub(crate) executable: Option<Arc<D::Executable>>,
+    /// The host memory that the work reads.
+    pub(crate) source: Option<HostSource>,
     /// The host memory that the work fills.
     pub(crate) target: Option<HostTarget>,
     /// Completes the event of the work.
@@ -69,6 +71,7 @@ pub(crate) struct Submission<'a, D: Driver> {
 struct Kept<D: Driver> {
     _memory: Vec<Arc<D::Memory>>,
     _executable: Option<Arc<D::Executable>>,
+    _source: Option<HostSource>,
     target: Option<HostTarget>,
 }
 
@@ -80,12 +83,7 @@ impl<D: Driver> Drop for Kept<D> {
     }
 }
 
-/// Releases what a work used, and then advances the timeline, even if a destructor panics.
-struct End<D: Driver> {
-    _kept: Kept<D>,
-    _advance: Advance,
-}
-
+/// Advances the timeline when it is dropped, even if a destructor of the driver panics.
 struct Advance {
     timeline: Arc<Timeline>,
     number: u64,
@@ -166,9 +164,9 @@ impl<D: Driver> Queue<D> {
         submission: Submission<'_, D>,
         begin: impl FnOnce(&[Arc<D::Completion>]) -> Result<D::Completion>,
     ) -> Result<()> {
-        let Submission { reads, writes, executable, target, completer } = submission;
+        let Submission { reads, writes, executable, source, target, completer } = submission;
         let memory = reads.iter().chain(&writes).map(|block| Arc::clone(block.memory())).collect();
-        let kept = Kept { _memory: memory, _executable: executable, target };
+        let kept = Kept { _memory: memory, _executable: executable, _source: source, target };
         let result = if self.home.is_current() {
             self.shared.submit(&reads, &writes, begin, (kept, completer))
         } else {
@@ -206,9 +204,13 @@ impl<D: Driver> Shared<D> {
         let mut after = Vec::new();
         reads.iter().for_each(|block| block.uses().before_read(&self.timeline, &mut after));
         writes.iter().for_each(|block| block.uses().before_write(&self.timeline, &mut after));
-        let completion = match self.health.check().and_then(|()| self.health.observe(begin(&after))) {
+        if let Err(error) = self.health.check() {
+            return Err((error, completer));
+        }
+        let (kept, begun) = self.health.guard(kept, |_| begin(&after));
+        let completion = match begun {
             Ok(completion) => Arc::new(completion),
-            Err(error) => return Err((error, completer)),
+            Err(error) => return Err((self.health.failure(error), completer)),
         };
         let number = submitted.last + 1;
         let point = Point::new(&self.timeline, number, &completion);
@@ -224,16 +226,12 @@ impl<D: Driver> Shared<D> {
     /// Waits for works in the order of submission until the sender is dropped.
     fn run(&self, works: Receiver<Work<D>>) {
         for Work { number, completion, kept, completer } in works {
-            let end = End { _kept: kept, _advance: Advance { timeline: Arc::clone(&self.timeline), number } };
+            let advance = Advance { timeline: Arc::clone(&self.timeline), number };
             let (ended, contained) = Event::pending();
             // A panic of the driver becomes the error of this work.
             contained.run(|| {
-                let end = end;
-                // The driver does not end works of a lost device.
-                let result = self.health.check().and_then(|()| self.health.observe(self.driver.wait(&completion)));
-                drop(completion);
-                drop(end);
-                result
+                let _advance = advance;
+                self.end(completion, kept)
             });
             if self.exits.load(Ordering::Acquire) {
                 // The framework may not be able to run callbacks any more.
@@ -243,6 +241,21 @@ impl<D: Driver> Shared<D> {
                 completer.complete(result);
             }
         }
+    }
+
+    /// Waits until a work has ended, and releases what it used.
+    fn end(&self, completion: Arc<D::Completion>, kept: Kept<D>) -> Result<()> {
+        if let Err(error) = self.health.check() {
+            // The driver does not end works of a lost device.
+            if self.health.may_use_memory() {
+                std::mem::forget((completion, kept));
+            }
+            return Err(error);
+        }
+        let (used, result) = self.health.guard((completion, kept), |(completion, _)| self.driver.wait(completion));
+        let result = self.health.observe(result);
+        drop(used);
+        result
     }
 
     /// Rejects further works because the process is about to end. Works in progress no longer complete their events.

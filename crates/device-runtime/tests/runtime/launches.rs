@@ -5,7 +5,6 @@ use std::thread;
 use pjrt::{Buffer, CompileOptions, ErrorCode, ExecuteOptions, Input, Program};
 
 use crate::dummy::control::Settings;
-use crate::dummy::driver::PANIC;
 use crate::fixture::{Fixture, bytes, donate, limited, run};
 
 const NEXT: &str = "name=next size=4 inputs=1 donated=0 alias=0:0 out=x0+1";
@@ -251,30 +250,6 @@ fn failed_preparation() {
         assert_eq!((error.code(), error.message()), (ErrorCode::FAILED_PRECONDITION, "kernel bad cannot be prepared"));
         assert_eq!(bytes(&x).unwrap(), [1; 4]);
         drop((x, program));
-        fixture.end();
-    });
-}
-
-#[test]
-fn panicking_driver() {
-    limited(|| {
-        let fixture = Fixture::new(Settings::default());
-        let [wait, launch] = ["wait", "launch"]
-            .map(|place| fixture.compile(&format!("name=panics size=4 inputs=1 scratch=9 out=x0 panic={place}")));
-        let (x, next) = (fixture.put(&[1; 4]), fixture.compile(NEXT));
-        let message = format!("the plugin panicked: {PANIC}");
-        let output = run(&wait, &[&x]).unwrap();
-        assert_eq!(error(&output), (ErrorCode::INTERNAL, message.clone()));
-        let failed = run(&launch, &[&x]).unwrap_err();
-        assert_eq!(failed.code(), ErrorCode::INTERNAL);
-        assert!(failed.message().contains(PANIC), "{failed}");
-        // The queue goes on.
-        let y = run(&next, &[&x]).unwrap();
-        assert_eq!(bytes(&y).unwrap(), [2; 4]);
-        drop((x, y, output, wait, launch, next));
-        while fixture.used(0) > 0 {
-            thread::yield_now();
-        }
         fixture.end();
     });
 }

@@ -5,6 +5,7 @@ use std::thread;
 use pjrt::{Error, ErrorCode};
 
 use crate::dummy::control::Settings;
+use crate::dummy::driver::PANIC;
 use crate::fixture::{Fixture, bytes, limited, run};
 
 const NEXT: &str = "name=next size=4 inputs=1 out=x0+1";
@@ -84,4 +85,42 @@ fn waiting_launch_does_not_begin() {
         drop((x, launched, next));
         fixture.end();
     });
+}
+
+/// After a panic, the device may still use memory. The runtime leaks this memory and does not use the device any more.
+#[test]
+fn panicking_driver() {
+    for (place, waiting) in [("wait", 0), ("wait", 1), ("launch", 0)] {
+        limited(move || {
+            let fixture = Fixture::new(Settings::default());
+            let panics = format!("name=panics size=4 inputs=1 scratch=9 out=x0 panic={place}");
+            let (panics, next) = (fixture.compile(&panics), fixture.compile(NEXT));
+            let (x, y) = (fixture.put(&[1; 4]), fixture.put(&[2; 4]));
+            x.wait().unwrap();
+            y.wait().unwrap();
+            fixture.control.state().may_leak = true;
+            fixture.control.hold(0, true, true);
+            let output = run(&panics, &[&x]);
+            let more = (0..waiting).map(|_| run(&next, &[&y]).unwrap()).collect::<Vec<_>>();
+            drop((x, y));
+            fixture.control.hold(0, true, place == "launch");
+            let error = output.and_then(|output| output.wait()).unwrap_err();
+            assert_eq!(error.code(), ErrorCode::INTERNAL);
+            assert!(error.message().contains(PANIC), "{error}");
+            for output in more {
+                assert_eq!(output.wait().unwrap_err().code(), ErrorCode::UNAVAILABLE);
+            }
+            let error = fixture.put_on(0, &[1]).unwrap_err();
+            assert!(error.message().ends_with("device 0 is lost: the driver panicked"), "{error}");
+            assert_eq!(bytes(&fixture.put_on(1, &[5]).unwrap()).unwrap(), [5]);
+            let control = fixture.control.clone();
+            drop((panics, next));
+            drop(fixture);
+            control.wait(|state| state.closed.then_some(()));
+            // The argument, the output and the temporary memory of the launch that panicked, and the argument of a
+            // launch that has not ended. The output of the latter uses the temporary memory.
+            assert_eq!(control.state().allocated, 256 * (3 + waiting));
+            control.assert_no_violations();
+        });
+    }
 }

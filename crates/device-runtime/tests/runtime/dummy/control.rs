@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) losing_works: Vec<u64>,
     /// Bytes of device memory that exist.
     pub(crate) allocated: usize,
+    /// Whether the runtime may leak device memory.
+    pub(crate) may_leak: bool,
     /// Number of completions that exist.
     pub(crate) completions: usize,
     /// The number of unfinished works of each queue, now and at most.
