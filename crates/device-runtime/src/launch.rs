@@ -48,30 +48,19 @@ impl<D: Driver> Input<D> {
     }
 }
 
-/// Takes the donated argument whose memory an output can use. Returns `None` if the output needs its own memory.
-/// `taken` receives the argument if something else still uses it.
-fn overwritten<D: Driver, B: Backend<Buffer = Buffer<D>>>(
-    launch: &mut Launch<'_, B>,
-    argument: usize,
-    bytes: usize,
-    taken: &mut [Option<Input<D>>],
-) -> Option<(Block<D>, Arc<D::Memory>)> {
-    // A second output cannot use the same memory.
-    let slot = taken.get_mut(argument).filter(|slot| slot.is_none())?;
-    if !launch.inputs.is_donated(argument) || launch.inputs[argument].contents().block.size() < bytes {
-        return None;
-    }
-    match launch.inputs.take(argument)?.into_contents() {
-        Ok(contents) => {
-            *slot = Some(Input::Overwritten(contents.ready));
-            let memory = Arc::clone(contents.block.memory());
-            Some((contents.block, memory))
-        }
-        Err(shared) => {
-            *slot = Some(Input::Read(shared));
-            None
-        }
-    }
+/// Returns the donated argument whose memory an output of `bytes` bytes may use. `taken` contains for each argument
+/// whether another output uses its memory.
+fn alias<D: Driver, B: Backend<Buffer = Buffer<D>>>(
+    driver: &D,
+    executable: &D::Executable,
+    launch: &Launch<'_, B>,
+    (output, bytes): (usize, usize),
+    taken: &mut [bool],
+) -> Option<usize> {
+    let argument = driver.output_alias(executable, output)?;
+    let taken = taken.get_mut(argument).filter(|taken| !**taken)?;
+    *taken = launch.inputs.is_donated(argument) && launch.inputs[argument].contents().block.size() >= bytes;
+    taken.then_some(argument)
 }
 
 /// Allocates the memory of a launch, prepares the launch, and pushes its outputs. If the driver has no memory for the
@@ -79,8 +68,9 @@ fn overwritten<D: Driver, B: Backend<Buffer = Buffer<D>>>(
 ///
 /// # Errors
 ///
-/// Returns an error if the memory does not suffice, if the driver rejects the launch, or if the device is lost. Donated
-/// arguments may then be deleted.
+/// Returns an error if the memory does not suffice, if the driver rejects the launch, or if the device is lost. The
+/// donated arguments whose memory outputs use may then be deleted, if the driver has rejected the launch, or if something
+/// else still uses such an argument and there is no memory for its output.
 pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     driver: &D,
     device: &'a Device<D>,
@@ -91,17 +81,36 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     let timeline = device.compute.timeline();
     let (event, completer) = Event::pending();
     let count = launch.inputs.len();
-    let mut taken: Vec<Option<Input<D>>> = (0..count).map(|_| None).collect();
-    let mut input_memory: Vec<Option<Arc<D::Memory>>> = vec![None; count];
-    let mut outputs = Vec::with_capacity(launch.outputs.len());
+    // Taking a donated argument deletes it, so first allocate what certainly needs memory.
+    let (mut aliased, mut blocks) = (vec![false; count], Vec::with_capacity(launch.outputs.len()));
     for (index, shape) in launch.outputs.shapes().iter().enumerate() {
         let bytes = size_of(shape)?;
-        let alias = driver.output_alias(executable, index);
-        let block = alias.and_then(|argument| {
-            let (block, memory) = overwritten(launch, argument, bytes, &mut taken)?;
-            input_memory[argument] = Some(memory);
-            Some(block)
-        });
+        let argument = alias(driver, executable, launch, (index, bytes), &mut aliased);
+        let block = match argument {
+            Some(_) => None,
+            None => Some(device.pool.allocate(bytes, timeline)?),
+        };
+        blocks.push((argument, bytes, block));
+    }
+    let scratch = match driver.scratch_bytes(executable) {
+        0 => None,
+        bytes => Some(device.pool.allocate(bytes, timeline)?),
+    };
+    let mut taken: Vec<Option<Input<D>>> = (0..count).map(|_| None).collect();
+    let mut input_memory: Vec<Option<Arc<D::Memory>>> = vec![None; count];
+    let mut outputs = Vec::with_capacity(blocks.len());
+    for (argument, bytes, mut block) in blocks {
+        if let Some((argument, buffer)) = argument.and_then(|index| Some((index, launch.inputs.take(index)?))) {
+            match buffer.into_contents() {
+                Ok(contents) => {
+                    taken[argument] = Some(Input::Overwritten(contents.ready));
+                    input_memory[argument] = Some(Arc::clone(contents.block.memory()));
+                    block = Some(contents.block);
+                }
+                // Something else still uses the argument.
+                Err(shared) => taken[argument] = Some(Input::Read(shared)),
+            }
+        }
         let block = block.map_or_else(|| device.pool.allocate(bytes, timeline), Ok)?;
         outputs.push(device.buffer(block, bytes, event.clone()));
     }
@@ -114,10 +123,6 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     };
     let input_memory: Vec<_> = inputs.iter().zip(input_memory).filter_map(memory_of).collect();
     let output_memory: Vec<_> = outputs.iter().map(|output| Arc::clone(output.contents().block.memory())).collect();
-    let scratch = match driver.scratch_bytes(executable) {
-        0 => None,
-        bytes => Some(device.pool.allocate(bytes, timeline)?),
-    };
     let request = LaunchRequest {
         device: device.index,
         inputs: &input_memory,
