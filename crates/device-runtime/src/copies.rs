@@ -8,6 +8,7 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::host_memory::{HostSource, HostTarget};
+use crate::operation::Operation;
 use crate::queue::Submission;
 
 /// Returns the size of an array in bytes.
@@ -28,8 +29,9 @@ pub(crate) fn upload<D: Driver>(driver: &Arc<D>, device: &Device<D>, source: Hos
     let kept = source.clone();
     contents.ready.on_ready(move |_| drop(kept));
     let (reads, writes) = (Vec::new(), vec![&contents.block]);
-    let lent = Some(source.clone());
-    let submission = Submission { reads, writes, executable: None, source: lent, target: None, completer };
+    let (operation, lent) = (Operation::Upload(source.len()), Some(source.clone()));
+    let (check, executable, target) = (&|| Ok(()), None, None);
+    let submission = Submission { operation, check, reads, writes, executable, source: lent, target, completer };
     queue.submit(submission, |after| driver.copy_from_host(queue.id(), &source, contents.block.memory(), after))?;
     Ok(buffer)
 }
@@ -52,8 +54,9 @@ pub(crate) fn download<D: Driver>(
     }
     let (event, completer) = Event::pending();
     let (reads, writes) = (vec![&contents.block], Vec::new());
-    let submission =
-        Submission { reads, writes, executable: None, source: None, target: Some(target.clone()), completer };
+    let (operation, filled) = (Operation::Download(target.len()), Some(target.clone()));
+    let (check, executable, source) = (&|| Ok(()), None, None);
+    let submission = Submission { operation, check, reads, writes, executable, source, target: filled, completer };
     queue.submit(submission, |after| driver.copy_to_host(queue.id(), contents.block.memory(), &target, after))?;
     Ok(event)
 }
@@ -85,7 +88,9 @@ pub(crate) fn copy<D: Driver>(
     let (copy, completer) = to.pending_buffer(contents.bytes, queue.timeline())?;
     let target = &copy.contents().block;
     let (reads, writes) = (vec![&contents.block], vec![target]);
-    let submission = Submission { reads, writes, executable: None, source: None, target: None, completer };
+    let operation = Operation::Copy(contents.bytes, from.health.device());
+    let (check, executable) = (&|| from.health.check(), None);
+    let submission = Submission { operation, check, reads, writes, executable, source: None, target: None, completer };
     let begun = queue.submit(submission, |after| {
         driver.copy(queue.id(), (from.index, contents.block.memory()), target.memory(), contents.bytes, after)
     });

@@ -21,13 +21,14 @@ pub(crate) struct Device<D: Driver> {
 }
 
 impl<D: Driver> Device<D> {
-    /// Starts the queues of a device whose memory has the given limit in bytes.
+    /// Starts the queues of a device whose memory has the given limit in bytes. `index` is the position of the device in
+    /// the driver's list.
     ///
     /// # Errors
     ///
     /// Returns `RESOURCE_EXHAUSTED` if the system cannot start a thread.
-    pub(crate) fn start(driver: &Arc<D>, index: usize, limit: usize) -> Result<Self> {
-        let health = Arc::new(Health::new(index));
+    pub(crate) fn start(driver: &Arc<D>, index: usize, id: i32, limit: usize) -> Result<Self> {
+        let health = Arc::new(Health::new(id));
         let queue = |kind| Queue::start(Arc::clone(driver), QueueId::new(index, kind), Arc::clone(&health));
         Ok(Self {
             index,

@@ -5,9 +5,12 @@ use std::sync::OnceLock;
 
 use device_plugin::{Error, ErrorCode, Result};
 
+use crate::operation::Operation;
+
 /// The state of a device. A lost device stays lost.
 pub(crate) struct Health {
-    device: usize,
+    /// The device's id, for messages.
+    device: i32,
     lost: OnceLock<Lost>,
 }
 
@@ -18,7 +21,7 @@ struct Lost {
 }
 
 impl Health {
-    pub(crate) const fn new(device: usize) -> Self {
+    pub(crate) const fn new(device: i32) -> Self {
         Self { device, lost: OnceLock::new() }
     }
 
@@ -32,21 +35,27 @@ impl Health {
         }
     }
 
-    /// Passes on a result of the driver. If the driver reports that the device is lost, remembers the loss. Returns the
-    /// error of the loss if the device is lost, even if this result is a success.
-    pub(crate) fn observe<T>(&self, result: Result<T>) -> Result<T> {
-        let result = result.map_err(|error| self.failure(error));
+    /// Returns the device's id, for messages.
+    pub(crate) fn device(&self) -> i32 {
+        self.device
+    }
+
+    /// Passes on a result of the driver, see [`Health::failure`]. Returns the error of the loss if the device is lost,
+    /// even if this result is a success.
+    pub(crate) fn observe<T>(&self, operation: Operation, result: Result<T>) -> Result<T> {
+        let result = result.map_err(|error| self.failure(operation, error));
         self.check()?;
         result
     }
 
-    /// Passes on an error of the driver. If it reports that the device is lost, remembers the loss. Returns the error of
-    /// the loss if the device is lost.
-    pub(crate) fn failure(&self, error: Error) -> Error {
-        if error.code() == ErrorCode::UNAVAILABLE {
+    /// Adds the operation to an error of the driver. If the error reports that the device is lost, remembers the loss.
+    /// Returns the error of the loss if the device is lost.
+    pub(crate) fn failure(&self, operation: Operation, error: Error) -> Error {
+        // The error of a copy between two devices may report the loss of the other one.
+        if error.code() == ErrorCode::UNAVAILABLE && !operation.uses_other_device(self.device) {
             self.lost.get_or_init(|| Lost { why: error.message().to_owned(), may_use_memory: false });
         }
-        self.check().err().unwrap_or(error)
+        self.check().err().unwrap_or_else(|| error.context(operation.on(self.device)))
     }
 
     /// Whether the device is lost, but may still use the memory of operations that have not ended.

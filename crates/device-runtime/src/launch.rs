@@ -8,6 +8,7 @@ use crate::buffer::Buffer;
 use crate::copies::size_of;
 use crate::device::Device;
 use crate::driver::{Driver, LaunchRequest};
+use crate::operation::Operation;
 use crate::pool::Block;
 use crate::queue::Submission;
 
@@ -136,7 +137,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
         device.pool.reclaim();
         prepared = driver.prepare(executable, &request);
     }
-    let prepared = device.health.observe(prepared)?;
+    let prepared = device.health.observe(Operation::Launch, prepared)?;
     for output in &outputs {
         launch.outputs.push(output.clone())?;
     }
@@ -145,7 +146,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
 }
 
 /// Whether a launch begins if an argument has failed before.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum OnFailure {
     /// The launch fails.
     Skip,
@@ -176,14 +177,13 @@ impl<D: Driver> PlannedLaunch<'_, D> {
         let Self { device, executable, prepared, inputs, outputs, scratch, event, completer } = self;
         let reads = inputs.iter().filter_map(Input::block).collect();
         let writes = outputs.iter().map(|output| &output.contents().block).chain(&scratch).collect();
-        let executable = Some(executable);
-        let submission = Submission { reads, writes, executable, source: None, target: None, completer };
-        let begin = |after: &[Arc<D::Completion>]| {
-            if on_failure == OnFailure::Skip {
-                check(&inputs)?;
-            }
-            Ok(driver.launch(device.compute.id(), prepared, after))
+        let check = || match on_failure {
+            OnFailure::Skip => check(&inputs),
+            OnFailure::Begin => Ok(()),
         };
+        let (operation, executable, source, target) = (Operation::Launch, Some(executable), None, None);
+        let submission = Submission { operation, check: &check, reads, writes, executable, source, target, completer };
+        let begin = |after: &[Arc<D::Completion>]| Ok(driver.launch(device.compute.id(), prepared, after));
         // The event reports the error. The SDK adds the errors of arguments that fail later.
         let _ = device.compute.submit(submission, begin);
         event

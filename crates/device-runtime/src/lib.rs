@@ -67,6 +67,7 @@ mod driver;
 mod health;
 mod host_memory;
 mod launch;
+mod operation;
 mod pool;
 mod queue;
 mod runtime;

@@ -7,6 +7,7 @@ use device_plugin::{Error, ErrorCode, MemoryStats, Result};
 
 use crate::driver::Driver;
 use crate::health::Health;
+use crate::operation::Operation;
 use crate::size_class::{aligned, size_class};
 use crate::timeline::{Timeline, Uses};
 
@@ -139,7 +140,9 @@ impl<D: Driver> Pool<D> {
         let mut retried = false;
         loop {
             match refusal {
-                Refusal::Driver(error) if error.code() != ErrorCode::RESOURCE_EXHAUSTED => return Err(error),
+                Refusal::Driver(error) if error.code() != ErrorCode::RESOURCE_EXHAUSTED => {
+                    return Err(self.health.failure(Operation::Allocation(bytes), error));
+                }
                 Refusal::Driver(error) if retried => return Err(self.exhausted(bytes, error.message())),
                 Refusal::Driver(_) => {
                     self.reclaim_all(&reclaiming);
@@ -157,7 +160,7 @@ impl<D: Driver> Pool<D> {
     }
 
     fn exhausted(&self, bytes: usize, why: &str) -> Error {
-        let (device, limit) = (self.device, self.limit);
+        let (device, limit) = (self.health.device(), self.limit);
         let free = limit.saturating_sub(self.lock().used);
         Error::resource_exhausted(format!(
             "{bytes} bytes needed in the memory of device {device}, but {free} of {limit} bytes are free: {why}"
@@ -192,7 +195,7 @@ impl<D: Driver> Pool<D> {
         drop(state);
         // The guard returns the bytes if the driver fails or panics.
         let reserved = Reserved { pool: self, size };
-        let memory = self.health.observe(self.driver.allocate(self.device, size)).map_err(Refusal::Driver)?;
+        let memory = self.driver.allocate(self.device, size).map_err(Refusal::Driver)?;
         std::mem::forget(reserved);
         let mut state = self.lock();
         state.peak_pooled = state.peak_pooled.max(state.pooled);

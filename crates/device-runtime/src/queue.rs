@@ -11,6 +11,7 @@ use device_plugin::{Completer, Error, ErrorCode, Event, HomeProcess, Result};
 use crate::driver::{Driver, QueueId};
 use crate::health::Health;
 use crate::host_memory::{HostSource, HostTarget};
+use crate::operation::Operation;
 use crate::pool::Block;
 use crate::timeline::{Point, Timeline};
 
@@ -46,6 +47,7 @@ struct Submitted<D: Driver> {
 /// A submitted work.
 struct Work<D: Driver> {
     number: u64,
+    operation: Operation,
     completion: Arc<D::Completion>,
     kept: Kept<D>,
     completer: Completer,
@@ -53,6 +55,9 @@ struct Work<D: Driver> {
 
 /// A new work.
 pub(crate) struct Submission<'a, D: Driver> {
+    pub(crate) operation: Operation,
+    /// Is called when the queue has room. The work does not begin after an error.
+    pub(crate) check: &'a dyn Fn() -> Result<()>,
     /// The blocks that the work reads.
     pub(crate) reads: Vec<&'a Block<D>>,
     /// The blocks that the work writes. It may also read them.
@@ -113,7 +118,7 @@ impl<D: Driver> Queue<D> {
     ///
     /// Returns `RESOURCE_EXHAUSTED` if the system cannot start a thread.
     pub(crate) fn start(driver: Arc<D>, id: QueueId, health: Arc<Health>) -> Result<Self> {
-        let (sender, receiver) = channel();
+        let ((sender, receiver), device) = (channel(), health.device());
         let shared = Arc::new(Shared {
             id,
             timeline: Arc::default(),
@@ -123,10 +128,10 @@ impl<D: Driver> Queue<D> {
             health,
             driver,
         });
-        let builder = thread::Builder::new().name(format!("device {} {:?}", id.device, id.kind));
+        let builder = thread::Builder::new().name(format!("device {device} {:?}", id.kind));
         let of_thread = Arc::clone(&shared);
         let thread = builder.spawn(move || of_thread.run(receiver)).map_err(|error| {
-            Error::resource_exhausted(format!("cannot start a thread for device {}: {error}", id.device))
+            Error::resource_exhausted(format!("cannot start a thread for device {device}: {error}"))
         })?;
         Ok(Self { shared, thread: Some(thread), home: HomeProcess::current() })
     }
@@ -164,11 +169,11 @@ impl<D: Driver> Queue<D> {
         submission: Submission<'_, D>,
         begin: impl FnOnce(&[Arc<D::Completion>]) -> Result<D::Completion>,
     ) -> Result<()> {
-        let Submission { reads, writes, executable, source, target, completer } = submission;
+        let Submission { operation, check, reads, writes, executable, source, target, completer } = submission;
         let memory = reads.iter().chain(&writes).map(|block| Arc::clone(block.memory())).collect();
         let kept = Kept { _memory: memory, _executable: executable, _source: source, target };
         let result = if self.home.is_current() {
-            self.shared.submit(&reads, &writes, begin, (kept, completer))
+            self.shared.submit((operation, check), (&reads, &writes), begin, (kept, completer))
         } else {
             Err((forked(), completer))
         };
@@ -187,8 +192,8 @@ impl<D: Driver> Shared<D> {
 
     fn submit(
         &self,
-        reads: &[&Block<D>],
-        writes: &[&Block<D>],
+        (operation, check): (Operation, &dyn Fn() -> Result<()>),
+        (reads, writes): (&[&Block<D>], &[&Block<D>]),
         begin: impl FnOnce(&[Arc<D::Completion>]) -> Result<D::Completion>,
         (kept, completer): (Kept<D>, Completer),
     ) -> Result<(), (Error, Completer)> {
@@ -204,20 +209,20 @@ impl<D: Driver> Shared<D> {
         let mut after = Vec::new();
         reads.iter().for_each(|block| block.uses().before_read(&self.timeline, &mut after));
         writes.iter().for_each(|block| block.uses().before_write(&self.timeline, &mut after));
-        if let Err(error) = self.health.check() {
+        if let Err(error) = self.health.check().and_then(|()| check()) {
             return Err((error, completer));
         }
         let (kept, begun) = self.health.guard(kept, |_| begin(&after));
         let completion = match begun {
             Ok(completion) => Arc::new(completion),
-            Err(error) => return Err((self.health.failure(error), completer)),
+            Err(error) => return Err((self.health.failure(operation, error), completer)),
         };
         let number = submitted.last + 1;
         let point = Point::new(&self.timeline, number, &completion);
         reads.iter().for_each(|block| block.uses().add_read(point.clone()));
         writes.iter().for_each(|block| block.uses().set_write(point.clone()));
         // The thread receives works until the sender is dropped, so this cannot fail.
-        let _ = works.send(Work { number, completion, kept, completer });
+        let _ = works.send(Work { number, operation, completion, kept, completer });
         submitted.last = number;
         self.last.store(number, Ordering::Release);
         Ok(())
@@ -225,13 +230,13 @@ impl<D: Driver> Shared<D> {
 
     /// Waits for works in the order of submission until the sender is dropped.
     fn run(&self, works: Receiver<Work<D>>) {
-        for Work { number, completion, kept, completer } in works {
+        for Work { number, operation, completion, kept, completer } in works {
             let advance = Advance { timeline: Arc::clone(&self.timeline), number };
             let (ended, contained) = Event::pending();
             // A panic of the driver becomes the error of this work.
             contained.run(|| {
                 let _advance = advance;
-                self.end(completion, kept)
+                self.end(operation, completion, kept)
             });
             if self.exits.load(Ordering::Acquire) {
                 // The framework may not be able to run callbacks any more.
@@ -244,7 +249,7 @@ impl<D: Driver> Shared<D> {
     }
 
     /// Waits until a work has ended, and releases what it used.
-    fn end(&self, completion: Arc<D::Completion>, kept: Kept<D>) -> Result<()> {
+    fn end(&self, operation: Operation, completion: Arc<D::Completion>, kept: Kept<D>) -> Result<()> {
         if let Err(error) = self.health.check() {
             // The driver does not end works of a lost device.
             if self.health.may_use_memory() {
@@ -253,7 +258,7 @@ impl<D: Driver> Shared<D> {
             return Err(error);
         }
         let (used, result) = self.health.guard((completion, kept), |(completion, _)| self.driver.wait(completion));
-        let result = self.health.observe(result);
+        let result = self.health.observe(operation, result);
         drop(used);
         result
     }

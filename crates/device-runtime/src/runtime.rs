@@ -65,12 +65,13 @@ impl<D: Driver> Backend for Runtime<D> {
         let driver = Arc::new(D::open(options)?);
         let (mut devices, mut infos) = (Vec::new(), Vec::new());
         for (index, device) in driver.devices().into_iter().enumerate() {
+            let id = device.info.id;
             if !device.info.addressable {
                 return Err(Error::internal(format!(
-                    "device {index} is not addressable; the runtime supports devices of one process only"
+                    "device {id} is not addressable; the runtime supports devices of one process only"
                 )));
             }
-            devices.push(Device::start(&driver, index, device.memory_limit)?);
+            devices.push(Device::start(&driver, index, id, device.memory_limit)?);
             infos.push(device.info);
         }
         Ok(Self { devices, infos, order: Mutex::new(()), driver })

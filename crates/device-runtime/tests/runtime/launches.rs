@@ -8,6 +8,7 @@ use crate::dummy::control::Settings;
 use crate::fixture::{Fixture, bytes, donate, limited, run};
 
 const NEXT: &str = "name=next size=4 inputs=1 donated=0 alias=0:0 out=x0+1";
+const FAILED: &str = "launch on device 0: kernel fail failed";
 const FAIL: &str = "name=fail size=4 inputs=1 out=x0 fail=run";
 
 fn error(buffer: &Buffer) -> (ErrorCode, String) {
@@ -187,13 +188,13 @@ fn late_failure_poisons_outputs() {
         let second = run(&next, &[&failed]).unwrap();
         let third = run(&add, &[&x, &second]).unwrap();
         fixture.control.hold(0, true, false);
-        assert_eq!(error(&failed), (ErrorCode::DATA_LOSS, "kernel fail failed".to_owned()));
-        assert_eq!(error(&second), (ErrorCode::DATA_LOSS, "argument 0 failed: kernel fail failed".to_owned()));
-        let message = "argument 1 failed: argument 0 failed: kernel fail failed";
-        assert_eq!(error(&third), (ErrorCode::DATA_LOSS, message.to_owned()));
+        assert_eq!(error(&failed), (ErrorCode::DATA_LOSS, FAILED.to_owned()));
+        assert_eq!(error(&second), (ErrorCode::DATA_LOSS, format!("argument 0 failed: {FAILED}")));
+        let message = format!("argument 1 failed: argument 0 failed: {FAILED}");
+        assert_eq!(error(&third), (ErrorCode::DATA_LOSS, message.clone()));
         // A launch with an argument that has failed already is an error.
         let late = run(&add, &[&x, &second]).unwrap_err();
-        assert_eq!((late.code(), late.message()), (ErrorCode::DATA_LOSS, message));
+        assert_eq!((late.code(), late.message()), (ErrorCode::DATA_LOSS, message.as_str()));
         // The device goes on.
         assert_eq!(bytes(&run(&next, &[&x]).unwrap()).unwrap(), [2; 4]);
         drop((x, failed, second, third, next, fail, add));
@@ -208,6 +209,7 @@ fn failed_upload() {
     limited(|| {
         let fixture = Fixture::new(Settings::default());
         let next = fixture.compile(NEXT);
+        let upload = "copy of 4 bytes from the host to device 0: work 1 failed";
         fixture.control.state().failing_works.push(1);
         fixture.control.hold(0, false, true);
         fixture.control.hold(0, true, true);
@@ -217,10 +219,10 @@ fn failed_upload() {
             let last = scope.spawn(|| run(&next, &[&x]).unwrap());
             fixture.control.wait(|state| (state.prepares == 5).then_some(()));
             fixture.control.hold(0, false, false);
-            assert_eq!(error(&x), (ErrorCode::DATA_LOSS, "work 1 failed".to_owned()));
+            assert_eq!(error(&x), (ErrorCode::DATA_LOSS, upload.to_owned()));
             fixture.control.hold(0, true, false);
             for output in launched.into_iter().chain([last.join().unwrap()]) {
-                let message = "argument 0 failed: work 1 failed".to_owned();
+                let message = format!("argument 0 failed: {upload}");
                 assert_eq!(error(&output), (ErrorCode::DATA_LOSS, message));
             }
         });
@@ -247,7 +249,10 @@ fn failed_preparation() {
         let program = fixture.compile("name=bad size=4 inputs=1 out=x0 fail=prepare");
         let x = fixture.put(&[1; 4]);
         let error = run(&program, &[&x]).unwrap_err();
-        assert_eq!((error.code(), error.message()), (ErrorCode::FAILED_PRECONDITION, "kernel bad cannot be prepared"));
+        assert_eq!(
+            (error.code(), error.message()),
+            (ErrorCode::FAILED_PRECONDITION, "launch on device 0: kernel bad cannot be prepared")
+        );
         assert_eq!(bytes(&x).unwrap(), [1; 4]);
         drop((x, program));
         fixture.end();
@@ -356,7 +361,7 @@ fn late_failure_does_not_skip_device() {
             y.wait().unwrap_err();
             fixture.control.hold(1, true, false);
             let executed = launch.join().unwrap();
-            let message = "argument 0 failed: work 3 failed".to_owned();
+            let message = "argument 0 failed: copy of 4 bytes from the host to device 1: work 3 failed".to_owned();
             assert_eq!(error(&executed.outputs[1][0]), (ErrorCode::DATA_LOSS, message));
         });
         assert_eq!(fixture.control.state().launched.len(), 6);

@@ -6,7 +6,7 @@ use pjrt::{Error, ErrorCode};
 
 use crate::dummy::control::Settings;
 use crate::dummy::driver::PANIC;
-use crate::fixture::{Fixture, bytes, limited, run};
+use crate::fixture::{Fixture, bytes, donate, limited, run};
 
 const NEXT: &str = "name=next size=4 inputs=1 out=x0+1";
 
@@ -123,4 +123,73 @@ fn panicking_driver() {
             control.assert_no_violations();
         });
     }
+}
+
+/// A copy from a lost device fails, but the device of its queue goes on.
+#[test]
+fn copy_from_lost_device() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let x = fixture.put(&[1; 4]);
+        x.wait().unwrap();
+        fixture.control.hold(1, false, true);
+        let (copy, other) = (x.copy_to(&fixture.device(1)).unwrap(), fixture.put_on(1, &[2; 4]).unwrap());
+        fixture.control.lose(0);
+        fixture.control.hold(1, false, false);
+        let error = copy.wait().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::UNAVAILABLE);
+        assert_eq!(error.message(), "copy of 4 bytes from device 0 to device 1: the dummy fell off the bus");
+        assert_eq!(bytes(&other).unwrap(), [2; 4]);
+        // The runtime learns of the loss from this device.
+        expect_lost(&fixture.put_on(0, &[1]).unwrap_err());
+        expect_lost(&x.copy_to(&fixture.device(1)).unwrap_err());
+        drop((x, copy, other));
+        fixture.end();
+    });
+}
+
+/// If the target of a copy is lost, the source goes on, even if a launch waits for the copy.
+#[test]
+fn copy_to_lost_device() {
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let next = fixture.compile("name=next size=4 inputs=1 donated=0 alias=0:0 out=x0+1");
+        let x = fixture.put(&[1; 4]);
+        x.wait().unwrap();
+        fixture.control.hold(1, false, true);
+        let copy = x.copy_to(&fixture.device(1)).unwrap();
+        let y = donate(&next, vec![x]).unwrap();
+        assert_eq!(fixture.control.state().waited_for, [0, 0, 1]);
+        fixture.control.lose(1);
+        assert_eq!(copy.wait().unwrap_err().code(), ErrorCode::UNAVAILABLE);
+        assert_eq!(bytes(&y).unwrap(), [2; 4]);
+        drop((copy, y, next));
+        fixture.end();
+    });
+}
+
+/// Messages contain the ids of devices instead of their positions.
+#[test]
+fn messages_contain_ids() {
+    limited(|| {
+        let fixture = Fixture::new(Settings { first_id: 7, ..Settings::default() });
+        fixture.control.state().failing_works = vec![2, 3, 4];
+        let x = fixture.put(&[1; 4]);
+        x.wait().unwrap();
+        let message = |error: Error| error.message().to_owned();
+        assert_eq!(
+            message(fixture.put(&[1; 5]).wait().unwrap_err()),
+            "copy of 5 bytes from the host to device 7: work 2 failed"
+        );
+        assert_eq!(message(bytes(&x).unwrap_err()), "copy of 4 bytes from device 7 to the host: work 3 failed");
+        let copy = x.copy_to(&fixture.device(1)).unwrap();
+        assert_eq!(message(copy.wait().unwrap_err()), "copy of 4 bytes from device 7 to device 8: work 4 failed");
+        let error = fixture.put_on(1, &[0; 2 << 20]).unwrap_err();
+        assert!(error.message().contains("in the memory of device 8"), "{error}");
+        fixture.control.lose(1);
+        let error = fixture.put_on(1, &[1]).unwrap_err();
+        assert!(error.message().ends_with("device 8 is lost: the dummy fell off the bus"), "{error}");
+        drop((x, copy));
+        fixture.end();
+    });
 }

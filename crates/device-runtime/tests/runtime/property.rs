@@ -98,7 +98,8 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let settings = Settings { devices: DEVICES, limit: LIMIT, seed: Some(seed), peers: seed.is_multiple_of(2) };
+        let (peers, seed_of_delays) = (seed.is_multiple_of(2), Some(seed));
+        let settings = Settings { devices: DEVICES, limit: LIMIT, seed: seed_of_delays, peers, first_id: 0 };
         Self {
             random: Random(seed),
             fixture: Fixture::new(settings),
@@ -254,7 +255,7 @@ impl Run {
             messages.extend(failed.map(|message| format!("argument {index} failed: {message}")));
         }
         if kernel.fails_to_run || kernel.fails_to_launch {
-            messages.push(format!("kernel {} failed", kernel.name));
+            messages.push(format!("launch on device {device}: kernel {} failed", kernel.name));
         }
         let mut model = Expected::new(Vec::new(), device);
         for expected in &expected {
@@ -264,7 +265,7 @@ impl Run {
         model.may_be_lost |= self.lost[device];
         if kernel.fails_to_prepare {
             // If an argument is still being copied, the SDK prepares the launch later, and the outputs fail.
-            messages.push(format!("kernel {} cannot be prepared", kernel.name));
+            messages.push(format!("launch on device {device}: kernel {} cannot be prepared", kernel.name));
         }
         let values = match messages.is_empty() {
             true => {

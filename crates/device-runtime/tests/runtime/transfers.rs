@@ -129,9 +129,11 @@ fn failed_copies() {
         x.wait().unwrap();
         let copy = x.copy_to(&fixture.device(1)).unwrap();
         let error = bytes(&copy).unwrap_err();
-        assert_eq!((error.code(), error.message()), (ErrorCode::DATA_LOSS, "work 2 failed"));
+        let message = "copy of 3 bytes from device 0 to device 1: work 2 failed";
+        assert_eq!((error.code(), error.message()), (ErrorCode::DATA_LOSS, message));
         let error = bytes(&x).unwrap_err();
-        assert_eq!((error.code(), error.message()), (ErrorCode::DATA_LOSS, "work 3 failed"));
+        let message = "copy of 3 bytes from device 0 to the host: work 3 failed";
+        assert_eq!((error.code(), error.message()), (ErrorCode::DATA_LOSS, message));
         assert_eq!(bytes(&x).unwrap(), [1, 2, 3]);
         drop((x, copy));
         fixture.end();

@@ -25,11 +25,13 @@ pub(crate) struct Settings {
     pub(crate) seed: Option<u64>,
     /// Whether the devices can copy memory of each other.
     pub(crate) peers: bool,
+    /// Id of the first device.
+    pub(crate) first_id: i32,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { devices: 2, limit: 1 << 20, seed: None, peers: true }
+        Self { devices: 2, limit: 1 << 20, seed: None, peers: true, first_id: 0 }
     }
 }
 

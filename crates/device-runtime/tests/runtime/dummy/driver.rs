@@ -52,6 +52,8 @@ impl Drop for Memory {
 pub(crate) struct Done {
     control: Arc<Control>,
     queue: QueueId,
+    /// Whether the work also uses another device.
+    uses_other_device: bool,
     result: Arc<OnceLock<Result<()>>>,
     waits: Mutex<u32>,
     /// A driver may keep the host memory of a copy longer than the copy.
@@ -151,7 +153,7 @@ impl Dummy {
         });
         sender.send(job).unwrap();
         let (control, _counted) = (Arc::clone(&self.control), Counted::new(&self.control));
-        Done { control, queue, result, waits: Mutex::new(0), _target: None, _counted }
+        Done { control, queue, uses_other_device: false, result, waits: Mutex::new(0), _target: None, _counted }
     }
 }
 
@@ -186,7 +188,7 @@ impl Driver for Dummy {
 
     fn devices(&self) -> Vec<DriverDevice> {
         let settings = self.control.settings;
-        let ids = 0..i32::try_from(settings.devices).unwrap();
+        let ids = (settings.first_id..).take(settings.devices);
         ids.map(|id| DriverDevice::new(DeviceInfo::new(id, "dummy"), settings.limit)).collect()
     }
 
@@ -235,13 +237,15 @@ impl Driver for Dummy {
         if device != queue.device && !self.control.settings.peers {
             return Err(Error::unimplemented("no copies between devices"));
         }
-        let (from, to) = (Used::new(from, queue.device), Used::new(to, queue.device));
+        self.control.check(device)?;
+        let (from, to) = (Used::new(from, device), Used::new(to, queue.device));
         let control = Arc::clone(&self.control);
         let run = move || {
+            control.check(device)?;
             let data = from.with(&control, |from| from[..bytes].to_vec())?;
             to.with(&control, |to| to[..bytes].copy_from_slice(&data))
         };
-        Ok(self.submit(queue, after, run))
+        Ok(Done { uses_other_device: device != queue.device, ..self.submit(queue, after, run) })
     }
 
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Kernel>> {
@@ -320,7 +324,15 @@ impl Driver for Dummy {
             let failed = Error::new(ErrorCode::DATA_LOSS, format!("kernel {} failed", prepared.name));
             let (control, result) = (Arc::clone(&self.control), Arc::new(OnceLock::from(Err(failed))));
             let _counted = Counted::new(&control);
-            return Done { control, queue, result, waits: Mutex::new(0), _target: None, _counted };
+            return Done {
+                control,
+                queue,
+                uses_other_device: false,
+                result,
+                waits: Mutex::new(0),
+                _target: None,
+                _counted,
+            };
         }
         self.control.state().launched.push((queue.device, prepared.name));
         let done = self.submit(queue, after, prepared.run);
@@ -341,7 +353,11 @@ impl Driver for Dummy {
             match (done.result.get(), state.check(done.queue.device)) {
                 (None, Ok(())) => None,
                 (Some(Ok(())), _) => Some(Ok(())),
-                (Some(Err(error)), _) if error.code() != ErrorCode::UNAVAILABLE => Some(Err(error.clone())),
+                (Some(Err(error)), own) if error.code() != ErrorCode::UNAVAILABLE || own.is_ok() => {
+                    Some(Err(error.clone()))
+                }
+                // This error does not tell the runtime which device is lost.
+                (_, result) if done.uses_other_device => Some(result),
                 (_, result) => {
                     state.reported_lost.insert(key(done.queue));
                     Some(result)
