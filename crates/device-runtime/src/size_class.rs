@@ -3,17 +3,20 @@
 /// Alignment of all sizes in bytes, and size of the smallest block.
 pub(crate) const ALIGNMENT: usize = 256;
 
+/// Largest distance between two size classes in bytes.
+const LARGEST_STEP: usize = 1 << 20;
+
 /// Returns the smallest multiple of [`ALIGNMENT`] that is positive and not smaller than `bytes`.
 pub(crate) fn aligned(bytes: usize) -> usize {
     bytes.max(1).checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX)
 }
 
-/// Returns the size class of a request. There are four classes between two powers of two, so a block is at most 25 %
-/// larger than the aligned request.
+/// Returns the size class of a request. There are at least four classes between two powers of two, at most 1 MiB apart.
+/// So a block is at most 25 % and less than 1 MiB larger than the aligned request.
 pub(crate) fn size_class(bytes: usize) -> usize {
     let size = aligned(bytes);
     // The largest power of two that is smaller than the size, divided by the number of classes.
-    let step = ((size - 1).checked_ilog2().map_or(1, |log| 1usize << log) / 4).max(ALIGNMENT);
+    let step = ((size - 1).checked_ilog2().map_or(1, |log| 1usize << log) / 4).clamp(ALIGNMENT, LARGEST_STEP);
     size.checked_next_multiple_of(step).unwrap_or(size)
 }
 
@@ -35,6 +38,7 @@ mod tests {
             for bytes in [bytes - 1, bytes, bytes + 1, bytes + bytes / 3] {
                 let (aligned, class) = (aligned(bytes), size_class(bytes));
                 assert!(class >= bytes && class - aligned <= aligned / 4, "{bytes}: {class}");
+                assert!(class - aligned < LARGEST_STEP, "{bytes}: {class}");
                 assert_eq!(size_class(class), class, "{bytes}");
             }
             bytes *= 2;

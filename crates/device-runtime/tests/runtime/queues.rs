@@ -37,28 +37,9 @@ fn full_queue_delays_launches() {
     });
 }
 
-#[test]
-fn end_of_client_waits_for_work() {
-    for seed in 0..20 {
-        limited(move || {
-            let fixture = Fixture::new(Settings { seed: Some(seed), ..Settings::default() });
-            let next = fixture.compile(NEXT);
-            let mut x = fixture.put(&[0; 4]);
-            for _ in 0..4 {
-                x = run(&next, &[&x]).unwrap();
-            }
-            let Fixture { client, control, .. } = fixture;
-            drop((x, next, client));
-            control.wait(|state| state.closed.then_some(()));
-            assert_eq!(control.state().works, 5);
-            control.assert_no_violations();
-        });
-    }
-}
-
 /// The end of the client waits for all queues. The copy between the devices needs memory of both until it has ended.
 #[test]
-fn end_of_client_waits_for_held_queues() {
+fn end_of_client_waits_for_queues() {
     limited(|| {
         let fixture = Fixture::new(Settings::default());
         let next = fixture.compile(NEXT);

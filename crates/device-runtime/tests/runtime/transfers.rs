@@ -30,6 +30,7 @@ fn data_may_change_after_call() {
         fixture.control.hold(0, false, true);
         let mut data = vec![1, 2, 3];
         let x = fixture.put(&data);
+        // The driver has not read the data yet.
         data.fill(0);
         fixture.control.hold(0, false, false);
         assert_eq!(bytes(&x).unwrap(), [1, 2, 3]);

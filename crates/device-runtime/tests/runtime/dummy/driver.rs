@@ -205,9 +205,13 @@ impl Driver for Dummy {
 
     fn copy_from_host(&self, queue: QueueId, from: &HostSource, to: &Arc<Memory>, after: &[Arc<Done>]) -> Result<Done> {
         self.control.check(queue.device)?;
-        // A driver that passes the address to the device keeps no clone either.
-        let (from, to, control) = (from.to_vec(), Used::new(to, queue.device), Arc::clone(&self.control));
-        Ok(self.submit(queue, after, move || to.with(&control, |to| to[..from.len()].copy_from_slice(&from))))
+        let (from, to, control) = (from.clone(), Used::new(to, queue.device), Arc::clone(&self.control));
+        let run = move || {
+            // The clone is dropped before the copy ends.
+            let from = from;
+            to.with(&control, |to| to[..from.len()].copy_from_slice(&from))
+        };
+        Ok(self.submit(queue, after, run))
     }
 
     fn copy_to_host(&self, queue: QueueId, from: &Arc<Memory>, to: &HostTarget, after: &[Arc<Done>]) -> Result<Done> {
