@@ -8,8 +8,8 @@ use device_plugin::Event;
 use crate::driver::Driver;
 use crate::pool::Block;
 
-/// A buffer of [`Runtime`](crate::Runtime). Clones refer to the same device memory, which the runtime frees when the
-/// last clone is dropped. Works that use the memory keep it alive.
+/// A buffer of [`Runtime`](crate::Runtime). Clones refer to the same device memory. When the last clone is dropped, the
+/// runtime keeps the memory for other buffers. Operations in progress may still use it.
 pub struct Buffer<D: Driver>(Arc<Contents<D>>);
 
 /// The contents of a buffer.
@@ -19,7 +19,7 @@ pub(crate) struct Contents<D: Driver> {
     /// Size of the array in bytes. The block may be larger.
     pub(crate) bytes: usize,
     pub(crate) block: Block<D>,
-    /// The end of the work that writes the buffer.
+    /// The end of the operation that writes the buffer.
     pub(crate) ready: Event,
 }
 

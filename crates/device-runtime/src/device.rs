@@ -21,8 +21,8 @@ pub(crate) struct Device<D: Driver> {
 }
 
 impl<D: Driver> Device<D> {
-    /// Starts the queues of a device whose memory has the given limit in bytes. `index` is the position of the device in
-    /// the driver's list.
+    /// Starts the queues of a device whose memory has the given limit in bytes. `index` is the position of the device
+    /// in the driver's list.
     ///
     /// # Errors
     ///
@@ -39,8 +39,8 @@ impl<D: Driver> Device<D> {
         })
     }
 
-    /// Allocates a buffer that work of the queue with this timeline will write. Returns the buffer with the completer
-    /// of its event.
+    /// Allocates a buffer that an operation of the queue with this timeline will write. Returns the buffer with the
+    /// completer of its event.
     pub(crate) fn pending_buffer(&self, bytes: usize, timeline: &Arc<Timeline>) -> Result<(Buffer<D>, Completer)> {
         let block = self.pool.allocate(bytes, timeline)?;
         let (ready, completer) = Event::pending();

@@ -13,36 +13,51 @@ use crate::host_memory::{HostSource, HostTarget};
 ///
 /// # Threads
 ///
-/// The runtime calls methods from any thread, and calls may overlap. For one queue, the methods that begin work never
-/// overlap. The runtime never calls a method in a callback of the driver.
+/// The runtime calls methods from any thread, and calls may overlap. For one queue, the calls that begin operations do
+/// not overlap. Calls for the two queues of a device may overlap, so a driver that uses one queue for both must lock
+/// it. The runtime never calls a method in a callback of the driver.
 ///
-/// # Work
+/// # Operations
 ///
-/// Four methods begin work on a queue: [`copy_from_host`](Self::copy_from_host), [`copy_to_host`](Self::copy_to_host),
-/// [`copy`](Self::copy) and [`launch`](Self::launch). They may return before the work has ended, and then they return
-/// its completion. The runtime passes each completion to [`wait`](Self::wait) once. The works of one queue run in the
-/// order in which the methods were called. Their last parameter, `after`, contains completions of works in other
-/// queues, possibly of other devices. The new work must not begin before these works have ended, with or without an
-/// error. They all were submitted earlier, so a driver without such a function may block until they have ended.
-/// The copies of one queue end in their order, even if a copy fails.
+/// Four methods begin an operation in a queue: [`copy_from_host`](Self::copy_from_host),
+/// [`copy_to_host`](Self::copy_to_host), [`copy`](Self::copy) and [`launch`](Self::launch). They may return before the
+/// operation has ended. They return its completion, which the runtime passes to [`wait`](Self::wait) once. The
+/// operations of one queue run in the order of the calls.
 ///
-/// The runtime keeps the device memory, the host memory and the executable of a work alive until `wait` has returned
-/// for its completion. It does not read or write the memory meanwhile. A driver may therefore pass addresses to the
-/// device.
+/// The last parameter of these methods, `after`, contains completions of operations in other queues, possibly of other
+/// devices. The new operation must not begin before these have ended, with or without an error. They all began earlier,
+/// so a driver that cannot order operations of different queues may block until they have ended. If one of them fails,
+/// the new operation runs all the same. It must tolerate any contents of its input. Lists of dependencies that pass on
+/// errors, such as those of OpenCL, are therefore not suitable.
+///
+/// The runtime keeps the device memory, the host memory and the executable of an operation alive until `wait` has
+/// returned for its completion. It does not read or write the memory meanwhile. A driver may therefore pass addresses
+/// to the device.
+///
+/// A launch that fails at submission may end at once, before the operations in `after` and before earlier launches of
+/// its queue. Copies of one queue end in their order, even if they fail.
+///
+/// Launches of one program on several devices may wait for each other. If one of them cannot run, because its device is
+/// lost or because the process ends, the driver must end those that have begun, with an error.
 ///
 /// # Errors
 ///
 /// The code `RESOURCE_EXHAUSTED` reports that memory is exhausted. The runtime then frees memory and calls
 /// [`allocate`](Self::allocate) or [`prepare`](Self::prepare) once more.
 ///
-/// The code `UNAVAILABLE` reports that the device of the call is lost. The device must then no longer access device or
-/// host memory. The runtime fails all later work of this device and does not call `wait` for it any more. Calls of
-/// `wait` that are in progress must return soon.
+/// The code `UNAVAILABLE` reports that a device is lost: the device of the call, or for `wait` that of the operation's
+/// queue. For a copy between two devices, the code may refer to either device. It then fails the copy, and the runtime
+/// learns from another call which device is lost.
+///
+/// A lost device must no longer access device or host memory. The completions of all its operations must end, because
+/// operations of other devices may wait for them, and calls of `wait` that are in progress must return soon. The
+/// runtime fails all later operations of this device, and drops their completions without a call of `wait`.
 ///
 /// # Panics
 ///
-/// If `wait` or a method that begins work panics, the device may still use the memory of the work. The runtime leaks
-/// this memory, and treats the device as lost. It cannot keep the memory that the framework passed for a read.
+/// If `wait` or a method that begins an operation panics, the device may still use the memory of the operation. The
+/// runtime leaks this memory, and treats the device as lost. It cannot keep the memory that the framework passed for a
+/// read.
 pub trait Driver: Sized + Send + Sync + 'static {
     /// Device memory. Its destructor frees it.
     type Memory: Send + Sync + 'static;
@@ -53,14 +68,15 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// A launch that [`Driver::prepare`] has prepared. Dropping it cancels the launch.
     type Prepared: Send + 'static;
 
-    /// The driver's object for the end of an operation, such as an event or a fence. Its destructor releases the object.
+    /// The driver's object for the end of an operation, such as an event or a fence. Its destructor releases the
+    /// object.
     ///
     /// The runtime drops the completion soon after `wait` has returned, on any thread. It may pass one completion to
     /// several calls in their lists `after`, also while or shortly after another thread waits for the completion.
     type Completion: Send + Sync + 'static;
 
-    /// Maximum number of unfinished works in a queue, at least 1. Further calls wait until the first of these works has
-    /// ended.
+    /// Maximum number of unfinished operations in a queue, at least 1. Further calls wait until the first of these
+    /// operations has ended.
     const MAX_IN_FLIGHT: usize = 32;
 
     /// Opens the devices.
@@ -112,7 +128,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// # Errors
     ///
     /// Returns `UNIMPLEMENTED` if the devices cannot exchange data. The runtime then copies through the host. Returns
-    /// another error if the copy cannot begin. Then the driver does not access the memory.
+    /// another error if the copy cannot begin. Then the driver does not access the memory. `UNAVAILABLE` reports that
+    /// one of the two devices is lost.
     fn copy(
         &self,
         queue: QueueId,
@@ -147,24 +164,26 @@ pub trait Driver: Sized + Send + Sync + 'static {
     }
 
     /// Prepares a launch: does everything that may fail, such as the allocation of argument buffers. The launch may be
-    /// abandoned, so the device must not begin it.
+    /// abandoned, so the device must not begin it, and the driver must not use its channels.
     ///
     /// # Errors
     ///
     /// Returns an error if the program cannot run with this request.
     fn prepare(&self, executable: &Arc<Self::Executable>, request: &LaunchRequest<'_, Self>) -> Result<Self::Prepared>;
 
-    /// Begins a prepared launch. [`Driver::wait`] reports errors, also those of the submission. The completion of a
-    /// launch that fails at submission may have ended at once, before the completions in `after` and before earlier
-    /// launches of the queue.
+    /// Begins a prepared launch. [`Driver::wait`] reports errors, also those of the submission.
+    ///
+    /// The runtime holds locks during the call, and the framework waits for it. The call must not wait for data of
+    /// [`LaunchRequest::channels`], because the framework may only send them after its call has returned.
     fn launch(&self, queue: QueueId, prepared: Self::Prepared, after: &[Arc<Self::Completion>]) -> Self::Completion;
 
-    /// Blocks until a work has ended, and returns its error if it failed. Even if this function returns an error, the
-    /// device no longer accesses the memory of the work.
+    /// Blocks until an operation has ended, and returns its error if it failed. Even if this function returns an error,
+    /// the device no longer accesses the memory of the operation. Not called for a device that the runtime knows to be
+    /// lost.
     ///
     /// # Errors
     ///
-    /// Returns the error of the work.
+    /// Returns the error of the operation.
     fn wait(&self, completion: &Self::Completion) -> Result<()>;
 }
 
@@ -191,7 +210,7 @@ impl DriverDevice {
 pub struct QueueId {
     /// Index of the device in the list of [`Driver::devices`].
     pub device: usize,
-    /// The kind of work in the queue.
+    /// The kind of operations in the queue.
     pub kind: QueueKind,
 }
 
@@ -201,8 +220,8 @@ impl QueueId {
     }
 }
 
-/// The kind of work in a queue. A device has one queue of each kind. A driver with one queue per device can use it for
-/// both kinds.
+/// The kind of operations in a queue. A device has one queue of each kind. A driver with one queue per device can use
+/// it for both kinds, but must lock it, because calls for different queues may overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueKind {
     /// Launches of programs.
@@ -226,7 +245,8 @@ pub struct LaunchRequest<'a, D: Driver> {
     pub scratch: Option<&'a Arc<D::Memory>>,
     /// The options that the framework passed for this execution.
     pub options: &'a ExecuteOptions,
-    /// Channels between the program and the host. A driver that uses them after the call keeps a clone.
+    /// Channels between the program and the host. A driver keeps a clone and uses it after [`Driver::launch`] has
+    /// returned, for example on another thread. If the call itself waited for data of a channel, it could wait forever.
     pub channels: &'a HostChannels,
 }
 

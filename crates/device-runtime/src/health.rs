@@ -63,8 +63,8 @@ impl Health {
         self.lost.get().is_some_and(|lost| lost.may_use_memory)
     }
 
-    /// Calls the driver while the device may use some objects, and returns the objects. If the driver panics, the device
-    /// may still use them. The objects are then leaked, and the device counts as lost.
+    /// Calls the driver while the device may use some objects, and returns the objects. If the driver panics, the
+    /// device may still use them. The objects are then leaked, and the device counts as lost.
     pub(crate) fn guard<T, R>(&self, objects: T, call: impl FnOnce(&T) -> R) -> (T, R) {
         // A panic does not drop the objects.
         let objects = ManuallyDrop::new(objects);

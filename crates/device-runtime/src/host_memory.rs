@@ -56,8 +56,8 @@ impl fmt::Debug for HostSource {
 
 /// The host memory that a copy from the device fills. Cheap to clone. Clones refer to the same memory.
 ///
-/// The memory does not move until [`Driver::wait`](crate::Driver::wait) has returned for the copy. The runtime then
-/// returns the memory to the framework. Clones stay valid, but refer to no memory any more.
+/// The memory does not move until [`Driver::wait`](crate::Driver::wait) has returned for the copy. Most targets then
+/// lose their memory, because the runtime returns it to the framework. Clones stay valid.
 #[derive(Clone)]
 pub struct HostTarget {
     len: usize,
@@ -106,13 +106,13 @@ impl HostTarget {
     }
 
     /// Returns the address of the memory, for a driver that passes it to the device. The device may write `len` bytes
-    /// until [`Driver::wait`](crate::Driver::wait) has returned for the copy. Returns null after that time.
+    /// until [`Driver::wait`](crate::Driver::wait) has returned for the copy. May return null after that time.
     pub fn as_mut_ptr(&self) -> *mut u8 {
         self.lock().as_mut().map_or(std::ptr::null_mut(), |memory| memory.bytes().as_mut_ptr())
     }
 
-    /// Copies `bytes` to the memory from byte `offset` on. Omits bytes beyond the end of the memory. Does nothing after
-    /// the copy has ended.
+    /// Copies `bytes` to the memory from byte `offset` on. Omits bytes beyond the end of the memory, and all
+    /// bytes if the target has lost its memory.
     pub fn write(&self, offset: usize, bytes: &[u8]) {
         if let Some(to) = self.lock().as_mut().and_then(|memory| memory.bytes().get_mut(offset..)) {
             let len = bytes.len().min(to.len());

@@ -70,8 +70,8 @@ fn alias<D: Driver, B: Backend<Buffer = Buffer<D>>>(
 /// # Errors
 ///
 /// Returns an error if the memory does not suffice, if the driver rejects the launch, or if the device is lost. The
-/// donated arguments whose memory outputs use may then be deleted, if the driver has rejected the launch, or if something
-/// else still uses such an argument and there is no memory for its output.
+/// donated arguments whose memory outputs use may then be deleted, if the driver has rejected the launch, or if
+/// something else still uses such an argument and there is no memory for its output.
 pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     driver: &D,
     device: &'a Device<D>,

@@ -1,19 +1,25 @@
-//! The half of a PJRT plugin that every device with a driver needs.
+//! Queues, memory and transfers for PJRT plugins over a device driver.
 //!
 //! A vendor implements [`Driver`], whose methods allocate device memory, begin copies, compile and launch programs, and
-//! wait for the end of work. [`Runtime`] is a [`Backend`](device_plugin::Backend) over such a driver. It adds:
+//! wait for the end of these operations. [`Runtime`] is a [`Backend`](device_plugin::Backend) over such a driver. It
+//! adds:
 //!
-//! - **Queues.** Each device has two ordered queues, see [`QueueKind`]. Work keeps the memory that it uses alive until
-//!   the driver reports its end. One thread for each queue waits for the driver and completes the events of the SDK.
-//! - **Dependencies.** Work that needs a result of another queue passes the completion of that work to the driver. If
-//!   an argument of a launch fails, the outputs fail with an error that names the argument.
-//! - **Back-pressure.** A queue holds at most [`Driver::MAX_IN_FLIGHT`] unfinished works. Further calls wait.
-//! - **Memory.** A pool with size classes keeps freed memory. Later work of the same queue reuses it at once, other
-//!   work when the queue no longer uses it. If memory is exhausted, the runtime frees the memory of the pool, waits for
-//!   the work that still uses such memory, and tries again once.
+//! - **Queues.** Each device has two ordered queues, see [`QueueKind`]. An operation keeps the memory that it uses
+//!   alive
+//!   until the driver reports its end. One thread for each queue waits for the driver and completes the events of the
+//!   SDK.
+//! - **Dependencies.** If an operation needs a result of another queue, the runtime passes the completion of that
+//!   result
+//!   to the driver. If an argument of a launch fails, the outputs fail with an error that names the argument.
+//! - **Back-pressure.** A queue holds at most [`Driver::MAX_IN_FLIGHT`] unfinished operations. Further calls wait.
+//! - **Memory.** A pool with size classes keeps the memory of dropped buffers. Later operations of the same queue reuse
+//!   it at once, operations of other queues when no operation uses it any more. If memory is exhausted, the runtime
+//!   returns such memory to the driver, after the operations that use it have ended, and tries again.
 //! - **Donation.** An output can use the memory of a donated argument, see [`Driver::output_alias`].
-//! - **A lost device.** After an error with the code `UNAVAILABLE`, all later work of the device fails with this code.
-//! - **The end.** Dropping the runtime waits for all work and joins the threads.
+//! - **Errors.** Errors of the driver name the operation, its size and the ids of its devices.
+//! - **A lost device.** After an error with the code `UNAVAILABLE`, all later operations of the device fail with this
+//!   code.
+//! - **The end.** Dropping the runtime waits for all operations and joins the threads.
 //!
 //! ```
 //! # use std::sync::Arc;

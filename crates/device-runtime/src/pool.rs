@@ -1,4 +1,4 @@
-//! The memory of a device: its limit, its statistics, and a pool of freed blocks.
+//! The memory of a device: its limit, its statistics, and a pool of spare blocks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,8 @@ use crate::operation::Operation;
 use crate::size_class::{aligned, size_class};
 use crate::timeline::{Timeline, Uses};
 
-/// The memory of one device. The pool allocates blocks from the driver and keeps freed blocks until memory is
-/// exhausted. A freed block may still be in use by submitted works.
+/// The memory of one device. The pool allocates blocks from the driver and keeps spare blocks until memory is
+/// exhausted.
 pub(crate) struct Pool<D: Driver> {
     state: Mutex<State<D>>,
     /// Held while a thread returns blocks to the driver and then allocates.
@@ -25,11 +25,11 @@ pub(crate) struct Pool<D: Driver> {
 }
 
 struct State<D: Driver> {
-    /// The freed blocks by their size in bytes.
-    free: BTreeMap<usize, Vec<Freed<D>>>,
-    /// Bytes of all blocks, freed or not.
+    /// The spare blocks by their size in bytes.
+    spare: BTreeMap<usize, Vec<Spare<D>>>,
+    /// Bytes of all blocks, spare or not.
     pooled: usize,
-    /// Bytes of the blocks that are not freed.
+    /// Bytes of the blocks that are not spare.
     used: usize,
     peak_pooled: usize,
     peak_used: usize,
@@ -39,12 +39,13 @@ struct State<D: Driver> {
     largest: usize,
 }
 
-struct Freed<D: Driver> {
+/// The memory of a block that nothing owns. Submitted operations may still use it.
+struct Spare<D: Driver> {
     memory: Arc<D::Memory>,
     uses: Uses<D::Completion>,
 }
 
-/// A block of device memory that is not freed. Dropping it returns it to the pool.
+/// A block of device memory that has an owner. Dropping it makes the memory spare.
 pub(crate) struct Block<D: Driver> {
     memory: Arc<D::Memory>,
     uses: Mutex<Uses<D::Completion>>,
@@ -69,11 +70,11 @@ impl<D: Driver> State<D> {
         self.largest = self.largest.max(size);
     }
 
-    /// Takes a freed block of at least `bytes` bytes, and at most the size of their class, that the queue with this
+    /// Takes a spare block of at least `bytes` bytes, and at most the size of their class, that the queue with this
     /// timeline may use at once.
-    fn take_freed(&mut self, bytes: usize, timeline: &Arc<Timeline>) -> Option<(usize, Freed<D>)> {
-        for (size, blocks) in self.free.range_mut(aligned(bytes)..=size_class(bytes)) {
-            // Prefer the block that was freed last, because its memory may be in a cache of the device.
+    fn take_spare(&mut self, bytes: usize, timeline: &Arc<Timeline>) -> Option<(usize, Spare<D>)> {
+        for (size, blocks) in self.spare.range_mut(aligned(bytes)..=size_class(bytes)) {
+            // Prefer the block that was dropped last, because its memory may be in a cache of the device.
             if let Some(at) = blocks.iter().rposition(|block| block.uses.allow_reuse_by(timeline)) {
                 return Some((*size, blocks.remove(at)));
             }
@@ -81,19 +82,19 @@ impl<D: Driver> State<D> {
         None
     }
 
-    /// Takes the freed blocks that no work uses.
-    fn take_unused(&mut self) -> Vec<(usize, Freed<D>)> {
+    /// Takes the spare blocks that no operation uses.
+    fn take_unused(&mut self) -> Vec<(usize, Spare<D>)> {
         let mut taken = Vec::new();
-        for (size, blocks) in &mut self.free {
+        for (size, blocks) in &mut self.spare {
             taken.extend(blocks.extract_if(.., |block| block.uses.have_ended()).map(|block| (*size, block)));
         }
-        self.free.retain(|_, blocks| !blocks.is_empty());
+        self.spare.retain(|_, blocks| !blocks.is_empty());
         taken
     }
 
-    /// Takes the largest freed block.
-    fn take_one(&mut self) -> Option<(usize, Freed<D>)> {
-        let mut largest = self.free.last_entry()?;
+    /// Takes the largest spare block.
+    fn take_one(&mut self) -> Option<(usize, Spare<D>)> {
+        let mut largest = self.spare.last_entry()?;
         let (size, block) = (*largest.key(), largest.get_mut().pop());
         if largest.get().is_empty() {
             largest.remove();
@@ -104,8 +105,8 @@ impl<D: Driver> State<D> {
 
 impl<D: Driver> Pool<D> {
     pub(crate) fn new(driver: Arc<D>, device: usize, limit: usize, health: Arc<Health>) -> Arc<Self> {
-        let (free, pooled, used, peak_pooled, peak_used) = (BTreeMap::new(), 0, 0, 0, 0);
-        let state = State { free, pooled, used, peak_pooled, peak_used, count: 0, largest: 0 };
+        let (spare, pooled, used, peak_pooled, peak_used) = (BTreeMap::new(), 0, 0, 0, 0);
+        let state = State { spare, pooled, used, peak_pooled, peak_used, count: 0, largest: 0 };
         Arc::new(Self { state: Mutex::new(state), reclaiming: Mutex::new(()), device, limit, health, driver })
     }
 
@@ -114,11 +115,12 @@ impl<D: Driver> Pool<D> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a block of at least `bytes` bytes for work of the queue with this timeline.
+    /// Returns a block of at least `bytes` bytes for operations of the queue with this timeline.
     ///
     /// # Errors
     ///
-    /// Returns `RESOURCE_EXHAUSTED` if the memory does not suffice, even after unused blocks were returned to the driver.
+    /// Returns `RESOURCE_EXHAUSTED` if the memory does not suffice, even after unused blocks were returned to the
+    /// driver.
     pub(crate) fn allocate(self: &Arc<Self>, bytes: usize, timeline: &Arc<Timeline>) -> Result<Block<D>> {
         self.health.check()?;
         match self.try_allocate(bytes, size_class(bytes), timeline) {
@@ -175,7 +177,7 @@ impl<D: Driver> Pool<D> {
         Block { memory, uses: Mutex::new(uses), size, pool: Arc::clone(self) }
     }
 
-    /// Reuses a freed block or allocates a block of `size` bytes, without waiting.
+    /// Reuses a spare block or allocates a block of `size` bytes, without waiting.
     fn try_allocate(
         self: &Arc<Self>,
         bytes: usize,
@@ -183,10 +185,10 @@ impl<D: Driver> Pool<D> {
         timeline: &Arc<Timeline>,
     ) -> Result<Block<D>, Refusal> {
         let mut state = self.lock();
-        if let Some((size, freed)) = state.take_freed(bytes, timeline) {
+        if let Some((size, spare)) = state.take_spare(bytes, timeline) {
             state.request(size);
             drop(state);
-            return Ok(self.block(freed.memory, size, freed.uses));
+            return Ok(self.block(spare.memory, size, spare.uses));
         }
         match state.pooled.checked_add(size).filter(|pooled| *pooled <= self.limit) {
             None => return Err(Refusal::Limit),
@@ -210,29 +212,29 @@ impl<D: Driver> Pool<D> {
         self.reclaiming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the freed blocks that no work uses to the driver, or waits for another block and returns that. Returns
-    /// `false` if there is no freed block.
+    /// Returns the spare blocks that no operation uses to the driver, or waits for another block and returns that.
+    /// Returns `false` if there is no spare block.
     fn reclaim_one(&self, _: &MutexGuard<'_, ()>) -> bool {
         let mut taken = self.lock().take_unused();
         if taken.is_empty() {
             taken.extend(self.lock().take_one());
         }
         let found = !taken.is_empty();
-        for (size, freed) in taken {
-            freed.uses.wait();
-            self.free(size, freed);
+        for (size, spare) in taken {
+            spare.uses.wait();
+            self.give_back(size, spare);
         }
         found
     }
 
-    /// Returns all freed blocks to the driver, each after the works that use it have ended.
+    /// Returns all spare blocks to the driver, each after the operations that use it have ended.
     pub(crate) fn reclaim(&self) {
         self.reclaim_all(&self.reclaiming());
     }
 
     fn reclaim_all(&self, reclaiming: &MutexGuard<'_, ()>) {
-        // Other threads may free blocks meanwhile, so the number of the blocks limits the loop.
-        let count = self.lock().free.values().map(Vec::len).sum();
+        // Other threads may drop blocks meanwhile, so the number of the blocks limits the loop.
+        let count = self.lock().spare.values().map(Vec::len).sum();
         for _ in 0..count {
             if !self.reclaim_one(reclaiming) {
                 return;
@@ -240,10 +242,10 @@ impl<D: Driver> Pool<D> {
         }
     }
 
-    fn free(&self, size: usize, freed: Freed<D>) {
+    fn give_back(&self, size: usize, spare: Spare<D>) {
         let _reserved = Reserved { pool: self, size };
-        // The works have ended and released their references, so this frees the memory.
-        drop(freed);
+        // The operations have ended and released their references, so this frees the memory.
+        drop(spare);
     }
 
     /// Returns the statistics that frameworks show.
@@ -297,9 +299,9 @@ impl<D: Driver> Block<D> {
 impl<D: Driver> Drop for Block<D> {
     fn drop(&mut self) {
         let uses = std::mem::take(&mut *self.uses());
-        let freed = Freed { memory: Arc::clone(&self.memory), uses };
+        let spare = Spare { memory: Arc::clone(&self.memory), uses };
         let mut state = self.pool.lock();
         state.used -= self.size;
-        state.free.entry(self.size).or_default().push(freed);
+        state.spare.entry(self.size).or_default().push(spare);
     }
 }

@@ -15,8 +15,9 @@ use crate::operation::Operation;
 use crate::pool::Block;
 use crate::timeline::{Point, Timeline};
 
-/// An ordered queue. Its thread waits for each work in the order of submission, releases what the work used, and
-/// completes the event of the work. Dropping the queue waits until all works have ended and joins the thread.
+/// An ordered queue. Its thread waits for each operation in the order of submission, releases what the operation used,
+/// and completes the event of the operation. Dropping the queue waits until all operations have ended and joins the
+/// thread.
 pub(crate) struct Queue<D: Driver> {
     shared: Arc<Shared<D>>,
     thread: Option<JoinHandle<()>>,
@@ -29,7 +30,7 @@ pub(crate) struct Shared<D: Driver> {
     id: QueueId,
     timeline: Arc<Timeline>,
     submitted: Mutex<Submitted<D>>,
-    /// Number of the last submitted work, for readers without the lock.
+    /// Number of the last submitted operation, for readers without the lock.
     last: AtomicU64,
     /// Whether the process is about to end, so that events are no longer completed.
     exits: AtomicBool,
@@ -38,13 +39,13 @@ pub(crate) struct Shared<D: Driver> {
 }
 
 struct Submitted<D: Driver> {
-    /// Number of the last submitted work.
+    /// Number of the last submitted operation.
     last: u64,
-    /// Passes works to the thread. `None` if the queue is closed.
+    /// Passes operations to the thread. `None` if the queue is closed.
     works: Option<Sender<Work<D>>>,
 }
 
-/// A submitted work.
+/// A submitted operation.
 struct Work<D: Driver> {
     number: u64,
     operation: Operation,
@@ -53,26 +54,26 @@ struct Work<D: Driver> {
     completer: Completer,
 }
 
-/// A new work.
+/// A new operation.
 pub(crate) struct Submission<'a, D: Driver> {
     pub(crate) operation: Operation,
-    /// Is called when the queue has room. The work does not begin after an error.
+    /// Is called when the queue has room. The operation does not begin after an error.
     pub(crate) check: &'a dyn Fn() -> Result<()>,
-    /// The blocks that the work reads.
+    /// The blocks that the operation reads.
     pub(crate) reads: Vec<&'a Block<D>>,
-    /// The blocks that the work writes. It may also read them.
+    /// The blocks that the operation writes. It may also read them.
     pub(crate) writes: Vec<&'a Block<D>>,
-    /// The program that the work runs.
+    /// The program that the operation runs.
     pub(crate) executable: Option<Arc<D::Executable>>,
-    /// The host memory that the work reads.
+    /// The host memory that the operation reads.
     pub(crate) source: Option<HostSource>,
-    /// The host memory that the work fills.
+    /// The host memory that the operation fills.
     pub(crate) target: Option<HostTarget>,
-    /// Completes the event of the work.
+    /// Completes the event of the operation.
     pub(crate) completer: Completer,
 }
 
-/// What a work uses until it has ended.
+/// What an operation uses until it has ended.
 struct Kept<D: Driver> {
     _memory: Vec<Arc<D::Memory>>,
     _executable: Option<Arc<D::Executable>>,
@@ -136,7 +137,8 @@ impl<D: Driver> Queue<D> {
         Ok(Self { shared, thread: Some(thread), home: HomeProcess::current() })
     }
 
-    /// Returns an error if the queue accepts no work. Takes no lock, which could be locked forever in a forked process.
+    /// Returns an error if the queue accepts no operations. Takes no lock, which could be locked forever in a forked
+    /// process.
     pub(crate) fn check_open(&self) -> Result<()> {
         if !self.home.is_current() {
             return Err(forked());
@@ -159,11 +161,11 @@ impl<D: Driver> Queue<D> {
         &self.shared
     }
 
-    /// Submits a work. Waits if the queue is full. `begin` begins the work after the given completions.
+    /// Submits an operation. Waits if the queue is full. `begin` begins the operation after the given completions.
     ///
     /// # Errors
     ///
-    /// Returns an error if the work did not begin. The event of the work then has the same error.
+    /// Returns an error if the operation did not begin. The event of the operation then has the same error.
     pub(crate) fn submit(
         &self,
         submission: Submission<'_, D>,
@@ -197,7 +199,7 @@ impl<D: Driver> Shared<D> {
         begin: impl FnOnce(&[Arc<D::Completion>]) -> Result<D::Completion>,
         (kept, completer): (Kept<D>, Completer),
     ) -> Result<(), (Error, Completer)> {
-        // The lock keeps works that wait for room in their order. The thread of the queue does not need it.
+        // The lock keeps operations that wait for room in their order. The thread of the queue does not need it.
         let mut submitted = self.lock();
         let most = u64::try_from(D::MAX_IN_FLIGHT.max(1)).unwrap_or(u64::MAX);
         self.timeline.wait((submitted.last + 1).saturating_sub(most));
@@ -221,19 +223,19 @@ impl<D: Driver> Shared<D> {
         let point = Point::new(&self.timeline, number, &completion);
         reads.iter().for_each(|block| block.uses().add_read(point.clone()));
         writes.iter().for_each(|block| block.uses().set_write(point.clone()));
-        // The thread receives works until the sender is dropped, so this cannot fail.
+        // The thread receives operations until the sender is dropped, so this cannot fail.
         let _ = works.send(Work { number, operation, completion, kept, completer });
         submitted.last = number;
         self.last.store(number, Ordering::Release);
         Ok(())
     }
 
-    /// Waits for works in the order of submission until the sender is dropped.
+    /// Waits for operations in the order of submission until the sender is dropped.
     fn run(&self, works: Receiver<Work<D>>) {
         for Work { number, operation, completion, kept, completer } in works {
             let advance = Advance { timeline: Arc::clone(&self.timeline), number };
             let (ended, contained) = Event::pending();
-            // A panic of the driver becomes the error of this work.
+            // A panic of the driver becomes the error of this operation.
             contained.run(|| {
                 let _advance = advance;
                 self.end(operation, completion, kept)
@@ -248,10 +250,10 @@ impl<D: Driver> Shared<D> {
         }
     }
 
-    /// Waits until a work has ended, and releases what it used.
+    /// Waits until an operation has ended, and releases what it used.
     fn end(&self, operation: Operation, completion: Arc<D::Completion>, kept: Kept<D>) -> Result<()> {
         if let Err(error) = self.health.check() {
-            // The driver does not end works of a lost device.
+            // The driver does not end operations of a lost device.
             if self.health.may_use_memory() {
                 std::mem::forget((completion, kept));
             }
@@ -263,7 +265,8 @@ impl<D: Driver> Shared<D> {
         result
     }
 
-    /// Rejects further works because the process is about to end. Works in progress no longer complete their events.
+    /// Rejects further operations because the process is about to end. Operations in progress no longer complete their
+    /// events.
     pub(crate) fn close_at_exit(&self) {
         self.exits.store(true, Ordering::Release);
         // If another thread holds the lock, it waits for room or is in the driver. It must not delay the exit.
@@ -272,7 +275,7 @@ impl<D: Driver> Shared<D> {
         }
     }
 
-    /// Waits until all submitted works have ended, or until the deadline.
+    /// Waits until all submitted operations have ended, or until the deadline.
     pub(crate) fn drain_until(&self, deadline: Instant) {
         self.timeline.wait_until(self.last.load(Ordering::Acquire), deadline);
     }
@@ -284,7 +287,7 @@ impl<D: Driver> Drop for Queue<D> {
         if !self.home.is_current() {
             return;
         }
-        // The thread ends when the sender is dropped and all works have ended.
+        // The thread ends when the sender is dropped and all operations have ended.
         self.shared.lock().works = None;
         // The thread cannot join itself.
         if let Some(thread) = self.thread.take()

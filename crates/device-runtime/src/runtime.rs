@@ -22,9 +22,10 @@ const EXIT_LIMIT: Duration = Duration::from_secs(5);
 
 /// A [`Backend`] over a [`Driver`].
 ///
-/// Dropping it waits until the driver has ended all work, and joins the threads of all queues. It does not wait for
-/// work of a device that the driver has reported as lost. If the process ends while the backend exists, it waits up to
-/// five seconds.
+/// Dropping it waits until the driver has ended all operations, and joins the threads of all queues. It does not wait
+/// for operations of a device that the driver has reported as lost. If the process ends while the backend exists, it
+/// rejects new operations, and waits up to five seconds for those in progress. In a forked process, all functions
+/// that use a device return an error.
 pub struct Runtime<D: Driver> {
     // Dropped before the driver.
     devices: Vec<Device<D>>,

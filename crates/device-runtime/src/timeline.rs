@@ -1,10 +1,11 @@
-//! The progress of a queue, and the works that use a block of memory.
+//! The progress of a queue, and the operations that use a block of memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-/// The number of works of a queue that have ended. The works of a queue are numbered from 1 and end in this order.
+/// The number of operations of a queue that have ended. The operations of a queue are numbered from 1 and end in this
+/// order.
 #[derive(Default)]
 pub(crate) struct Timeline {
     ended: AtomicU64,
@@ -18,7 +19,7 @@ impl Timeline {
         self.ended.load(Ordering::Acquire) >= work
     }
 
-    /// Records that all works up to `work` have ended.
+    /// Records that all operations up to `work` have ended.
     pub(crate) fn advance(&self, work: u64) {
         let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.ended.store(work, Ordering::Release);
@@ -37,7 +38,7 @@ impl Timeline {
         }
     }
 
-    /// Blocks until `work` has ended, or until the deadline. Returns whether the work has ended.
+    /// Blocks until `work` has ended, or until the deadline. Returns whether the operation has ended.
     pub(crate) fn wait_until(&self, work: u64, deadline: Instant) -> bool {
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         while !self.has_ended(work) {
@@ -51,7 +52,7 @@ impl Timeline {
     }
 }
 
-/// A work of a queue.
+/// An operation of a queue.
 pub(crate) struct Point<C> {
     timeline: Arc<Timeline>,
     work: u64,
@@ -75,7 +76,8 @@ impl<C> Point<C> {
         self.timeline.has_ended(self.work)
     }
 
-    /// Whether a new work of the queue with this timeline begins after this work without waiting for its completion.
+    /// Whether a new operation of the queue with this timeline begins after this operation without waiting for its
+    /// completion.
     fn precedes_new_work_of(&self, timeline: &Arc<Timeline>) -> bool {
         Arc::ptr_eq(&self.timeline, timeline) || self.has_ended()
     }
@@ -109,12 +111,12 @@ impl<C> Uses<C> {
         self.last().all(|point| point.precedes_new_work_of(timeline))
     }
 
-    /// Whether no work uses the memory.
+    /// Whether no operation uses the memory.
     pub(crate) fn have_ended(&self) -> bool {
         self.last().all(Point::has_ended)
     }
 
-    /// Blocks until no work uses the memory.
+    /// Blocks until no operation uses the memory.
     pub(crate) fn wait(&self) {
         self.last().for_each(|point| point.timeline.wait(point.work));
     }
