@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use device_plugin::{Error, ErrorCode, MemoryStats, Result};
+use device_plugin::{Error, ErrorCode, HomeProcess, MemoryStats, Result};
 
 use crate::driver::Driver;
 use crate::health::Health;
@@ -20,6 +20,8 @@ pub(crate) struct Pool<D: Driver> {
     device: usize,
     limit: usize,
     health: Arc<Health>,
+    /// The process that opened the driver.
+    home: HomeProcess,
     // Dropped after the memory.
     driver: Arc<D>,
 }
@@ -107,7 +109,15 @@ impl<D: Driver> Pool<D> {
     pub(crate) fn new(driver: Arc<D>, device: usize, limit: usize, health: Arc<Health>) -> Arc<Self> {
         let (spare, pooled, used, peak_pooled, peak_used) = (BTreeMap::new(), 0, 0, 0, 0);
         let state = State { spare, pooled, used, peak_pooled, peak_used, count: 0, largest: 0 };
-        Arc::new(Self { state: Mutex::new(state), reclaiming: Mutex::new(()), device, limit, health, driver })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            reclaiming: Mutex::new(()),
+            device,
+            limit,
+            health,
+            home: HomeProcess::current(),
+            driver,
+        })
     }
 
     /// Locks the state. Ignores poisoning, because no code of the driver runs with this lock.
@@ -298,6 +308,11 @@ impl<D: Driver> Block<D> {
 
 impl<D: Driver> Drop for Block<D> {
     fn drop(&mut self) {
+        // In a forked process, another thread may have held the lock during the fork, and the driver does not work.
+        if !self.pool.home.is_current() {
+            std::mem::forget(Arc::clone(&self.memory));
+            return;
+        }
         let uses = std::mem::take(&mut *self.uses());
         let spare = Spare { memory: Arc::clone(&self.memory), uses };
         let mut state = self.pool.lock();
