@@ -303,8 +303,9 @@ impl Dist {
     /// Writes the tarball of the C library with the embedded CPU device.
     fn c_library(&self, platform: &Platform) -> Result<PathBuf, Error> {
         let prefix = fresh(self.work.join("c-library"))?.join("prefix");
-        let mut build = Command::new(std::env::current_exe()?);
-        build.args(["c-library", "--release", "--cpu", "--glibc", GLIBC, "--prefix"]).arg(&prefix);
+        // Not the file of this program, which another build may have replaced.
+        let mut build = sh::cargo();
+        build.args(["xtask", "c-library", "--release", "--cpu", "--glibc", GLIBC, "--prefix"]).arg(&prefix);
         sh::output(with_tools(&mut build, &self.tools)?)?;
         let share = prefix.join("share/device_plugin");
         self.describe(&share, "device_plugin", &["pjrt-c", DEVICE], "vendor", platform.target)?;
