@@ -29,8 +29,8 @@ const STATIC: &str = "x86_64-unknown-linux-musl";
 /// The version of all files.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The packages of the command and of the library with the layers, which some commands load.
-const COMMAND: [&str; 2] = ["pjrt-cli", "pjrt-layers-plugin"];
+/// The package of the command.
+const COMMAND: &str = "pjrt-cli";
 
 /// The features of the command. Cargo ignores the form `PACKAGE/FEATURE` if packages are selected.
 const FEATURES: &str = "full,jit";
@@ -147,15 +147,13 @@ fn fresh(folder: PathBuf) -> Result<PathBuf, Error> {
 impl Dist {
     fn platform(&self, platform: &Platform, report: &mut Report) -> Result<(), Error> {
         let glibc = if platform.is_linux() { format!(".{GLIBC}") } else { String::new() };
-        let packages = [COMMAND[0], COMMAND[1], DEVICE];
-        let built = self.build(platform.target, &glibc, &packages)?;
+        let built = self.build(platform.target, &glibc, &[COMMAND, DEVICE])?;
         let wheels = [self.command_wheel(platform, &built)?, self.device_wheel(platform, &built)?];
         for wheel in &wheels {
             let content = self.unpacked(wheel)?;
             report.count(&format!("no build folder in {}", wheel.display()), no_build_path(&content, |_| true));
         }
-        let files =
-            [platform.program("pjrt"), platform.library("pjrt_layers_plugin"), platform.library("pjrt_plugin_cpu")];
+        let files = [platform.program("pjrt"), platform.library("pjrt_plugin_cpu")];
         for file in files.map(|file| built.join(file)) {
             let outcome = if platform.is_linux() { needs_only_glibc(&file) } else { needs_only_windows(&file) };
             report.count(&format!("libraries that {} needs", file.display()), outcome);
@@ -218,19 +216,17 @@ impl Dist {
 
     /// Writes the wheel of the command.
     fn command_wheel(&self, platform: &Platform, built: &Path) -> Result<PathBuf, Error> {
-        let [package, _] = COMMAND;
         let folder = fresh(self.work.join("command"))?;
         let info = folder.join(format!("pjrt_cli-{VERSION}.dist-info"));
         let scripts = folder.join(format!("pjrt_cli-{VERSION}.data/scripts"));
         fs::create_dir_all(&scripts)?;
-        for file in [platform.program("pjrt"), platform.library("pjrt_layers_plugin")] {
-            fs::copy(built.join(&file), scripts.join(&file))?;
-        }
-        self.describe(&info, package, &COMMAND, FEATURES, platform.target)?;
+        let program = platform.program("pjrt");
+        fs::copy(built.join(&program), scripts.join(&program))?;
+        self.describe(&info, COMMAND, &[COMMAND], FEATURES, platform.target)?;
         let summary = "The pjrt command: run StableHLO programs on PJRT devices, list devices, inspect plugins";
-        let readme = fs::read_to_string(sh::root().join("tools").join(package).join("README.md"))?;
+        let readme = fs::read_to_string(sh::root().join("tools").join(COMMAND).join("README.md"))?;
         let metadata = format!(
-            "{}Name: {package}\nVersion: {VERSION}\nSummary: {summary}\nRequires-Python: >=3.8\n\
+            "{}Name: {COMMAND}\nVersion: {VERSION}\nSummary: {summary}\nRequires-Python: >=3.8\n\
              Description-Content-Type: text/markdown\n\n{readme}",
             license_fields()
         );
@@ -285,12 +281,11 @@ impl Dist {
 
     /// Builds the command as a static program, and packs it.
     fn static_command(&self) -> Result<PathBuf, Error> {
-        let [package, _] = COMMAND;
-        let built = self.build(STATIC, "", &[package])?;
+        let built = self.build(STATIC, "", &[COMMAND])?;
         let name = format!("pjrt-{VERSION}-x86_64-linux-static");
         let folder = fresh(self.work.join(&name))?;
         fs::copy(built.join("pjrt"), folder.join("pjrt"))?;
-        self.describe(&folder, package, &[package], FEATURES, STATIC)?;
+        self.describe(&folder, COMMAND, &[COMMAND], FEATURES, STATIC)?;
         let path = self.folder.join(format!("{name}.tar.gz"));
         let mut tar = Command::new("tar");
         tar.args(["-c", "--sort=name", "--owner=0", "--group=0"]).args(self.tar_options());
@@ -324,17 +319,11 @@ impl Dist {
         sh::run(install.args(wheels))?;
         let environment = python.parent().and_then(Path::parent).ok_or("Python is in no environment")?;
         let pjrt = || clean(&environment.join("bin/pjrt"), environment);
-        let found = ["run", "--plugin", "pjrt_cpu"];
-        axpy(pjrt().args(found))?;
-        // The layers are beside the command.
-        let program = sh::root().join("examples/programs/axpy.mlir");
-        let mut traced = pjrt();
-        traced
-            .args(["with", "--layers", "trace", "--plugin", "pjrt_cpu", "--"])
-            .arg(environment.join("bin/pjrt"))
-            .args(found)
-            .arg(program);
-        sh::output(traced.args(["f32=2", "f32[4]=0,1,2,3", "f32[4]=10"]))?;
+        // By path, because the command contains another plugin of this name.
+        let mut folder = Command::new(&python);
+        folder.args(["-c", "import pjrt_plugin_pjrt_cpu; print(pjrt_plugin_pjrt_cpu.__path__[0])"]);
+        let library = Path::new(sh::output(&mut folder)?.trim()).join("libpjrt_plugin_cpu.so");
+        axpy(pjrt().args(["run", "--plugin"]).arg(library))?;
         // A published command has no checkout of the SDK.
         let project = self.work.join("project");
         sh::output(pjrt().args(["new", "acme", "--output"]).arg(&project))?;
