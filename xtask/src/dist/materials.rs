@@ -18,7 +18,11 @@ struct Folder {
 }
 
 /// The crates of a build.
-pub(crate) struct Materials(Vec<Crate>);
+pub(crate) struct Materials {
+    crates: Vec<Crate>,
+    /// Whether the build contains the C library musl.
+    has_musl: bool,
+}
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Crate {
@@ -41,7 +45,7 @@ impl Materials {
         let mut crates = lines.map(Crate::of_line).collect::<Result<Vec<_>, _>>()?;
         crates.sort_unstable();
         crates.dedup();
-        Ok(Self(crates))
+        Ok(Self { crates, has_musl: target.ends_with("-musl") })
     }
 
     /// Returns the bill of materials of a file.
@@ -66,7 +70,7 @@ impl Materials {
             "metadata": { "component": {
                 "type": "application", "name": file, "version": env!("CARGO_PKG_VERSION"),
             } },
-            "components": self.0.iter().map(component).collect::<Vec<_>>(),
+            "components": self.crates.iter().map(component).collect::<Vec<_>>(),
         }))
     }
 
@@ -85,7 +89,7 @@ impl Materials {
             })
             .collect();
         let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for krate in &self.0 {
+        for krate in &self.crates {
             let folder = folders.get(&(&krate.name, &krate.version));
             let folder = folder.ok_or_else(|| format!("cargo metadata lists no {} {}", krate.name, krate.version))?;
             let title = format!("{} {} ({})", krate.name, krate.version, krate.license);
@@ -97,6 +101,11 @@ impl Materials {
             for text in own {
                 texts.entry(text).or_default().push(title.clone());
             }
+        }
+        if self.has_musl {
+            let musl = Crate { name: "musl".to_owned(), version: String::new(), license: "MIT".to_owned() };
+            let text = musl.standard_text("2005 to 2020 Rich Felker and others")?;
+            texts.entry(text).or_default().push("musl, the C library (MIT)".to_owned());
         }
         let sections = texts.iter().map(|(text, crates)| format!("{}\n\n{}\n", crates.join("\n"), text.trim()));
         Ok(sections.collect::<Vec<_>>().join(&format!("\n{}\n\n", "-".repeat(80))))
@@ -183,6 +192,9 @@ mod tests {
         assert!(of("expect-test").is_empty() && of("syn").is_empty());
         let licenses = materials.licenses().unwrap();
         assert!(licenses.contains("serde_json ") && licenses.contains("Permission is hereby granted"));
+        assert!(!licenses.contains("musl"));
+        let fixed = Materials::of(&["pjrt-types"], "stablehlo", "x86_64-unknown-linux-musl").unwrap();
+        assert!(fixed.licenses().unwrap().contains("Copyright (c) 2005 to 2020 Rich Felker and others"));
         let unknown = Crate::of_line("no license").err().unwrap();
         assert_eq!(unknown.to_string(), "an unexpected line of `cargo tree`: no license");
     }
