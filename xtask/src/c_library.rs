@@ -202,8 +202,7 @@ impl Build {
 
 /// Lets a command of Cargo build files that contain no paths of this machine.
 pub(crate) fn without_build_paths(cargo: &mut Command) -> Result<(), Error> {
-    let home = std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"))?;
-    let maps = [(sh::target(), "target"), (sh::root(), ""), (PathBuf::from(home), "/cargo")];
+    let maps = [(sh::target(), "target"), (sh::root(), ""), (sh::cargo_home()?, "/cargo")];
     // The compiler applies the last map that fits.
     let flags = maps.iter().rev().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display()));
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags.collect::<Vec<_>>().join("\u{1f}"));

@@ -113,12 +113,12 @@ pub(crate) fn run(names: &[&str]) -> Result<(), Error> {
     let compiler = sh::output(Command::new("rustc").arg("-vV"))?;
     println!("building {VERSION} from {commit}");
     let workspace = Workspace::build()?;
-    let work = fresh(sh::target().join("dist-work"))?;
+    let work = sh::empty_folder(sh::target().join("dist-work"))?;
     let manifest = work.join("pjrt_plugin.json");
     fs::write(&manifest, c_library::manifest(&workspace.library("pjrt_plugin_cpu"))?.to_string())?;
     let tools = python::tools("target/venv-dist", &["packaging/requirements.txt"])?;
     // Not `dist`, where Cargo keeps the files of the profile.
-    let folder = fresh(sh::target().join("published"))?;
+    let folder = sh::empty_folder(sh::target().join("published"))?;
     let dist = Dist { tools, folder, work, manifest, workspace, epoch };
     let mut report = Report::default();
     for platform in PLATFORMS.iter().filter(|platform| names.is_empty() || names.contains(&platform.name)) {
@@ -133,15 +133,6 @@ pub(crate) fn run(names: &[&str]) -> Result<(), Error> {
         write_hashes(&folder)?;
     }
     report.close()
-}
-
-/// Creates an empty folder.
-fn fresh(folder: PathBuf) -> Result<PathBuf, Error> {
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
-    Ok(folder)
 }
 
 impl Dist {
@@ -216,7 +207,7 @@ impl Dist {
 
     /// Writes the wheel of the command.
     fn command_wheel(&self, platform: &Platform, built: &Path) -> Result<PathBuf, Error> {
-        let folder = fresh(self.work.join("command"))?;
+        let folder = sh::empty_folder(self.work.join("command"))?;
         let info = folder.join(format!("pjrt_cli-{VERSION}.dist-info"));
         let scripts = folder.join(format!("pjrt_cli-{VERSION}.data/scripts"));
         fs::create_dir_all(&scripts)?;
@@ -239,7 +230,7 @@ impl Dist {
 
     /// Writes the wheel of the embedded CPU device.
     fn device_wheel(&self, platform: &Platform, built: &Path) -> Result<PathBuf, Error> {
-        let wheels = fresh(self.work.join("device"))?;
+        let wheels = sh::empty_folder(self.work.join("device"))?;
         let mut package = Command::new(self.workspace.command("pjrt"));
         package.args(["package", "--library"]).arg(built.join(platform.library("pjrt_plugin_cpu")));
         package.args(["--platform-tag", platform.tag, "--manifest"]).arg(&self.manifest);
@@ -258,7 +249,7 @@ impl Dist {
 
     /// Unpacks a wheel into a folder that `pack` accepts.
     fn unpacked(&self, wheel: &Path) -> Result<PathBuf, Error> {
-        let folder = fresh(self.work.join("unpacked"))?;
+        let folder = sh::empty_folder(self.work.join("unpacked"))?;
         sh::output(self.tool("wheel")?.arg("unpack").arg("--dest").arg(&folder).arg(wheel))?;
         Ok(fs::read_dir(&folder)?.next().ok_or("the wheel is empty")??.path())
     }
@@ -266,7 +257,7 @@ impl Dist {
     /// Packs a folder as a wheel that is published.
     fn pack(&self, folder: &Path) -> Result<PathBuf, Error> {
         equal_modes(folder)?;
-        let packed = fresh(self.work.join("packed"))?;
+        let packed = sh::empty_folder(self.work.join("packed"))?;
         sh::output(self.tool("wheel")?.arg("pack").arg("--dest-dir").arg(&packed).arg(folder))?;
         let wheel = fs::read_dir(&packed)?.next().ok_or("`wheel pack` wrote no wheel")??;
         let published = self.folder.join(wheel.file_name());
@@ -283,7 +274,7 @@ impl Dist {
     fn static_command(&self) -> Result<PathBuf, Error> {
         let built = self.build(STATIC, "", &[COMMAND])?;
         let name = format!("pjrt-{VERSION}-x86_64-linux-static");
-        let folder = fresh(self.work.join(&name))?;
+        let folder = sh::empty_folder(self.work.join(&name))?;
         fs::copy(built.join("pjrt"), folder.join("pjrt"))?;
         self.describe(&folder, COMMAND, &[COMMAND], FEATURES, STATIC)?;
         let path = self.folder.join(format!("{name}.tar.gz"));
@@ -297,7 +288,7 @@ impl Dist {
 
     /// Writes the tarball of the C library with the embedded CPU device.
     fn c_library(&self, platform: &Platform) -> Result<PathBuf, Error> {
-        let prefix = fresh(self.work.join("c-library"))?.join("prefix");
+        let prefix = sh::empty_folder(self.work.join("c-library"))?.join("prefix");
         // Not the file of this program, which another build may have replaced.
         let mut build = sh::cargo();
         build.args(["xtask", "c-library", "--release", "--cpu", "--glibc", GLIBC, "--prefix"]).arg(&prefix);
@@ -336,7 +327,7 @@ impl Dist {
 
     /// Unpacks the static command and runs it with an empty environment.
     fn test_static(&self, tarball: &Path) -> Result<(), Error> {
-        let folder = fresh(self.work.join("static"))?;
+        let folder = sh::empty_folder(self.work.join("static"))?;
         sh::output(Command::new("tar").arg("-xf").arg(tarball).arg("-C").arg(&folder))?;
         no_build_path(&folder, |_| true)?;
         let program = fs::read_dir(&folder)?.next().ok_or("the tarball is empty")??.path().join("pjrt");

@@ -157,9 +157,7 @@ fn build(brief: bool) -> Result<PathBuf, Error> {
 /// Runs a target in a new folder. Returns a summary with the number of seeds and of inputs.
 fn fuzz(program: &Path, folder: &Path, extensions: &[&str], limit: Limit) -> Result<String, Error> {
     let (seeds, found) = (folder.join("seeds"), folder.join("found"));
-    if folder.exists() {
-        fs::remove_dir_all(folder)?;
-    }
+    sh::remove(folder)?;
     fs::create_dir_all(&found)?;
     let count = copy_seeds(extensions, &seeds)?;
     let mut fuzz = Command::new(program);

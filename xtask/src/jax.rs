@@ -98,9 +98,7 @@ pub(crate) fn package_in(
 ) -> Result<PathBuf, Error> {
     let workspace = Workspace::build()?;
     let folder = sh::target().join(folder);
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
+    sh::remove(&folder)?;
     let wheels = folder.join("wheels");
     let mut package = Command::new(workspace.command("pjrt"));
     package.arg("package").arg("--library").arg(library).arg("--output").arg(&wheels).arg("--no-torch");

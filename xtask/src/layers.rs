@@ -76,9 +76,7 @@ impl Run<'_> {
     fn run(&self) -> Result<(), Error> {
         println!("\n{} in front of {}", self.layers, self.plugin.display());
         let output = sh::target().join("layers");
-        if output.exists() {
-            fs::remove_dir_all(&output)?;
-        }
+        sh::remove(&output)?;
         let mut pjrt = Command::new(self.workspace.command("pjrt"));
         pjrt.current_dir(sh::root()).arg("conform").arg(self.workspace.library("pjrt_layers_plugin"));
         pjrt.args(["--jobs", "2", "--expectations"]);

@@ -79,10 +79,7 @@ impl Jax {
 
     /// Creates a new environment with this version of JAX, and returns the path of its Python.
     pub(crate) fn new_python(&self, folder: &str) -> Result<PathBuf, Error> {
-        let old = sh::root().join(folder);
-        if old.exists() {
-            fs::remove_dir_all(old)?;
-        }
+        sh::remove(&sh::root().join(folder))?;
         self.environment(folder, &[&self.requirements()])
     }
 

@@ -1,5 +1,6 @@
 //! Runs other programs.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -20,6 +21,25 @@ pub(crate) fn metadata() -> Result<serde_json::Value, Error> {
     let mut cargo = cargo();
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
     Ok(serde_json::from_str(&output(&mut cargo)?)?)
+}
+
+/// Removes a folder if it exists.
+pub(crate) fn remove(folder: &Path) -> Result<(), Error> {
+    if folder.exists() { Ok(fs::remove_dir_all(folder)?) } else { Ok(()) }
+}
+
+/// Creates an empty folder in place of an earlier one.
+pub(crate) fn empty_folder(folder: PathBuf) -> Result<PathBuf, Error> {
+    remove(&folder)?;
+    fs::create_dir_all(&folder)?;
+    Ok(folder)
+}
+
+/// Returns Cargo's home folder.
+pub(crate) fn cargo_home() -> Result<PathBuf, Error> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    Ok(home.ok_or("set CARGO_HOME: this user has no home folder")?)
 }
 
 /// Returns a command that runs cargo in the repository.

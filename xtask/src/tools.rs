@@ -103,9 +103,7 @@ fn conformance_reports(folder: &Path) -> Result<[&'static str; 4], Error> {
 /// Runs a program with several threads on the embedded device, behind the layer `trace`. Returns the trace as JSON
 /// lines.
 fn trace(workspace: Workspace, folder: &Path) -> Result<String, Error> {
-    if folder.exists() {
-        fs::remove_dir_all(folder)?;
-    }
+    sh::remove(folder)?;
     let mut program = Command::new(workspace.example("serve_threads"));
     let layers = format!("layers:{}", workspace.example_library("layers_plugin").display());
     program.current_dir(sh::root()).env("PJRT_PLUGIN", "layers").env("PJRT_NAMES_AND_LIBRARY_PATHS", layers);

@@ -45,9 +45,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
 fn install(python: &Path, plugin: Option<&Path>) -> Result<String, Error> {
     let workspace = Workspace::build()?;
     let wheels = sh::target().join("torch-tpu-wheels");
-    if wheels.exists() {
-        std::fs::remove_dir_all(&wheels)?;
-    }
+    sh::remove(&wheels)?;
     let mut package = Command::new(workspace.command("pjrt"));
     package.args(["package", "--no-jax", "--output"]).arg(&wheels);
     let name = match plugin {

@@ -35,9 +35,7 @@ impl Project {
     fn new(pjrt: &Path) -> Result<Self, Error> {
         let root = sh::target().join("vendor");
         let project = Self { folder: root.join(NAME), build: root.join("build") };
-        if project.folder.exists() {
-            fs::remove_dir_all(&project.folder)?;
-        }
+        sh::remove(&project.folder)?;
         fs::create_dir_all(&root)?;
         sh::run(Command::new(pjrt).args(["new", NAME, "--output"]).arg(&project.folder))?;
         fs::copy(sh::root().join("Cargo.lock"), project.folder.join("Cargo.lock"))?;
@@ -84,8 +82,7 @@ impl Project {
 /// Returns the folders with the library's sources, each with the name that replaces it in panic messages. If several
 /// folders contain a source file, the last one applies.
 fn source_folders() -> Result<Vec<(PathBuf, &'static str)>, Error> {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")));
-    let sources = home.ok_or("set CARGO_HOME: this user has no home folder")?.join("registry/src");
+    let sources = sh::cargo_home()?.join("registry/src");
     let mut folders = vec![(sh::root(), "/sdk")];
     // One folder for each registry, because the mirrors of a registry have folders of their own.
     for entry in fs::read_dir(&sources).map_err(|error| format!("{}: {error}", sources.display()))? {
@@ -142,9 +139,7 @@ pub(crate) fn run(python: Option<&Path>, shows: impl FnMut(&str) -> bool) -> Res
 /// and its number of crates.
 pub(crate) fn size() -> Result<(), Error> {
     let project = Project::new(&Workspace::build()?.command("pjrt"))?;
-    if project.build.exists() {
-        fs::remove_dir_all(&project.build)?;
-    }
+    sh::remove(&project.build)?;
     for (what, args) in [("debug", &["build", "--quiet"][..]), ("release", &["build", "--quiet", "--release"])] {
         let start = Instant::now();
         sh::run(&mut project.cargo(args))?;

@@ -96,7 +96,7 @@ fn packed(report: &mut Report, folder: &Path, how: &Build) -> Option<Packed> {
 fn unpacked(path: &Path, folder: &Path) -> Result<PathBuf, Error> {
     let (first, moved) = (folder.join("first"), folder.join("moved"));
     for folder in [&first, &moved] {
-        remove(folder)?;
+        sh::remove(folder)?;
         fs::create_dir_all(folder)?;
     }
     sh::output(Command::new("tar").arg("-xf").arg(path).arg("-C").arg(&first))?;
@@ -142,7 +142,7 @@ fn tarball(report: &mut Report, profile: &str, folder: &Path, prefix: &Path, hom
     let name = |what: &str| format!("tarball ({profile}), {what}");
     let library = Installed { prefix: prefix.to_path_buf() };
     let build = folder.join("cmake");
-    let built = remove(&build).and_then(|()| example("c-minimal", &build, &library, ""));
+    let built = sh::remove(&build).and_then(|()| example("c-minimal", &build, &library, ""));
     check(report, &name("CMake"), built.and_then(|()| runs(&build.join("c_minimal"), home)));
     if present("pkg-config") {
         for is_static in [false, true] {
@@ -176,10 +176,6 @@ fn tarball(report: &mut Report, profile: &str, folder: &Path, prefix: &Path, hom
         ["h", "hpp", "inc", "json", "pc", "cmake"].contains(&extension)
     };
     check(report, &name("no text names a build folder"), no_build_path(prefix, is_text));
-}
-
-fn remove(folder: &Path) -> Result<(), Error> {
-    if folder.exists() { Ok(fs::remove_dir_all(folder)?) } else { Ok(()) }
 }
 
 /// Checks that some files contain neither the path of the checkout nor those of the user. The prefix is below the
@@ -226,7 +222,7 @@ fn sizes(tarball: &Path, prefix: &Path) -> Result<(), Error> {
 fn fetch_content(report: &mut Report, folder: &Path, tarball: &Path, home: &Home) {
     let build = folder.join("fetch-content");
     let url = format!("file://{}", tarball.display());
-    let built = remove(&build).and_then(|()| {
+    let built = sh::remove(&build).and_then(|()| {
         let none = Installed { prefix: folder.join("no prefix") };
         cmake(&recipe("fetch-content"), &build, &none, &[("DEVICE_PLUGIN_TARBALL", OsStr::new(&url))])
     });
@@ -269,7 +265,7 @@ fn older_glibc(folder: &Path, python: &Path, home: &Home) -> Result<(), Error> {
     }
     no_build_path(&prefix, |_| true)?;
     let build = folder.join("glibc-cmake");
-    remove(&build)?;
+    sh::remove(&build)?;
     example("c-minimal", &build, &Installed { prefix }, "")?;
     runs(&build.join("c_minimal"), home)
 }
@@ -285,7 +281,7 @@ pub(crate) fn with_tools<'a>(command: &'a mut Command, python: &Path) -> Result<
 /// Lets Conan build the package, with its own copy of the checkout, and run the recipe's test.
 fn conan(folder: &Path, python: &Path) -> Result<(), Error> {
     let (home, target) = (folder.join("conan"), folder.join("conan-target"));
-    remove(&home)?;
+    sh::remove(&home)?;
     let conan = |arguments: &[&str]| {
         let mut conan = Command::new(python.with_file_name("conan"));
         // Both builds share the crates of the registry.
@@ -301,7 +297,7 @@ fn conan(folder: &Path, python: &Path) -> Result<(), Error> {
         // Fails if the recipe's test program fails.
         conan(&["create", ".", "--settings=build_type=Debug", "--options", &option, "--conf", &tests])?;
     }
-    remove(&target).and_then(|()| remove(&home))
+    sh::remove(&target).and_then(|()| sh::remove(&home))
 }
 
 /// Builds the library with Corrosion, if CMake finds it.
@@ -309,7 +305,7 @@ fn corrosion(report: &mut Report, folder: &Path, home: &Home) {
     let build = folder.join("corrosion");
     let none = Installed { prefix: std::env::var_os("Corrosion_ROOT").map(PathBuf::from).unwrap_or_default() };
     let name = "packaging/corrosion";
-    let built = remove(&build)
+    let built = sh::remove(&build)
         .and_then(|()| cmake(&recipe("corrosion"), &build, &none, &[("CARGO_PROFILE", OsStr::new("dev"))]));
     match built {
         Err(error) if error.to_string().contains("provided by \"Corrosion\"") => {
@@ -330,7 +326,7 @@ fn vcpkg(report: &mut Report, folder: &Path, home: &Home) {
     for triplet in ["x64-linux", "x64-linux-dynamic"] {
         let ran = || {
             let work = folder.join("vcpkg").join(triplet);
-            remove(&work)?;
+            sh::remove(&work)?;
             let mut install = Command::new(root.join("vcpkg"));
             install.args(["install", "device-plugin[cpu]", "--triplet", triplet, "--host-triplet", triplet]);
             install.args(["--binarysource=clear", "--disable-metrics", "--classic"]);
@@ -367,7 +363,7 @@ fn cargo_c(report: &mut Report, folder: &Path, home: &Home) {
     }
     let prefix = folder.join("cargo-c");
     let ran = || {
-        remove(&prefix)?;
+        sh::remove(&prefix)?;
         let mut install = sh::cargo();
         install.args(["cinstall", "--package", "pjrt-c", "--debug", "--libdir", "lib", "--prefix"]).arg(&prefix);
         sh::output(&mut install)?;

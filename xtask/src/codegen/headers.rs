@@ -51,9 +51,7 @@ pub(crate) fn headers() -> Result<PathBuf, Error> {
     }
     files.insert(ALL.to_owned(), all);
     let folder = sh::root().join(format!("target/parts/pjrt-headers-{}", NEWER_HEADERS.version));
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
+    sh::remove(&folder)?;
     for (name, text) in files {
         let path = folder.join(name);
         if let Some(parent) = path.parent() {

@@ -17,9 +17,7 @@ pub(super) fn output() -> PathBuf {
 /// for the layers' files.
 pub(super) fn select(package: &Path, layers: &str) -> Result<(), Error> {
     let folder = output();
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
+    sh::remove(&folder)?;
     fs::create_dir_all(&folder)?;
     let file = settings(package)?.ok_or("the wheel's package has no pjrt_layers.json")?;
     let mut settings: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
