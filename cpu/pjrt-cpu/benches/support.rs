@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use device_plugin::support::{AttributeRule, Checker, OperationRule};
 use device_plugin::{Depth, DevicePlugin, Program, Support, SupportTable};
 use pjrt_cpu::Cpu;
-use stablehlo::ir::{Module, Region};
+use stablehlo::ir::Module;
 
 /// Program size for the last column, in bytes.
 const SIZE: f64 = 7.0 * 1024.0;
@@ -28,15 +28,7 @@ const PROGRAMS: [(&str, &str); 5] = [
 
 /// Returns the names of the operations of a program.
 fn operations(module: &Module) -> Vec<String> {
-    fn inside(region: &Region, names: &mut Vec<String>) {
-        for op in &region.ops {
-            names.push(op.kind.name());
-            op.regions.iter().for_each(|region| inside(region, names));
-        }
-    }
-    let mut names = Vec::new();
-    module.funcs.iter().for_each(|func| inside(&func.body, &mut names));
-    names
+    module.funcs.iter().flat_map(|func| func.body.all_ops()).map(|op| op.kind.name()).collect()
 }
 
 /// Returns a table with rules for all operations of a program, each with types and attributes to check.

@@ -41,10 +41,12 @@ impl CompileError {
 
     /// Converts the error of a pass of `stablehlo-passes`.
     pub(crate) fn of_pass(error: stablehlo::Error) -> Self {
-        match error.kind() {
-            stablehlo::ErrorKind::Unsupported => Self::unsupported(error.to_string()),
-            _ => Self::invalid(error.to_string()),
-        }
+        let kind = match error.kind() {
+            stablehlo::ErrorKind::Unsupported => CompileErrorKind::Unsupported,
+            _ => CompileErrorKind::Invalid,
+        };
+        let (operation, location) = (error.op().map(str::to_owned), error.location().map(str::to_owned));
+        Self { operation, location, ..Self::new(kind, error.to_string()) }
     }
 
     #[cfg(feature = "math")]

@@ -116,14 +116,14 @@ fn combine(region: &mut Region, types: &ValueTypes) -> bool {
 
 /// Returns the total size of the operands in bytes, or `None` if a size is not known.
 fn bytes(op: &Op, types: &ValueTypes) -> Option<usize> {
-    let mut sizes = op.operands.iter().map(|&id| types.get(index(id)?)?.as_tensor()?.byte_size());
+    let mut sizes = op.operands.iter().map(|&id| types[id].as_tensor()?.byte_size());
     sizes.try_fold(0, |sum: usize, size| sum.checked_add(size?))
 }
 
 /// Returns whether two ops have the same attributes, and reduce arrays of one element type by the same binary op over
 /// the same groups.
 fn alike(a: &Op, b: &Op, types: &ValueTypes) -> bool {
-    let element = |id: &ValueId| Some(types.get(index(*id)?)?.as_tensor()?.element);
+    let element = |id: &ValueId| Some(types[*id].as_tensor()?.element);
     let first = a.operands.first().and_then(element);
     first.is_some()
         && a.operands.iter().chain(&b.operands).all(|id| element(id) == first)
@@ -151,10 +151,6 @@ fn function(op: &Op) -> Option<(Binary, bool)> {
     let OpKind::Binary(binary) = inner.kind else { return None };
     let in_order = inner.operands[..] == [a, b];
     (end.operands == inner.results && (in_order || inner.operands[..] == [b, a])).then_some((binary, in_order))
-}
-
-fn index(id: ValueId) -> Option<usize> {
-    usize::try_from(id.0).ok()
 }
 
 #[cfg(test)]

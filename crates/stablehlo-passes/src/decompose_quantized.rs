@@ -5,7 +5,7 @@ use stablehlo::ir::{
 };
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
-use crate::placed::placed;
+use crate::apply::apply;
 use crate::quantized_type::{Params, Quantized};
 
 /// Replaces quantized types with arithmetic on their stored integers. Returns `None` if the program contains no
@@ -18,13 +18,9 @@ use crate::quantized_type::{Params, Quantized};
 ///
 /// Returns an error if a quantized tensor has a dimension of unknown extent, or if scales do not fit its shape. The
 /// module must be verified.
-pub fn decompose_quantized(original: &Module) -> Result<Option<Module>> {
+pub fn decompose_quantized(module: &Module) -> Result<Option<Module>> {
     let quantized = |f: &Func| f.values.iter().chain(&f.results).any(|ty| Quantized::of(ty).is_some());
-    if !original.funcs.iter().any(quantized) {
-        return Ok(None);
-    }
-    let mut module = original.clone();
-    for func in module.funcs.iter_mut().filter(|func| quantized(func)) {
+    apply(module, quantized, |func, locations| {
         let types = Original(func.values.iter().map(Quantized::of).collect());
         for (at, of) in types.0.iter().enumerate() {
             if let Some(of) = of {
@@ -36,10 +32,8 @@ pub fn decompose_quantized(original: &Module) -> Result<Option<Module>> {
                 *ty = Type::Tensor(of.stored());
             }
         }
-        let name = func.name.clone();
-        rewrite(func, placed(original, &name, |op, patch| types.replace(op, patch)))?;
-    }
-    Ok(Some(module))
+        rewrite(func, locations, |op, patch| types.replace(op, patch))
+    })
 }
 
 /// The original type of each value that had a quantized type.

@@ -6,14 +6,10 @@ use stablehlo::ir::{
 };
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
-use crate::placed::placed;
+use crate::apply::apply;
 
 fn is_scan(op: &Op) -> bool {
     matches!(&op.kind, OpKind::Other { name, .. } if name == "chlo.scan")
-}
-
-fn scans(region: &Region) -> bool {
-    region.ops.iter().any(|op| is_scan(op) || op.regions.iter().any(scans))
 }
 
 /// Replaces CHLO's `scan` with a loop. Returns `None` if the program contains no scan.
@@ -25,16 +21,8 @@ fn scans(region: &Region) -> bool {
 ///
 /// Returns an error if the extent of the scanned dimension is not known, or if a scan breaks a rule of CHLO. The
 /// module must be verified.
-pub fn expand_scans(original: &Module) -> Result<Option<Module>> {
-    if !original.funcs.iter().any(|f| scans(&f.body)) {
-        return Ok(None);
-    }
-    let mut module = original.clone();
-    for func in module.funcs.iter_mut().filter(|f| scans(&f.body)) {
-        let name = func.name.clone();
-        rewrite(func, placed(original, &name, replace))?;
-    }
-    Ok(Some(module))
+pub fn expand_scans(module: &Module) -> Result<Option<Module>> {
+    apply(module, |func| func.body.all_ops().any(is_scan), |func, locations| rewrite(func, locations, replace))
 }
 
 /// The attributes of a scan.

@@ -5,18 +5,12 @@ use std::collections::HashMap;
 use stablehlo::ir::{Module, Op, OpKind, Region, ValueId, ValueIds};
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
-use crate::placed::placed;
+use crate::apply::apply;
 
 /// Returns whether the op only constrains the order of other ops.
 fn is_order(op: &Op) -> bool {
     matches!(&op.kind, OpKind::CustomCall { call_target_name, .. } if call_target_name == "control_dep")
         && op.results.is_empty()
-}
-
-fn applies(region: &Region) -> bool {
-    region.ops.iter().any(|op| {
-        matches!(op.kind, OpKind::AsyncStart | OpKind::AsyncDone) || is_order(op) || op.regions.iter().any(applies)
-    })
 }
 
 /// Replaces `async_start` and `async_done` with the op that `async_start` contains. Returns `None` if the program has
@@ -31,18 +25,17 @@ fn applies(region: &Region) -> bool {
 ///
 /// Returns an error if another op than `async_done` uses a future, if the future comes from another function, or if an
 /// `async_start` contains more than one op. The module must be verified.
-pub fn inline_async_ops(original: &Module) -> Result<Option<Module>> {
-    if !original.funcs.iter().any(|f| applies(&f.body)) {
-        return Ok(None);
-    }
-    let mut module = original.clone();
-    for func in module.funcs.iter_mut().filter(|f| applies(&f.body)) {
-        // The results of the op that each future stands for.
-        let mut futures = HashMap::new();
-        let name = func.name.clone();
-        rewrite(func, placed(original, &name, |op, patch| replace(op, patch, &mut futures)))?;
-    }
-    Ok(Some(module))
+pub fn inline_async_ops(module: &Module) -> Result<Option<Module>> {
+    let is_concerned = |op: &Op| matches!(op.kind, OpKind::AsyncStart | OpKind::AsyncDone) || is_order(op);
+    apply(
+        module,
+        |func| func.body.all_ops().any(is_concerned),
+        |func, locations| {
+            // The results of the op that each future stands for.
+            let mut futures = HashMap::new();
+            rewrite(func, locations, |op, patch| replace(op, patch, &mut futures))
+        },
+    )
 }
 
 fn replace(op: Op, patch: &mut Patch<'_>, futures: &mut HashMap<ValueId, ValueIds>) -> Result<()> {

@@ -1,13 +1,13 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod apply;
 mod combine_all_reduces;
 mod decompose_quantized;
 mod effects;
 mod eliminate_dead_code;
 mod expand_scans;
 mod inline_async_ops;
-mod placed;
 mod quantized_type;
 mod remove_shardings;
 

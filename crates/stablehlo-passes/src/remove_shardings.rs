@@ -1,65 +1,75 @@
 //! The pass `remove_shardings`.
 
-use std::convert::Infallible;
+use stablehlo::ir::{Attributes, Func, Module, Op, OpKind, ValueTypes, is_sharding};
+use stablehlo::{Result, rewrite};
 
-use stablehlo::ir::{Attributes, Func, Module, Op, OpKind, Region, is_sharding};
-use stablehlo::rewrite;
+use crate::apply::apply;
 
-/// Custom calls whose result is their operand on one device.
-const CONSTRAINTS: [&str; 6] = [
+/// Ops whose results are their operands on one device. The names of custom calls may begin with `local_`.
+const CONSTRAINTS: [&str; 10] = [
     "Sharding",
     "SPMDFullToShardShape",
     "SPMDShardToFullShape",
+    "sdy.propagation_barrier",
+    "sdy.reshard",
+    "sdy.sharding_constraint",
     "xla.sdy.FuncResultSharding",
     "xla.sdy.GlobalToLocalShape",
     "xla.sdy.LocalToGlobalShape",
+    "xla.sdy.PropagationBarrier",
 ];
 
-/// Custom calls without a result.
-const ANNOTATIONS: [&str; 3] = ["xla.sdy.ShardingGroup", "local_xla.sdy.ShardingGroup", "xla.sdy.PropagationBarrier"];
+/// Ops without results.
+const ANNOTATIONS: [&str; 3] = ["sdy.sharding_group", "xla.sdy.PropagationBarrier", "xla.sdy.ShardingGroup"];
 
 /// What an op means on one device.
+#[derive(PartialEq)]
 enum Meaning {
-    /// Its operand.
-    Operand,
+    Operands,
     Nothing,
-    /// The op itself.
     Itself,
 }
 
-fn meaning(op: &Op) -> Meaning {
+fn meaning(op: &Op, types: &ValueTypes) -> Meaning {
     let name = match &op.kind {
-        OpKind::CustomCall { call_target_name, .. } => call_target_name.as_str(),
-        OpKind::Other { name, .. } => name.as_str(),
+        OpKind::CustomCall { call_target_name, .. } => {
+            call_target_name.strip_prefix("local_").unwrap_or(call_target_name)
+        }
+        OpKind::Other { name, .. } => name,
         _ => return Meaning::Itself,
     };
-    let is_constraint = CONSTRAINTS.contains(&name)
-        || matches!(name, "sdy.sharding_constraint" | "sdy.reshard" | "sdy.propagation_barrier")
-        || name == "xla.sdy.PropagationBarrier";
-    if is_constraint && op.operands.len() == op.results.len() && !op.results.is_empty() {
-        Meaning::Operand
-    } else if (ANNOTATIONS.contains(&name) || name == "sdy.sharding_group") && op.results.is_empty() {
-        Meaning::Nothing
-    } else {
-        Meaning::Itself
+    if op.results.is_empty() {
+        return if ANNOTATIONS.contains(&name) { Meaning::Nothing } else { Meaning::Itself };
     }
+    // With several devices, the shapes may differ.
+    let operands = op.operands.iter().map(|&operand| &types[operand]);
+    let is_same = operands.eq(op.results.iter().map(|&result| &types[result]));
+    if is_same && CONSTRAINTS.contains(&name) { Meaning::Operands } else { Meaning::Itself }
 }
 
-fn applies(region: &Region) -> bool {
-    let has = |op: &Op| {
+/// Returns the attributes of an op, of which one kind also has some.
+fn attributes(op: &mut Op) -> impl Iterator<Item = &mut Attributes> {
+    let own = match &mut op.kind {
+        OpKind::Other { attributes, .. } => Some(attributes),
+        _ => None,
+    };
+    own.into_iter().chain([&mut op.attributes])
+}
+
+fn applies(func: &Func) -> bool {
+    let is_concerned = |op: &Op| {
         let own = match &op.kind {
             OpKind::Other { attributes, .. } => attributes.as_slice(),
             _ => &[],
         };
-        let mut attributes = op.attributes.iter().chain(own);
-        !matches!(meaning(op), Meaning::Itself) || attributes.any(|(name, _)| is_sharding(name))
+        has_sharding(own) || has_sharding(&op.attributes) || meaning(op, &func.values) != Meaning::Itself
     };
-    region.ops.iter().any(|op| has(op) || op.regions.iter().any(applies))
+    let mut outer = func.arg_attributes.iter().chain(&func.result_attributes);
+    outer.any(|attributes| has_sharding(attributes)) || func.body.all_ops().any(is_concerned)
 }
 
-fn has_shardings(func: &Func) -> bool {
-    let mut attributes = func.arg_attributes.iter().chain(&func.result_attributes).flatten();
-    applies(&func.body) || attributes.any(|(name, _)| is_sharding(name))
+fn has_sharding(attributes: &[(String, stablehlo::ir::Attribute)]) -> bool {
+    attributes.iter().any(|(name, _)| is_sharding(name))
 }
 
 /// Removes sharding constraints and sharding attributes, those of Shardy (`sdy.sharding`) and of GSPMD
@@ -67,49 +77,28 @@ fn has_shardings(func: &Func) -> bool {
 /// for example in `jax.random.normal`. Returns `None` if the program has none of them.
 ///
 /// Manual computations remain, because their bodies may contain collectives. The module must be verified.
-#[must_use]
-pub fn remove_shardings(module: &Module) -> Option<Module> {
-    if !module.funcs.iter().any(has_shardings) {
-        return None;
-    }
-    let mut module = module.clone();
-    let mut changed = false;
-    for func in &mut module.funcs {
-        for attributes in func.arg_attributes.iter_mut().chain(&mut func.result_attributes) {
-            changed |= remove(attributes);
-        }
-        let Ok(()) = rewrite::<Infallible>(func, |mut op, patch| {
-            match meaning(&op) {
-                Meaning::Operand => {
-                    let types = patch.types();
-                    if op.operands.iter().zip(&op.results).all(|(&x, &y)| types[x] == types[y]) {
-                        for (&value, &by) in op.results.iter().zip(&op.operands) {
-                            patch.replace_uses(value, by);
-                        }
-                        changed = true;
-                        return Ok(());
+///
+/// # Errors
+///
+/// Returns no error for a verified module.
+pub fn remove_shardings(module: &Module) -> Result<Option<Module>> {
+    let remove = |attributes: &mut Attributes| attributes.retain(|(name, _)| !is_sharding(name));
+    apply(module, applies, |func, locations| {
+        func.arg_attributes.iter_mut().chain(&mut func.result_attributes).for_each(remove);
+        rewrite(func, locations, |mut op, patch| {
+            match meaning(&op, patch.types()) {
+                Meaning::Operands => {
+                    for (&value, &by) in op.results.iter().zip(&op.operands) {
+                        patch.replace_uses(value, by);
                     }
                 }
-                Meaning::Nothing => {
-                    changed = true;
-                    return Ok(());
+                Meaning::Nothing => {}
+                Meaning::Itself => {
+                    attributes(&mut op).for_each(remove);
+                    patch.push(op);
                 }
-                Meaning::Itself => {}
             }
-            changed |= remove(&mut op.attributes);
-            if let OpKind::Other { attributes, .. } = &mut op.kind {
-                changed |= remove(attributes);
-            }
-            patch.push(op);
             Ok(())
-        });
-    }
-    changed.then_some(module)
-}
-
-/// Removes sharding attributes. Returns whether there was one.
-fn remove(attributes: &mut Attributes) -> bool {
-    let before = attributes.len();
-    attributes.retain(|(name, _)| !is_sharding(name));
-    attributes.len() < before
+        })
+    })
 }

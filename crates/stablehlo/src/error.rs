@@ -93,8 +93,7 @@ impl Error {
     }
 
     /// Sets the name of the op, unless the name of an inner op is already set.
-    #[must_use]
-    pub fn with_op(mut self, op: &str) -> Self {
+    pub(crate) fn with_op(mut self, op: &str) -> Self {
         self.0.op.get_or_insert_with(|| op.to_owned());
         self
     }
@@ -106,15 +105,13 @@ impl Error {
     }
 
     /// Sets the name of the function, unless a name is already set.
-    #[must_use]
-    pub fn with_func(mut self, func: &str) -> Self {
+    pub(crate) fn with_func(mut self, func: &str) -> Self {
         self.0.func.get_or_insert_with(|| func.to_owned());
         self
     }
 
     /// Sets the source location that the producer recorded, unless a location is already set.
-    #[must_use]
-    pub fn with_location(mut self, location: String) -> Self {
+    pub(crate) fn with_location(mut self, location: String) -> Self {
         if !location.is_empty() {
             self.0.location.get_or_insert(location);
         }

@@ -120,39 +120,33 @@ fn of_func(func: &Func) -> Vec<Hazard> {
     let mut found = Vec::new();
     let mut sizes = HashMap::new();
     // Visit the ops in program order, so that the constant size of an operand is known before an op uses it.
-    walk(&func.body, &mut |op| match &op.kind {
-        OpKind::Constant(literal) if literal.ty.shape.is_empty() => {
-            if let (Some(values), Some(result)) = (literal.integers(), op.results.first()) {
-                sizes.extend(values.first().map(|size| (*result, *size)));
+    for op in func.body.all_ops() {
+        match &op.kind {
+            OpKind::Constant(literal) if literal.ty.shape.is_empty() => {
+                if let (Some(values), Some(result)) = (literal.integers(), op.results.first()) {
+                    sizes.extend(values.first().map(|size| (*result, *size)));
+                }
             }
-        }
-        OpKind::Convert | OpKind::Reshape => {
-            if let (Some(operand), Some(result)) = (op.operands.first(), op.results.first())
-                && let Some(size) = sizes.get(operand).copied()
-            {
-                sizes.insert(*result, size);
+            OpKind::Convert | OpKind::Reshape => {
+                if let (Some(operand), Some(result)) = (op.operands.first(), op.results.first())
+                    && let Some(size) = sizes.get(operand).copied()
+                {
+                    sizes.insert(*result, size);
+                }
             }
-        }
-        OpKind::SetDimensionSize { dimension } => found.extend(dimension_size(func, op, *dimension, &sizes)),
-        OpKind::CustomCall { call_target_name, api_version: 1, .. } if call_target_name == "TopK" => {
-            let comparator = op.attributes.iter().any(|(name, value)| {
-                name == "called_computations" && !matches!(value, Attribute::Array(list) if list.is_empty())
-            });
-            if !comparator {
-                found.push(Hazard::TopK { func: func.name.clone() });
+            OpKind::SetDimensionSize { dimension } => found.extend(dimension_size(func, op, *dimension, &sizes)),
+            OpKind::CustomCall { call_target_name, api_version: 1, .. } if call_target_name == "TopK" => {
+                let comparator = op.attributes.iter().any(|(name, value)| {
+                    name == "called_computations" && !matches!(value, Attribute::Array(list) if list.is_empty())
+                });
+                if !comparator {
+                    found.push(Hazard::TopK { func: func.name.clone() });
+                }
             }
+            _ => {}
         }
-        _ => {}
-    });
-    found
-}
-
-fn walk<'a>(region: &'a Region, visit: &mut impl FnMut(&'a Op)) {
-    for op in &region.ops {
-        visit(op);
-        // The readers limit the nesting of regions, which also limits the depth of this recursion.
-        op.regions.iter().for_each(|region| walk(region, visit));
     }
+    found
 }
 
 fn dimension_size(func: &Func, op: &Op, dimension: usize, sizes: &HashMap<ValueId, i64>) -> Option<Hazard> {

@@ -82,11 +82,10 @@ type Map = Vec<Option<ValueId>>;
 
 impl<'m> Inliner<'m> {
     fn define(&mut self, func: &Func, old: ValueId, map: &mut Map) -> Result<ValueId> {
-        let id = u32::try_from(self.values.len()).map_err(|_| too_large())?;
         let ty = func.values.shared(old.0 as usize).ok_or_else(|| undefined(old))?;
-        self.values.push(ty.clone());
-        name(map, old, ValueId(id))?;
-        Ok(ValueId(id))
+        let new = self.values.push(ty.clone());
+        name(map, old, new)?;
+        Ok(new)
     }
 
     fn region(&mut self, func: &'m Func, region: &'m Region, map: &mut Map) -> Result<Region> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ir::{Location, LocationId, Module};
+use crate::ir::{Location, LocationId, Locations, Module};
 
 /// Maximum depth of nested locations that are followed, because the locations of a malicious program may be cyclic.
 const MAX_DEPTH: usize = 16;
@@ -17,6 +17,13 @@ impl Module {
     /// truncated.
     #[must_use]
     pub fn location(&self, id: LocationId) -> String {
+        self.locations.format(id)
+    }
+}
+
+impl Locations {
+    /// Formats a location as [`Module::location`] does.
+    pub(crate) fn format(&self, id: LocationId) -> String {
         let mut text = String::new();
         self.write_location(&mut text, id, 0);
         text
@@ -38,7 +45,7 @@ impl Module {
                 text.truncate(mark);
             }
         };
-        let location = self.locations.get(id);
+        let location = self.get(id);
         match location.as_deref() {
             None | Some(Location::Unknown) => {}
             Some(Location::File { file, line, column }) => {

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::ir::{Func, Literal, LocationId, Op, OpKind, Region, TensorType, Type, ValueId, ValueIds, ValueTypes};
+use crate::ir::{
+    Func, Literal, LocationId, Locations, Op, OpKind, Region, TensorType, Type, ValueId, ValueIds, ValueTypes,
+};
 
 /// The state of [`rewrite`]: the ops that replace the current one, and the values of the function.
 #[derive(Debug)]
@@ -35,7 +37,7 @@ pub struct Patch<'f> {
 ///   %1 = stablehlo.rsqrt %0 : tensor<2xf32>
 ///   return %1 : tensor<2xf32>
 /// }", VerifyLevel::FULL)?;
-/// stablehlo::rewrite(&mut module.funcs[0], |op, patch| {
+/// stablehlo::rewrite(&mut module.funcs[0], &module.locations, |op, patch| {
 ///     if let OpKind::Unary(Unary::Rsqrt) = op.kind {
 ///         let ty = patch.tensor(op.results[0])?.clone();
 ///         let root = patch.add(OpKind::Unary(Unary::Sqrt), &op.operands, ty.clone());
@@ -44,7 +46,7 @@ pub struct Patch<'f> {
 ///     } else {
 ///         patch.push(op);
 ///     }
-///     Ok::<_, stablehlo::Error>(())
+///     Ok(())
 /// })?;
 /// stablehlo::verify(&module, VerifyLevel::FULL)?;
 /// assert!(module.to_string().contains("stablehlo.divide"));
@@ -53,23 +55,27 @@ pub struct Patch<'f> {
 ///
 /// # Errors
 ///
-/// Returns the first error of `replace`. The function is then incomplete.
-pub fn rewrite<E>(
+/// Returns the first error of `replace`, with the op, the function and the place of the op in the program. The function
+/// is then incomplete.
+pub fn rewrite(
     func: &mut Func,
-    mut replace: impl FnMut(Op, &mut Patch<'_>) -> std::result::Result<(), E>,
-) -> std::result::Result<(), E> {
+    locations: &Locations,
+    mut replace: impl FnMut(Op, &mut Patch<'_>) -> Result<()>,
+) -> Result<()> {
     let values = &mut func.values;
     let mut patch = Patch { values, ops: Vec::new(), location: LocationId::default(), same: HashMap::new() };
-    func.body = patch.rewritten(std::mem::take(&mut func.body), &mut replace)?;
+    let name = &func.name;
+    let replace = &mut |op: Op, patch: &mut Patch<'_>| {
+        let (kind, location) = (op.kind.name_parts(), op.location);
+        replace(op, patch)
+            .map_err(|error| error.with_op(&kind.join()).with_func(name).with_location(locations.format(location)))
+    };
+    func.body = patch.rewritten(std::mem::take(&mut func.body), replace)?;
     Ok(())
 }
 
 impl Patch<'_> {
-    fn rewritten<E>(
-        &mut self,
-        region: Region,
-        replace: &mut impl FnMut(Op, &mut Self) -> std::result::Result<(), E>,
-    ) -> std::result::Result<Region, E> {
+    fn rewritten(&mut self, region: Region, replace: &mut impl FnMut(Op, &mut Self) -> Result<()>) -> Result<Region> {
         let Region { args, ops } = region;
         self.region(args, |patch| {
             patch.ops.reserve(ops.len());
@@ -148,11 +154,7 @@ impl Patch<'_> {
     /// # Errors
     ///
     /// Returns the error of `build`.
-    pub fn region<E>(
-        &mut self,
-        args: Vec<ValueId>,
-        build: impl FnOnce(&mut Self) -> std::result::Result<(), E>,
-    ) -> std::result::Result<Region, E> {
+    pub fn region(&mut self, args: Vec<ValueId>, build: impl FnOnce(&mut Self) -> Result<()>) -> Result<Region> {
         let outer = std::mem::take(&mut self.ops);
         let built = build(self);
         let ops = std::mem::replace(&mut self.ops, outer);
@@ -185,9 +187,7 @@ impl Patch<'_> {
 
     /// Creates a value that no op defines yet.
     pub fn value(&mut self, ty: impl Into<Arc<Type>>) -> ValueId {
-        self.values.push(ty);
-        // The verifier has checked that the number of values fits 32 bits, and a patch adds only a few.
-        ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
+        self.values.push(ty)
     }
 
     /// Adds an op as it is.
@@ -273,7 +273,7 @@ mod tests {
             pass = branch("stablehlo.return %x : tensor<f32>")
         );
         let mut module = parsed(&text);
-        rewrite(&mut module.funcs[0], first_branch).unwrap();
+        rewrite(&mut module.funcs[0], &module.locations, first_branch).unwrap();
         verify(&module, VerifyLevel::FULL).unwrap();
         let expected = parsed(
             "func.func @main(%c: tensor<i1>, %x: tensor<f32>, %y: tensor<f32>) -> tensor<f32> {
@@ -294,11 +294,15 @@ mod tests {
         assert_eq!(module.to_string(), expected.to_string());
     }
 
+    fn stop() -> Error {
+        Error::new(ErrorKind::Unsupported, "stop")
+    }
+
     #[test]
     fn faults_are_named() {
         let mut module = parsed("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }");
         let mut faults = Vec::new();
-        rewrite::<Error>(&mut module.funcs[0], |op, patch| {
+        rewrite(&mut module.funcs[0], &module.locations, |op, patch| {
             faults.push(patch.inline(Region::default(), &[]).unwrap_err());
             let one = Region::new(vec![ValueId(0)], vec![op.clone()]);
             faults.push(patch.inline(one, &[]).unwrap_err());
@@ -307,7 +311,7 @@ mod tests {
             faults.push(patch.inline(Region::new(vec![ValueId(0)], vec![op.clone()]), &[number]).unwrap_err());
             // A region that fails leaves the ops before it.
             patch.add(OpKind::Iota { iota_dimension: 0 }, &[], TensorType::new([2], crate::ir::ElementType::F32));
-            patch.region(Vec::new(), |_| Err("stop")).unwrap_err();
+            patch.region(Vec::new(), |_| Err(stop())).unwrap_err();
             let token = patch.value(Type::Token);
             faults.push(patch.tensor(token).unwrap_err());
             faults.push(patch.constant(TensorType::new([2], crate::ir::ElementType::F32), vec![0; 3]).unwrap_err());
@@ -328,8 +332,8 @@ mod tests {
             ]
         );
         assert_eq!(module.funcs[0].body.ops.len(), 2);
-        let failed = rewrite(&mut module.funcs[0], |_, _| Err("stop"));
-        assert_eq!(failed, Err("stop"));
+        let failed = rewrite(&mut module.funcs[0], &module.locations, |_, _| Err(stop())).unwrap_err();
+        assert_eq!((failed.message(), failed.op(), failed.func()), ("stop", Some("stablehlo.iota"), Some("main")));
     }
 
     #[test]
@@ -345,7 +349,7 @@ mod tests {
           return %0#0 : tensor<f32>
         }";
         let mut module = parsed(text);
-        rewrite::<Error>(&mut module.funcs[0], |op, patch| {
+        rewrite(&mut module.funcs[0], &module.locations, |op, patch| {
             if let OpKind::While = op.kind {
                 // Two turns of the loop: its body swaps the values, and does not define any.
                 let body = &op.regions[1];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use device_plugin::Program;
 use serde_json::json;
-use stablehlo::ir::{Func, Module, Region, Type, Version};
+use stablehlo::ir::{Func, Module, OpKind, Type, Version};
 
 use crate::program::ProgramArgs;
 use crate::signature::Signature;
@@ -121,17 +121,12 @@ fn oldest(module: &Module) -> Option<Version> {
 
 /// Returns how often each op occurs in all functions and regions, except `stablehlo.return`.
 fn count(module: &Module) -> BTreeMap<String, usize> {
-    fn walk(region: &Region, counts: &mut BTreeMap<String, usize>) {
-        for op in &region.ops {
-            let name = op.kind.name();
-            if name != "stablehlo.return" {
-                *counts.entry(name).or_default() += 1;
-            }
-            op.regions.iter().for_each(|region| walk(region, counts));
+    let mut counts = BTreeMap::new();
+    for op in module.funcs.iter().flat_map(|func| func.body.all_ops()) {
+        if !matches!(op.kind, OpKind::Return) {
+            *counts.entry(op.kind.name()).or_default() += 1;
         }
     }
-    let mut counts = BTreeMap::new();
-    module.funcs.iter().for_each(|func| walk(&func.body, &mut counts));
     counts
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use stablehlo::ir::{OpKind, Region};
+use stablehlo::ir::OpKind;
 
 /// Advice on how to write a program with JAX.
 const JAX: &str = "write a program with jax.jit(f).lower(...).as_text()";
@@ -57,26 +57,20 @@ fn begins_as_mlir(text: &str) -> bool {
 /// Suggests corrections for the misspelled StableHLO ops of a program, as the end of an error message.
 pub(crate) fn ops(code: &[u8]) -> String {
     let Ok(module) = stablehlo::parse(code.to_vec(), stablehlo::VerifyLevel::FULL) else { return String::new() };
-    let mut unknown = BTreeSet::new();
-    for func in &module.funcs {
-        collect(&func.body, &mut unknown);
-    }
+    let unknown: BTreeSet<&String> = module
+        .funcs
+        .iter()
+        .flat_map(|func| func.body.all_ops())
+        .filter_map(|op| match &op.kind {
+            OpKind::Other { name, .. } => Some(name),
+            _ => None,
+        })
+        .collect();
     let hints = unknown.iter().filter_map(|name| {
         let base = name.strip_prefix("stablehlo.")?;
         nearest(base).map(|near| format!("; unknown op {name}; did you mean stablehlo.{near}?"))
     });
     hints.collect()
-}
-
-fn collect(region: &Region, unknown: &mut BTreeSet<String>) {
-    for op in &region.ops {
-        if let OpKind::Other { name, .. } = &op.kind {
-            unknown.insert(name.clone());
-        }
-        for region in &op.regions {
-            collect(region, unknown);
-        }
-    }
 }
 
 /// Returns the op whose name is most similar to `name`. Returns `None` if `name` is a known op, or if no op is similar.

@@ -24,7 +24,7 @@ pub(crate) fn assign_layouts(module: &Module, parameters: &[Order], outputs: &[O
         let ty = type_of(func, named)?;
         // `permutation` contains the position of each of the program's dimensions in storage.
         let permutation = inverse_permutation(order);
-        let stored = value(func, permuted(&ty, order)?)?;
+        let stored = func.values.push(Type::Tensor(permuted(&ty, order)?));
         before.push(transpose(permutation, stored, named));
         func.body.args[at] = stored;
     }
@@ -35,7 +35,7 @@ pub(crate) fn assign_layouts(module: &Module, parameters: &[Order], outputs: &[O
     for (at, order) in outputs.iter().enumerate() {
         let (Some(order), Some(&named)) = (order, end.operands.get(at)) else { continue };
         let ty = permuted(&type_of(func, named)?, order)?;
-        let stored = value(func, ty.clone())?;
+        let stored = func.values.push(Type::Tensor(ty.clone()));
         func.body.ops.push(transpose(order.clone(), named, stored));
         end.operands[at] = stored;
         if let Some(declared) = func.results.get_mut(at) {
@@ -50,12 +50,6 @@ pub(crate) fn assign_layouts(module: &Module, parameters: &[Order], outputs: &[O
 fn type_of(func: &Func, value: ValueId) -> Result<TensorType> {
     let tensor = func.values.get(value.0 as usize).and_then(Type::as_tensor);
     tensor.cloned().ok_or_else(|| CompileError::invalid("a storage order is given for a value that is not an array"))
-}
-
-fn value(func: &mut Func, ty: TensorType) -> Result<ValueId> {
-    let id = u32::try_from(func.values.len()).map_err(|_| CompileError::unsupported("more than 2^32 values"))?;
-    func.values.push(Type::Tensor(ty));
-    Ok(ValueId(id))
 }
 
 fn permuted(ty: &TensorType, order: &[usize]) -> Result<TensorType> {

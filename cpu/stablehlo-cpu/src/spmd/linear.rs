@@ -6,7 +6,7 @@ use stablehlo::ir::{Binary, ElementType, Func, Op, OpKind, Region, Type, Unary, 
 
 use super::annotations::of_op;
 use super::plan::Plan;
-use super::role::{Role, for_each_op, role};
+use super::role::{Role, role};
 use super::rules::{Constants, is_scatter_add, reducer};
 use super::split::Splitter;
 use crate::error::CompileError;
@@ -84,14 +84,14 @@ impl<'m> Plan<'m> {
     /// Records the axes along which the annotations of constraints require the operands to be unreduced. The
     /// propagation does not shard these operands along these axes.
     pub(super) fn note_wanted_sums(&mut self, region: &'m Region) -> Result<()> {
-        for_each_op(region, &mut |op| {
+        for op in region.all_ops() {
             if let (Role::Constraint, [annotation, ..], &[operand]) = (role(op), &of_op(op)?[..], &op.operands[..]) {
                 let state = &mut self.states[operand.0 as usize];
                 let axes = self.grid.sharding(annotation, state.dims.len())?.unreduced;
                 state.summed = state.summed.union(axes);
             }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 
     /// Marks the results of an op as unreduced if its operands are unreduced, and the op is linear in these operands or

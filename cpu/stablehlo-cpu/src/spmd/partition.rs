@@ -75,26 +75,21 @@ fn export_attributes(parameters: &[OpSharding], outputs: &[OpSharding]) -> Attri
 
 /// Collects the functions that custom calls in a region refer to, such as comparators.
 fn called<'m>(region: &Region, module: &'m Module, found: &mut Vec<&'m Func>) {
-    for op in &region.ops {
-        for (_, value) in op.attributes.iter().filter(|(name, _)| name == "called_computations") {
-            let Attribute::Array(names) = value else { continue };
-            for name in names.iter().filter_map(Attribute::as_str) {
-                let func = module.func(name).filter(|func| found.iter().all(|known| known.name != func.name));
-                found.extend(func);
-            }
+    let attributes = region.all_ops().flat_map(|op| &op.attributes);
+    for (_, value) in attributes.filter(|(name, _)| name == "called_computations") {
+        let Attribute::Array(names) = value else { continue };
+        for name in names.iter().filter_map(Attribute::as_str) {
+            let func = module.func(name).filter(|func| found.iter().all(|known| known.name != func.name));
+            found.extend(func);
         }
-        op.regions.iter().for_each(|region| called(region, module, found));
     }
 }
 
 /// Returns whether the program contains manual computations of Shardy. Only [`partition`] can lower them.
 pub(crate) fn has_manual_parts(module: &Module) -> bool {
-    fn inside(region: &Region) -> bool {
-        region.ops.iter().any(|op| {
-            matches!(&op.kind, OpKind::Other { name, .. } if name == "sdy.manual_computation")
-                || matches!(&op.kind, OpKind::Call { callee } if callee.starts_with(round_trip::MANUAL_BODY))
-                || op.regions.iter().any(inside)
-        })
-    }
-    module.funcs.iter().any(|func| inside(&func.body))
+    module.funcs.iter().flat_map(|func| func.body.all_ops()).any(|op| match &op.kind {
+        OpKind::Other { name, .. } => name == "sdy.manual_computation",
+        OpKind::Call { callee } => callee.starts_with(round_trip::MANUAL_BODY),
+        _ => false,
+    })
 }

@@ -6,7 +6,7 @@ use stablehlo::ir::{Func, Literal, Module, Op, OpKind, Region, Type, ValueId};
 
 use super::annotations::{group_of, missing, of_op, of_value, open_dims};
 use super::placement::Placement;
-use super::role::{Role, for_each_op, role};
+use super::role::{Role, role};
 use super::rules::{Constants, Mapping, Rule, rule, shape};
 use super::state::State;
 use crate::error::CompileError;
@@ -85,7 +85,7 @@ impl<'m> Plan<'m> {
             others.extend(of_value(attributes)?);
         }
         let mut constants = HashMap::new();
-        for_each_op(&func.body, &mut |op| {
+        for op in func.body.all_ops() {
             let list = match role(op) {
                 Role::ManualComputation | Role::FullToShard | Role::ShardToFull => &mut annotations,
                 _ => &mut others,
@@ -94,8 +94,7 @@ impl<'m> Plan<'m> {
             if let (OpKind::Constant(literal), Some(&result)) = (&op.kind, op.results.first()) {
                 constants.insert(result, literal);
             }
-            Ok(())
-        })?;
+        }
         annotations.extend(others);
         let grid = Grid::new(partitions, &meshes(module)?, &annotations)?;
         let states = func.values.iter().map(State::of).collect();

@@ -1,6 +1,6 @@
 //! The roles of ops in partitioning.
 
-use stablehlo::ir::{Op, OpKind, Region};
+use stablehlo::ir::{Op, OpKind};
 
 /// The role of an op in partitioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +42,4 @@ pub(super) fn role(op: &Op) -> Role {
 pub(super) fn is_cross_partition(op: &Op) -> bool {
     let transfers = matches!(op.kind, OpKind::Send { .. } | OpKind::Recv { .. });
     !transfers && op.kind.channel().is_some_and(|channel| channel.id > 0)
-}
-
-/// Calls `f` for the ops of a region and of the regions inside it, and stops at the first error.
-pub(super) fn for_each_op<'m, E>(region: &'m Region, f: &mut impl FnMut(&'m Op) -> Result<(), E>) -> Result<(), E> {
-    for op in &region.ops {
-        f(op)?;
-        op.regions.iter().try_for_each(|region| for_each_op(region, f))?;
-    }
-    Ok(())
 }

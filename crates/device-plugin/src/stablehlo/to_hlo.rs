@@ -10,7 +10,7 @@ use crate::Program;
 pub(crate) fn to_hlo(program: &Program) -> Option<stablehlo::Result<Vec<u8>>> {
     let module = read(program, VerifyLevel::STRUCTURE)?;
     Some(module.and_then(|module| {
-        let module = stablehlo_passes::remove_shardings(&module).unwrap_or(module);
+        let module = stablehlo_passes::remove_shardings(&module)?.unwrap_or(module);
         stablehlo::write_hlo(&module)
     }))
 }

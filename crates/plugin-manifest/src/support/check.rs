@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use ::stablehlo::ir::{Attribute, ElementType, Func, Module, Op, OpKind, Region, Type};
+use ::stablehlo::ir::{Attribute, ElementType, Func, Module, Op, OpKind, Type};
 
 use super::{AttributeRule, OperationRule, Reason, Verdict};
 use crate::diagnostic::{Fault, Faults};
@@ -93,7 +93,9 @@ impl Checker {
                     walk.value(None, ty, None);
                 }
             }
-            walk.region(func, &func.body);
+            for op in func.body.all_ops().filter(|op| !matches!(op.kind, OpKind::Return)) {
+                walk.op(func, op);
+            }
         }
         if !walk.no.is_empty() {
             return Support::No(walk.no);
@@ -224,15 +226,6 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn region(&mut self, func: &Func, region: &Region) {
-        for op in &region.ops {
-            if !matches!(op.kind, OpKind::Return) {
-                self.op(func, op);
-            }
-            op.regions.iter().for_each(|region| self.region(func, region));
-        }
-    }
-
     fn op(&mut self, func: &Func, op: &Op) {
         let (name, rule) = self.checker.rule(&op.kind);
         let module = self.module;

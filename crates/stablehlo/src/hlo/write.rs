@@ -133,8 +133,11 @@ impl<'m> Writer<'m> {
         if let Some(written) = self.funcs.get(func.name.as_str()) {
             return Ok(written.clone());
         }
-        let mut constants = HashMap::new();
-        collect_constants(&func.body, &mut constants);
+        let constant = |op: &'m Op| match &op.kind {
+            OpKind::Constant(literal) => Some((*op.results.first()?, literal)),
+            _ => None,
+        };
+        let constants: HashMap<_, _> = func.body.all_ops().filter_map(constant).collect();
         let written = self.region(func, &constants, &func.body, &func.name, CallingConvention::Plain)?;
         self.funcs.insert(&func.name, written.clone());
         Ok(written)
@@ -440,16 +443,6 @@ impl<'m> Writer<'m> {
 #[cold]
 fn no_form() -> Error {
     Error::new(ErrorKind::Unsupported, "the op cannot be written as HLO; send the program as StableHLO")
-}
-
-/// Collects the constants of a region and its nested regions.
-fn collect_constants<'a>(region: &'a Region, constants: &mut HashMap<ValueId, &'a Literal>) {
-    for op in &region.ops {
-        if let OpKind::Constant(literal) = &op.kind {
-            constants.extend(op.results.first().map(|&result| (result, literal)));
-        }
-        op.regions.iter().for_each(|region| collect_constants(region, constants));
-    }
 }
 
 /// Returns the values that the regions use but do not define, except for constants.

@@ -87,6 +87,23 @@ impl Region {
     pub fn new(args: Vec<ValueId>, ops: Vec<Op>) -> Self {
         Self { args, ops }
     }
+
+    /// Iterates over the ops of the region, and over the ops in an op's regions after the op itself.
+    pub fn all_ops(&self) -> impl Iterator<Item = &Op> {
+        // A stack instead of recursion, because the nesting of a program that is not verified is not limited.
+        let mut open = vec![self.ops.iter()];
+        std::iter::from_fn(move || {
+            loop {
+                match open.last_mut()?.next() {
+                    Some(op) => {
+                        open.extend(op.regions.iter().rev().map(|region| region.ops.iter()));
+                        return Some(op);
+                    }
+                    None => _ = open.pop(),
+                }
+            }
+        })
+    }
 }
 
 impl Op {

@@ -77,14 +77,17 @@ impl ValueTypes {
         Some(&self.types[*self.positions.get(index)? as usize].ty)
     }
 
-    /// Adds a value with this type. Pass a [`Type`], or an [`Arc`] to share the type with other values.
+    /// Adds a value with this type, and returns the value. Pass a [`Type`], or an [`Arc`] to share the type with other
+    /// values.
     ///
     /// # Panics
     ///
     /// Panics if the function has more than 2^32 values, because a [`ValueId`] has 32 bits.
-    pub fn push(&mut self, ty: impl Into<Arc<Type>>) {
+    pub fn push(&mut self, ty: impl Into<Arc<Type>>) -> ValueId {
+        let value = ValueId(number(self.positions.len()));
         let position = self.place(ty.into());
         self.positions.push(position);
+        value
     }
 
     /// Returns the index in `types` for the type of a new value. Reuses one of the last [`RECENT`] entries if it is the
@@ -227,7 +230,7 @@ impl Index<ValueId> for ValueTypes {
 
 impl<T: Into<Arc<Type>>> Extend<T> for ValueTypes {
     fn extend<I: IntoIterator<Item = T>>(&mut self, types: I) {
-        types.into_iter().for_each(|ty| self.push(ty));
+        types.into_iter().for_each(|ty| _ = self.push(ty));
     }
 }
 

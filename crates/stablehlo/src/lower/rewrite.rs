@@ -2,7 +2,7 @@
 
 use super::rules::DeviceRules;
 use super::{dense, elements};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ir::*;
 use crate::rewrite::{Patch, rewrite};
 use crate::verify::{VerifyLevel, verify};
@@ -34,7 +34,8 @@ pub fn lower(module: &Module, rules: &DeviceRules) -> Result<Module> {
         return Ok(module.clone());
     }
     let mut lowered = module.clone();
-    for func in &mut lowered.funcs {
+    let Module { funcs, locations, .. } = &mut lowered;
+    for func in funcs {
         for ty in func.values.iter_mut() {
             *ty = elements::replaced(ty, rules);
         }
@@ -46,15 +47,10 @@ pub fn lower(module: &Module, rules: &DeviceRules) -> Result<Module> {
                 attributes.retain(|(name, _)| !matches!(name.as_str(), "tf.aliasing_output" | "jax.buffer_donor"));
             }
         }
-        let name = func.name.clone();
         for &arg in &func.body.args {
-            elements::check(&func.values[arg], rules).map_err(|e| e.with_func(&name))?;
+            elements::check(&func.values[arg], rules).map_err(|e| e.with_func(&func.name))?;
         }
-        rewrite(func, |op, patch| {
-            let (op_name, location) = (op.kind.name(), op.location);
-            let place = |e: Error| if e.op().is_some() { e } else { e.with_op(&op_name) };
-            replace(op, rules, patch).map_err(|e| place(e).with_location(module.location(location)).with_func(&name))
-        })?;
+        rewrite(func, locations, |op, patch| replace(op, rules, patch))?;
     }
     verify(&lowered, VerifyLevel::FULL)?;
     Ok(lowered)

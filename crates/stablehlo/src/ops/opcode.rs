@@ -160,9 +160,30 @@ impl OpKind {
     /// Returns the full name of the op, such as `stablehlo.add`. The name of `func.call` is `stablehlo.call`.
     #[must_use]
     pub fn name(&self) -> String {
+        self.name_parts().join()
+    }
+
+    /// Returns the name before it is formatted, which outlives the op.
+    pub(crate) fn name_parts(&self) -> NameParts {
         match self {
-            Self::Other { name, .. } => name.clone(),
-            kind => format!("stablehlo.{}", kind.base_name()),
+            Self::Other { name, .. } => NameParts::Other(name.clone()),
+            kind => NameParts::Stablehlo(kind.base_name()),
+        }
+    }
+}
+
+/// The parts of an op's name.
+pub(crate) enum NameParts {
+    /// The name without the dialect.
+    Stablehlo(&'static str),
+    Other(String),
+}
+
+impl NameParts {
+    pub(crate) fn join(self) -> String {
+        match self {
+            Self::Stablehlo(name) => format!("stablehlo.{name}"),
+            Self::Other(name) => name,
         }
     }
 }

@@ -21,19 +21,10 @@ impl Constants {
 }
 
 fn collect(func: &Func) -> HashMap<ValueId, Vec<i64>> {
-    let mut constants = HashMap::new();
-    // Use an explicit stack instead of recursion, because the nesting depth of the regions is not checked yet.
-    let mut regions = vec![&func.body];
-    while let Some(region) = regions.pop() {
-        for op in &region.ops {
-            regions.extend(&op.regions);
-            let (OpKind::Constant(literal), [result]) = (&op.kind, &op.results[..]) else { continue };
-            if literal.ty.num_elements().is_some_and(|n| n <= MAX_ELEMENTS)
-                && let Some(list) = literal.integers()
-            {
-                constants.insert(*result, list);
-            }
-        }
-    }
-    constants
+    let elements = |op: &Op| {
+        let (OpKind::Constant(literal), [result]) = (&op.kind, &op.results[..]) else { return None };
+        literal.ty.num_elements().filter(|count| *count <= MAX_ELEMENTS)?;
+        Some((*result, literal.integers()?))
+    };
+    func.body.all_ops().filter_map(elements).collect()
 }

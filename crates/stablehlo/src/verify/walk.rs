@@ -91,17 +91,11 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func, level: VerifyLevel) -> Re
 fn made_by(module: &Module, func: &Func, level: VerifyLevel, error: Error) -> Error {
     let Some(value) = func.values.iter().position(|ty| verify_type(ty, level).is_err()) else { return error };
     let is = |v: &ValueId| v.0 as usize == value;
-    // Use an explicit stack instead of recursion, because the nesting depth of the regions is not checked yet.
-    let mut regions = vec![&func.body];
-    while let Some(region) = regions.pop() {
-        for op in &region.ops {
-            if op.results.iter().any(is) || op.regions.iter().any(|region| region.args.iter().any(is)) {
-                return error.with_op(&op.kind.name()).with_location(module.location(op.location));
-            }
-            regions.extend(&op.regions);
-        }
+    let defines = |op: &&Op| op.results.iter().chain(op.regions.iter().flat_map(|region| &region.args)).any(is);
+    match func.body.all_ops().find(defines) {
+        Some(op) => error.with_op(&op.kind.name()).with_location(module.location(op.location)),
+        None => error.with_location(module.location(func.location)),
     }
-    error.with_location(module.location(func.location))
 }
 
 #[derive(Clone, Copy, PartialEq)]

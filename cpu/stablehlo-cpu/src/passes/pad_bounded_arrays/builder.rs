@@ -66,7 +66,7 @@ impl<'f> Rewrite<'f> {
     /// Creates and records a value for each size of an array of the source program.
     pub(super) fn new_sizes(&mut self, array: ValueId) -> Result<Vec<ValueId>> {
         let Some((_, dimensions)) = bounded(self.declared(array)) else { return Ok(Vec::new()) };
-        let new: Vec<ValueId> = dimensions.iter().map(|_| self.value(size_type())).collect::<Result<_>>()?;
+        let new: Vec<ValueId> = dimensions.iter().map(|_| self.value(size_type())).collect();
         self.record(array, dimensions.into_iter().zip(new.iter().copied()).collect());
         Ok(new)
     }
@@ -77,15 +77,13 @@ impl<'f> Rewrite<'f> {
         ty.cloned().ok_or_else(|| CompileError::invalid("an array of bounded size and unknown type"))
     }
 
-    pub(super) fn value(&mut self, ty: TensorType) -> Result<ValueId> {
-        let id = u32::try_from(self.values.len()).map_err(|_| CompileError::unsupported("more than 2^32 values"))?;
-        self.values.push(Type::Tensor(ty));
-        Ok(ValueId(id))
+    pub(super) fn value(&mut self, ty: TensorType) -> ValueId {
+        self.values.push(Type::Tensor(ty))
     }
 
     /// Adds an op with one result.
     pub(super) fn add(&mut self, kind: OpKind, operands: &[ValueId], ty: TensorType) -> Result<ValueId> {
-        let result = self.value(ty)?;
+        let result = self.value(ty);
         let mut op = Op::new(kind, operands, vec![result]);
         op.location = self.location;
         self.ops.push(op);

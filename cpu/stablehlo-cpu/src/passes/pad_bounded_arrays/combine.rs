@@ -107,7 +107,7 @@ impl Rewrite<'_> {
         let shape = self.tensor(op.operands[0])?.shape;
         let valid = self.mask(&shape, dimension, size)?;
         let truth = TensorType::new([], ElementType::Bool);
-        let mark = [self.value(truth.clone())?, self.value(truth.clone())?];
+        let mark = [self.value(truth.clone()), self.value(truth.clone())];
         let Some(region) = op.regions.first_mut() else { return Err(invalid("a sort without a comparator")) };
         region.args.extend(mark);
         let outer = std::mem::replace(&mut self.ops, std::mem::take(&mut region.ops));
@@ -123,7 +123,7 @@ impl Rewrite<'_> {
         self.ops.push(end);
         region.ops = std::mem::replace(&mut self.ops, outer);
         op.operands.push(valid);
-        let sorted = self.value(TensorType::new(shape, ElementType::Bool))?;
+        let sorted = self.value(TensorType::new(shape, ElementType::Bool));
         op.results.push(sorted);
         Ok(all)
     }
