@@ -54,13 +54,18 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
         check_version(version)?;
         return Ok(Sdk::Version(version.clone()));
     }
-    let Some(built_from) = BUILT_FROM.map(Path::new) else {
+    by_default(BUILT_FROM.map(Path::new))
+}
+
+/// Returns the location of the crates from which this command was built.
+fn by_default(built_from: Option<&Path>) -> Result<Sdk, String> {
+    // Cargo keeps the sources of fetched packages and repositories in its home folder, and may remove them. A new
+    // project must not depend on them.
+    let is_below = |path: &Path, folders: &str| path.to_string_lossy().replace('\\', "/").contains(folders);
+    let Some(built_from) = built_from.filter(|path| !is_below(path, "/registry/src/")) else {
         return Ok(Sdk::Version(env!("CARGO_PKG_VERSION").to_owned()));
     };
-    // Cargo keeps fetched git repositories in a folder named `checkouts`, and may remove them. A new project must not
-    // depend on such a repository.
-    let fetched = built_from.components().any(|part| part.as_os_str() == "checkouts");
-    let found = checkout(built_from, true).ok().filter(|_| !fetched);
+    let found = checkout(built_from, true).ok().filter(|_| !is_below(built_from, "/git/checkouts/"));
     found.ok_or_else(|| {
         "the checkout from which this command was built no longer exists, so the location of the SDK's crates is \
          unknown; give --sdk-path DIR for a checkout, --sdk-git URL for a repository, --sdk-version VERSION for a \
@@ -157,6 +162,21 @@ mod tests {
         assert_eq!(source(&Sdk::Git("https://h/r".into(), None)), r#"git = "https://h/r""#);
         assert_eq!(source(&Sdk::Git("https://h/r".into(), Some("v1".into()))), r#"git = "https://h/r", rev = "v1""#);
         assert_eq!(source(&Sdk::Version("0.1".into())), r#"version = "0.1""#);
+    }
+
+    #[test]
+    fn default_is_where_the_command_was_built() {
+        let version = Ok(Sdk::Version(env!("CARGO_PKG_VERSION").to_owned()));
+        assert_eq!(by_default(None), version);
+        assert_eq!(
+            by_default(Some(Path::new("/home/a/.cargo/registry/src/index.crates.io-1/pjrt-cli-0.1.0/../.."))),
+            version
+        );
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        assert_eq!(by_default(Some(root)), Ok(Sdk::Path(root.canonicalize().unwrap(), true)));
+        for gone in ["/home/a/.cargo/git/checkouts/sdk-1/2/tools/pjrt-cli/../..", "/nowhere"] {
+            assert!(by_default(Some(Path::new(gone))).unwrap_err().contains("--sdk-version"), "{gone}");
+        }
     }
 
     #[test]
