@@ -27,7 +27,7 @@ pub(crate) fn client(client: &Bound<'_, PyAny>) -> PyResult<(Plugin, *mut PJRT_C
     }
     // The structs of XLA's plugins of API 0.115 begin with the function table. So do those of the SDK.
     let pointer = std::ptr::with_exposed_provenance_mut::<PJRT_Client>(address);
-    // SAFETY: the address is that of a client, which has at least the size of a pointer.
+    // SAFETY: A1 (adopted clients): the address is that of a client, which has at least the size of a pointer.
     let table = unsafe { pointer.cast::<*const PJRT_Api>().read() };
     // Clients of older plugins begin with something else, so look for a plugin with this table.
     if !loaded_tables().any(|other| std::ptr::eq(other, table)) {
@@ -46,74 +46,55 @@ fn loaded_tables() -> impl Iterator<Item = *const PJRT_Api> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let files = maps.lines().filter_map(|line| line.find('/').map(|start| line[start..].to_owned()));
     files.collect::<BTreeSet<_>>().into_iter().filter_map(|file| {
-        // SAFETY: the flag allows only libraries that are loaded, so that no code of the file runs.
+        // SAFETY: C1 (table): the flag allows only libraries that are loaded, so that no code of the file runs.
         let library = unsafe { Library::open(Some(file), RTLD_LAZY | RTLD_NOLOAD) }.ok()?;
-        // SAFETY: the symbol has this type in all plugins.
+        // SAFETY: C1 (table): the symbol has this type in all plugins.
         let get = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi") }.ok()?;
         // SAFETY: C1 (table): frameworks may call the function at any time and more than once.
         Some(unsafe { get() })
     })
 }
 
-/// An array of JAX on one device.
-pub(crate) struct Array<'py> {
-    object: Bound<'py, PyAny>,
-    shape: Shape,
-    memory_kind: String,
-    address: usize,
-}
-
-impl<'py> Array<'py> {
-    /// Waits for the contents of an array. Returns an error if the array is not of the client, on several devices, or
-    /// not in row-major order.
-    pub(crate) fn new(array: &Bound<'py, PyAny>, client: &Bound<'py, PyAny>) -> PyResult<Self> {
-        if !array.hasattr("unsafe_buffer_pointer")? {
-            return Err(PyTypeError::new_err(format!("expected an array of JAX, found {}", array.get_type())));
-        }
-        let device = array.getattr("device")?;
-        if !device.hasattr("client")? {
-            return Err(PyValueError::new_err("the array is on several devices"));
-        }
-        if !device.getattr("client")?.is(client) {
-            return Err(PyValueError::new_err(format!("the array is on {device}, which belongs to another client")));
-        }
-        let dimensions: Vec<i64> = array.getattr("shape")?.extract()?;
-        let layout = array.getattr("format")?.getattr("layout")?;
-        if !layout.is_none() {
-            let order: Vec<usize> = layout.getattr("major_to_minor")?.extract()?;
-            if !order.iter().copied().eq(0..dimensions.len()) || layout.getattr("tiling")?.is_truthy()? {
-                return Err(PyValueError::new_err(format!("the array is not in row-major order: {layout}")));
-            }
-        }
-        let name: String = array.getattr("dtype")?.getattr("name")?.extract()?;
-        let element_type = element_type(&name)
-            .ok_or_else(|| PyTypeError::new_err(format!("this module has no element type for {name}")))?;
-        array.call_method0("block_until_ready")?;
-        Ok(Self {
-            object: array.clone(),
-            shape: Shape::new(element_type, dimensions),
-            memory_kind: array.getattr("sharding")?.getattr("memory_kind")?.extract()?,
-            address: array.call_method0("unsafe_buffer_pointer")?.extract()?,
-        })
+/// Waits for the contents of an array, and returns a buffer in its memory, which the buffer keeps alive. Returns an error
+/// if the array is not on this device of this client, on several devices, or not in row-major order.
+pub(crate) fn view(array: &Bound<'_, PyAny>, client: &Bound<'_, PyAny>, device: &Device) -> PyResult<Buffer> {
+    if !array.hasattr("unsafe_buffer_pointer")? {
+        return Err(PyTypeError::new_err(format!("expected an array of JAX, found {}", array.get_type())));
     }
-
-    /// Returns a buffer in the memory of the array, which it keeps alive.
-    pub(crate) fn view(self, device: &Device) -> PyResult<Buffer> {
-        let id: i32 = self.object.getattr("device")?.getattr("id")?.extract()?;
-        if device.id().map_err(failed)? != id {
-            return Err(PyValueError::new_err(format!("the array is on device {id}, and the program on another one")));
-        }
-        let memories = device.memories().map_err(failed)?;
-        let memory = memories.iter().find(|memory| memory.kind().is_ok_and(|kind| kind == self.memory_kind));
-        let memory = memory.ok_or_else(|| {
-            PyValueError::new_err(format!("the device has no memory of the kind {}", self.memory_kind))
-        })?;
-        let address = std::ptr::with_exposed_provenance_mut::<c_void>(self.address);
-        // SAFETY: A4 (views of device memory): JAX reports the address, the shape and the memory of an array whose
-        // contents are ready. The array keeps the memory, and JAX does not write to it, unless it donates the array. By
-        // the contract of `__call__`, no thread does that during the call, at whose end the plugin no longer reads it.
-        unsafe { memory.buffer(&self.shape).view(address, None, self.object.unbind()) }.map_err(failed)
+    let place = array.getattr("device")?;
+    if !place.hasattr("client")? {
+        return Err(PyValueError::new_err("the array is on several devices"));
     }
+    if !place.getattr("client")?.is(client) {
+        return Err(PyValueError::new_err(format!("the array is on {place}, which belongs to another client")));
+    }
+    let id: i32 = place.getattr("id")?.extract()?;
+    if device.id().map_err(failed)? != id {
+        return Err(PyValueError::new_err(format!("the array is on device {id}, and the program on another one")));
+    }
+    let dimensions: Vec<i64> = array.getattr("shape")?.extract()?;
+    let layout = array.getattr("format")?.getattr("layout")?;
+    if !layout.is_none() {
+        let order: Vec<usize> = layout.getattr("major_to_minor")?.extract()?;
+        if !order.iter().copied().eq(0..dimensions.len()) || layout.getattr("tiling")?.is_truthy()? {
+            return Err(PyValueError::new_err(format!("the array is not in row-major order: {layout}")));
+        }
+    }
+    let name: String = array.getattr("dtype")?.getattr("name")?.extract()?;
+    let element_type = element_type(&name)
+        .ok_or_else(|| PyTypeError::new_err(format!("this module has no element type for {name}")))?;
+    let kind: String = array.getattr("sharding")?.getattr("memory_kind")?.extract()?;
+    let memories = device.memories().map_err(failed)?;
+    let memory = memories.iter().find(|memory| memory.kind().is_ok_and(|other| other == kind));
+    let memory = memory.ok_or_else(|| PyValueError::new_err(format!("the device has no memory of the kind {kind}")))?;
+    array.call_method0("block_until_ready")?;
+    let address: usize = array.call_method0("unsafe_buffer_pointer")?.extract()?;
+    let address = std::ptr::with_exposed_provenance_mut::<c_void>(address);
+    let shape = Shape::new(element_type, dimensions);
+    // SAFETY: A4 (views of device memory): JAX reports the address, the shape and the memory of an array whose contents
+    // are ready. The array keeps the memory, and JAX does not write to it, unless it donates the array. By the contract
+    // of `__call__`, no thread does that during the call, at whose end the plugin no longer reads it.
+    unsafe { memory.buffer(&shape).view(address, None, array.clone().unbind()) }.map_err(failed)
 }
 
 /// Returns the element type with a name of NumPy or ml_dtypes.

@@ -14,8 +14,6 @@ use pyo3::exceptions::{PyBufferError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use stablehlo::VerifyLevel;
 
-use crate::jax::Array;
-
 /// The Python module `jax_pjrt`.
 #[pymodule(name = "jax_pjrt")]
 mod module {
@@ -56,11 +54,10 @@ impl Program {
     #[pyo3(signature = (*arrays))]
     fn __call__(&self, py: Python<'_>, arrays: Vec<Bound<'_, PyAny>>) -> PyResult<Vec<Tensor>> {
         let client = self.client.0.bind(py);
-        let mut inputs = Vec::with_capacity(arrays.len());
-        for (position, array) in arrays.iter().enumerate() {
-            let array = Array::new(array, client).map_err(|error| in_argument(py, position, &error))?;
-            inputs.push(array.view(&self.device).map_err(|error| in_argument(py, position, &error))?);
-        }
+        let view = |(position, array)| {
+            jax::view(array, client, &self.device).map_err(|error| in_argument(py, position, &error))
+        };
+        let inputs = arrays.iter().enumerate().map(view).collect::<PyResult<Vec<_>>>()?;
         // The device may have to finish work of JAX that calls Python.
         let outputs = py.detach(|| self.run(&inputs)).map_err(failed)?;
         let tensor = |buffer| Tensor(Arc::new(Output { buffer, _client: self.client.clone(py) }));
