@@ -155,8 +155,9 @@ impl Emulated {
 
 /// Runs a step, and prints how long it took.
 fn timed<T>(name: &str, step: impl FnOnce() -> T) -> T {
-    let start = Instant::now();
+    let (start, before) = (Instant::now(), sh::processor_seconds());
     let outcome = step();
-    println!("{name}: {} s", start.elapsed().as_secs());
+    let processor = sh::processor_seconds() - before;
+    println!("{name}: {} s, {processor} s of processor time", start.elapsed().as_secs());
     outcome
 }

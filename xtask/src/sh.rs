@@ -168,3 +168,13 @@ pub(crate) fn number_before(text: &str, word: &str) -> u64 {
     let digits: String = text[..end].chars().rev().take_while(char::is_ascii_digit).collect();
     digits.chars().rev().collect::<String>().parse().unwrap_or(0)
 }
+
+/// Returns the processor time in seconds that this process and its ended children have used. Returns 0 on systems other
+/// than Linux.
+pub(crate) fn processor_seconds() -> u64 {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // The name of the program is in parentheses and may contain spaces. The times of the process and of its children,
+    // in user and in system mode, are the 12th to the 15th number after it, in units of 10 ms.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    fields.split_whitespace().skip(11).take(4).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() / 100
+}

@@ -447,8 +447,9 @@ fn integration_tests(excluded: &[&str]) -> Result<BTreeSet<String>, Error> {
     Ok(names)
 }
 
-/// Prints the name of a step, and the time since the first step began.
+/// Prints the name of a step, and the times since the first step began.
 fn step(name: &str) {
     static FIRST: OnceLock<Instant> = OnceLock::new();
-    println!("\n== {name} (after {} s)", FIRST.get_or_init(Instant::now).elapsed().as_secs());
+    let elapsed = FIRST.get_or_init(Instant::now).elapsed().as_secs();
+    println!("\n== {name} (after {elapsed} s, {} s of processor time)", sh::processor_seconds());
 }
