@@ -11,7 +11,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use device_plugin::{Error, HomeProcess, Result};
+use device_plugin::{HomeProcess, Result};
 
 /// A function to run. It catches its own panics.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -28,8 +28,6 @@ pub(crate) struct Workers {
     members: Mutex<Vec<Option<Member>>>,
     /// The process that created the threads.
     home: HomeProcess,
-    /// ID of the process that created the threads, for messages.
-    process: u32,
 }
 
 #[derive(Default)]
@@ -116,7 +114,6 @@ impl Workers {
             wake: Condvar::new(),
             members: Mutex::new((0..devices).map(|_| None).collect()),
             home: HomeProcess::current(),
-            process: std::process::id(),
         })
     }
 
@@ -128,16 +125,7 @@ impl Workers {
     /// Returns `FAILED_PRECONDITION` in a process that was forked after the client was created.
     #[inline]
     pub(crate) fn check_process(&self) -> Result<()> {
-        if self.home.is_current() { Ok(()) } else { Err(self.forked()) }
-    }
-
-    #[cold]
-    fn forked(&self) -> Error {
-        Error::failed_precondition(format!(
-            "this process was forked after the client was made in process {}, and has none of its threads; create \
-             clients in the child, or start it by other means than fork (Python: multiprocessing's method \"spawn\")",
-            self.process
-        ))
+        self.home.check()
     }
 
     /// Returns whether the caller is one of the threads.

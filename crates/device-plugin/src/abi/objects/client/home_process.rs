@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::{Error, Result};
+
 /// Number of forks that lead from the process that created the first [`HomeProcess`] to this process.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
@@ -9,8 +11,8 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 ///
 /// A forked process has copies of its parent's clients and locks, in their state at the moment of the fork, but not the
 /// threads of its parent. A backend with threads or locks should keep a `HomeProcess`. The backend should return an
-/// error from calls in another process, because such a call could wait forever. [`HomeProcess::is_current`] is one load
-/// from memory, so it is cheap enough for every call.
+/// error from calls in another process, because such a call could wait forever. [`HomeProcess::check`] is one load from
+/// memory, so it is cheap enough for every call.
 ///
 /// On Unix, `HomeProcess` detects the C library's `fork`, but not a raw `clone` system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,24 @@ impl HomeProcess {
     pub fn is_current(self) -> bool {
         FORKS.load(Ordering::Relaxed) == self.0
     }
+
+    /// Checks that the calling process is the process that this value represents.
+    ///
+    /// # Errors
+    ///
+    /// Returns `FAILED_PRECONDITION` in a fork of that process.
+    #[inline]
+    pub fn check(self) -> Result<()> {
+        if self.is_current() { Ok(()) } else { Err(forked_error()) }
+    }
+}
+
+#[cold]
+fn forked_error() -> Error {
+    Error::failed_precondition(
+        "this process was forked after the client was created, and has none of the client's threads; create clients in \
+         the child, or start it by other means than fork (Python: multiprocessing's method \"spawn\")",
+    )
 }
 
 /// Registers [`forked`] with the C library, once. The C library then calls it in each forked process.
