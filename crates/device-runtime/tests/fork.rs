@@ -2,64 +2,67 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, dead_code, reason = "the helpers of all tests")]
 
-use pjrt::ErrorCode;
+use device_runtime::QueueKind::Compute;
+use pjrt::{Buffer, Error, ErrorCode, LoadedExecutable};
 
-use crate::dummy::control::Settings;
-use crate::fixture::{Fixture, bytes, limited, run};
+use crate::fixture::{Fixture, bytes, expect_waits, limited, run};
 
 #[path = "runtime/dummy/mod.rs"]
 mod dummy;
 #[path = "runtime/fixture.rs"]
 mod fixture;
 
-/// Returns the name of the first call that does not fail in the expected way.
-fn use_client(fixture: Fixture) -> Option<&'static str> {
-    let code = |result: Result<(), pjrt::Error>| result.err().map(|error| error.code());
+/// Runs `check` with this value in a forked process. Fails if `check` returns a number other than 0. Returns the value
+/// in this process.
+fn in_child<T>(value: T, check: impl FnOnce(T) -> u8) -> T {
+    // SAFETY: the child process uses only functions that are safe after a fork of several threads, apart from the
+    // allocator, which the C library prepares for a fork.
+    match unsafe { libc::fork() } {
+        0 => {
+            // SAFETY: the signal ends this process if a call waits forever.
+            unsafe { libc::alarm(20) };
+            // Does not write to the file that captures the output, whose lock may be locked.
+            let status = i32::from(check(value));
+            // SAFETY: ends the process without running the hooks of the parent process.
+            unsafe { libc::_exit(status) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: `status` is valid for writes.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            assert_eq!((status & 0xff, status >> 8), (0, 0), "the signal and the number of the failed check");
+            value
+        }
+    }
+}
+
+/// Returns the number of the first call that does not fail in the expected way, counted from 1, or 0.
+fn use_client((fixture, program, x): (Fixture, LoadedExecutable, Buffer)) -> u8 {
+    let code = |result: Result<(), Error>| result.err().map(|error| error.code());
     let device = fixture.device(0);
-    let results = [
-        ("statistics", code(device.memory_stats().map(drop))),
-        ("reset", code(device.clear_memory_stats())),
-        ("upload", code(fixture.put_on(0, &[1; 1500]).map(drop))),
+    let codes = [
+        code(device.memory_stats().map(drop)),
+        code(device.clear_memory_stats()),
+        code(fixture.put_on(0, &[1; 1500]).map(drop)),
+        code(run(&program, &[]).map(drop)),
+        code(bytes(&x).map(drop)),
+        code(x.copy_to(&device).map(drop)),
     ];
-    results.into_iter().find(|(_, code)| *code != Some(ErrorCode::FAILED_PRECONDITION)).map(|(name, _)| name)
+    (1..).zip(codes).find(|(_, code)| *code != Some(ErrorCode::FAILED_PRECONDITION)).map_or(0, |(number, _)| number)
 }
 
 /// A thread of the parent process waits for memory, so its locks stay locked in the child process.
 #[test]
 fn calls_fail() {
     limited(|| {
-        let fixture = Fixture::new(Settings { limit: 2048, ..Settings::default() });
-        let next = fixture.compile("name=next size=1000 inputs=1 out=x0+1");
-        let x = fixture.put(&[1; 1000]);
-        x.wait().unwrap();
-        fixture.control.hold(0, true, true);
-        let y = run(&next, &[&x]).unwrap();
-        drop((x, y));
-        let client = fixture.client.clone();
-        let upload = std::thread::spawn(move || client.buffer_from_host(&[9u8; 2000], &[2000]));
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        // SAFETY: the child process uses only functions that are safe after a fork of several threads, apart from the
-        // allocator, which the C library prepares for a fork.
-        match unsafe { libc::fork() } {
-            0 => {
-                // SAFETY: the signal ends this process if a call waits forever.
-                unsafe { libc::alarm(20) };
-                let failed = use_client(fixture);
-                // Does not write to the file that captures the output, whose lock may be locked.
-                let status = failed.map_or(0, |name| i32::try_from(name.len()).unwrap_or(1));
-                // SAFETY: ends the process without running the hooks of the parent process.
-                unsafe { libc::_exit(status) }
-            }
-            child => {
-                let mut status = 0;
-                // SAFETY: `status` is valid for writes.
-                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-                assert_eq!(status, 0, "the status contains the length of the name of the call");
-            }
-        }
-        fixture.control.hold(0, true, false);
+        let fixture = Fixture::exhausted();
+        let (program, x) = (fixture.compile("name=p size=4 inputs=0 out=1"), fixture.put_ready_on(1, &[1; 4]));
+        let upload = fixture.spawn_upload(9, 2000);
+        expect_waits(&upload);
+        let (fixture, program, x) = in_child((fixture, program, x), use_client);
+        fixture.control.release(0, Compute);
         assert_eq!(bytes(&upload.join().unwrap().unwrap()).unwrap(), [9; 2000]);
-        drop(next);
+        drop((program, x));
         fixture.end();
     });
 }

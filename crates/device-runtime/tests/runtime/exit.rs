@@ -4,50 +4,55 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use device_runtime::QueueKind::{Compute, Transfer};
+
 use crate::dummy::control::Settings;
 use crate::fixture::{Fixture, run};
 
 /// Is set in the process that ends.
 const CHILD: &str = "DEVICE_RUNTIME_EXITS";
 
-fn exit_with_pending_work() -> ! {
-    let fixture = Fixture::new(Settings::default());
-    let next = fixture.compile("name=next size=4 inputs=1 out=x0+1");
-    let x = fixture.put(&[1; 4]);
-    x.wait().unwrap();
-    fixture.control.hold(0, true, true);
-    let y = run(&next, &[&x]).unwrap();
+/// Ends the process. Releases all queues shortly afterwards. Frameworks may end the process without destroying their
+/// objects.
+fn exit_before_release(fixture: Fixture, objects: impl Sized) -> ! {
     let control = fixture.control.clone();
     thread::spawn(move || {
         thread::sleep(Duration::from_millis(100));
         println!("the work ends");
         control.release_all();
     });
-    // Frameworks may end the process without destroying their objects.
-    std::mem::forget((fixture, next, x, y));
+    std::mem::forget((fixture, objects));
     std::process::exit(7);
+}
+
+fn exit_with_pending_work() -> ! {
+    let fixture = Fixture::new(Settings::default());
+    let next = fixture.next(4);
+    let x = fixture.put_ready(&[1; 4]);
+    fixture.control.hold(0, Compute);
+    let y = run(&next, &[&x]).unwrap();
+    exit_before_release(fixture, (next, x, y))
 }
 
 fn exit_with_waiting_launch() -> ! {
     let fixture = Fixture::new(Settings::default());
-    let next = fixture.compile("name=next size=4 inputs=1 out=x0+1");
-    let x = fixture.put(&[1; 4]);
-    x.wait().unwrap();
-    fixture.control.hold(0, true, true);
+    let next = fixture.next(4);
+    let x = fixture.put_ready(&[1; 4]);
+    fixture.control.hold(0, Compute);
     let launched: Vec<_> = (0..4).map(|_| run(&next, &[&x]).unwrap()).collect();
     // The exit hook waits for this copy.
-    fixture.control.hold(1, false, true);
+    fixture.control.hold(1, Transfer);
     let copied = fixture.put_on(1, &[1]).unwrap();
     let control = fixture.control.clone();
     let objects: &'static _ = Box::leak(Box::new((fixture, next, x, launched, copied)));
     let (fixture, next, x, ..) = objects;
     // This launch waits for room in the queue.
     let waiting = thread::spawn(|| run(next, &[x]));
-    control.wait(|state| (state.prepares == 5).then_some(()));
+    control.wait_until(|state| state.prepares == 5);
     thread::spawn(move || {
         thread::sleep(Duration::from_millis(100));
         let used = fixture.device(0).memory_stats();
-        control.hold(0, true, false);
+        control.release(0, Compute);
         println!("waiting {:?}", waiting.join().unwrap().and_then(|y| y.wait()).unwrap_err().code());
         println!("later {:?}", run(next, &[x]).unwrap_err().code());
         println!("statistics {:?}, works {}", used.unwrap_err().code(), control.state().works);

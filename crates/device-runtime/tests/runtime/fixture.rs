@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
+use device_runtime::QueueKind;
 use pjrt::{
     Buffer, Client, ClientOptions, CompileOptions, Device, Error, ExecuteOptions, Input, LoadedExecutable, Program,
     Upload,
@@ -30,6 +32,26 @@ pub(crate) fn limited(test: impl FnOnce() + Send + 'static) {
             }
         }
     }
+}
+
+/// Runs a test with a fixture, and checks at the end that the runtime has kept its promises.
+pub(crate) fn with_settings(settings: Settings, test: impl FnOnce(&Fixture) + Send + 'static) {
+    limited(move || {
+        let fixture = Fixture::new(settings);
+        test(&fixture);
+        fixture.end();
+    });
+}
+
+/// Runs a test with a fixture that has the default settings.
+pub(crate) fn with_fixture(test: impl FnOnce(&Fixture) + Send + 'static) {
+    with_settings(Settings::default(), test);
+}
+
+/// Fails if the thread ends soon.
+pub(crate) fn expect_waits<T>(thread: &JoinHandle<T>) {
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(!thread.is_finished());
 }
 
 pub(crate) struct Fixture {
@@ -59,12 +81,34 @@ impl Fixture {
         self.client.addressable_devices().unwrap().swap_remove(index)
     }
 
+    /// Returns a fixture whose device 0 has 2048 bytes of memory. All of it is freed, but a held launch uses it.
+    pub(crate) fn exhausted() -> Self {
+        let fixture = Self::new(Settings { limit: 2048, ..Settings::default() });
+        let x = fixture.put_ready(&[1; 1000]);
+        fixture.control.hold(0, QueueKind::Compute);
+        drop(run(&fixture.next(1000), &[&x]).unwrap());
+        fixture
+    }
+
     pub(crate) fn compile(&self, text: &str) -> LoadedExecutable {
         self.try_compile(text).unwrap()
     }
 
     pub(crate) fn try_compile(&self, text: &str) -> Result<LoadedExecutable, Error> {
         self.client.compile(&Program::mlir(text), &CompileOptions::default())
+    }
+
+    /// Compiles a program for two devices.
+    pub(crate) fn compile_pair(&self, text: &str) -> LoadedExecutable {
+        let mut options = CompileOptions::default();
+        options.num_replicas = 2;
+        self.client.compile(&Program::mlir(text), &options).unwrap()
+    }
+
+    /// Compiles a program that adds 1 to each byte of an array of `size` bytes. If the array is donated, the program
+    /// overwrites it.
+    pub(crate) fn next(&self, size: usize) -> LoadedExecutable {
+        self.compile(&next(size))
     }
 
     pub(crate) fn put(&self, bytes: &[u8]) -> Buffer {
@@ -75,6 +119,23 @@ impl Fixture {
         self.client.upload(Upload::of(bytes).to(&self.device(device)))
     }
 
+    /// Uploads to device 0 and waits for the upload.
+    pub(crate) fn put_ready(&self, bytes: &[u8]) -> Buffer {
+        self.put_ready_on(0, bytes)
+    }
+
+    pub(crate) fn put_ready_on(&self, device: usize, bytes: &[u8]) -> Buffer {
+        let buffer = self.put_on(device, bytes).unwrap();
+        buffer.wait().unwrap();
+        buffer
+    }
+
+    /// Uploads `size` bytes of this value to device 0 on another thread.
+    pub(crate) fn spawn_upload(&self, value: u8, size: usize) -> JoinHandle<Result<Buffer, Error>> {
+        let client = self.client.clone();
+        std::thread::spawn(move || client.buffer_from_host(&vec![value; size], &[i64::try_from(size).unwrap()]))
+    }
+
     /// Returns the bytes of device memory in use.
     pub(crate) fn used(&self, device: usize) -> i64 {
         self.device(device).memory_stats().unwrap().bytes_in_use
@@ -83,12 +144,23 @@ impl Fixture {
     /// Waits until all operations have ended, and destroys the client.
     pub(crate) fn end(self) {
         self.client.synchronize(LIMIT).unwrap();
+        self.close();
+    }
+
+    /// Destroys the client, and waits until the driver is dropped.
+    pub(crate) fn close(self) -> Arc<Control> {
         let Self { client, control, .. } = self;
         drop(client);
         // A thread of the SDK may hold the last reference to the backend.
-        control.wait(|state| state.closed.then_some(()));
+        control.wait_until(|state| state.closed);
         control.assert_no_violations();
+        control
     }
+}
+
+/// Returns the text of the program of [`Fixture::next`].
+pub(crate) fn next(size: usize) -> String {
+    format!("name=next size={size} inputs=1 donated=0 alias=0:0 out=x0+1")
 }
 
 /// Runs a program on device 0.

@@ -346,7 +346,7 @@ impl Run {
                 true => drop((client, reads, programs, slots)),
                 false => drop((slots, programs, reads, client)),
             }
-            control.wait(|state| state.closed.then_some(()));
+            control.wait_until(|state| state.closed);
             return control.assert_no_violations();
         }
         for (read, expected) in self.reads.drain(..) {

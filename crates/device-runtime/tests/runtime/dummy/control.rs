@@ -73,11 +73,11 @@ pub(crate) struct State {
     pub(crate) violations: Vec<String>,
 }
 
-/// The device of a queue, and whether the queue runs launches.
-pub(crate) type QueueKey = (usize, bool);
+/// The device of a queue, and the kind of its works.
+pub(crate) type QueueKey = (usize, QueueKind);
 
 pub(crate) fn key(queue: QueueId) -> QueueKey {
-    (queue.device, queue.kind == QueueKind::Compute)
+    (queue.device, queue.kind)
 }
 
 static CONTROLS: Mutex<Vec<Arc<Control>>> = Mutex::new(Vec::new());
@@ -118,6 +118,11 @@ impl Control {
         }
     }
 
+    /// Blocks until `done` returns `true`.
+    pub(crate) fn wait_until(&self, mut done: impl FnMut(&State) -> bool) {
+        self.wait(|state| done(state).then_some(()));
+    }
+
     /// Changes the state and wakes up all threads.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let value = change(&mut self.state());
@@ -125,12 +130,14 @@ impl Control {
         value
     }
 
-    /// Stops or continues a queue. `compute` selects one of the two queues of the device.
-    pub(crate) fn hold(&self, device: usize, compute: bool, held: bool) {
-        self.change(|state| match held {
-            true => state.held.insert((device, compute)),
-            false => state.held.remove(&(device, compute)),
-        });
+    /// Stops a queue.
+    pub(crate) fn hold(&self, device: usize, kind: QueueKind) {
+        self.change(|state| state.held.insert((device, kind)));
+    }
+
+    /// Continues a queue.
+    pub(crate) fn release(&self, device: usize, kind: QueueKind) {
+        self.change(|state| state.held.remove(&(device, kind)));
     }
 
     pub(crate) fn release_all(&self) {
@@ -147,7 +154,7 @@ impl Control {
 
     /// Blocks while the queue is held. Returns early if the device is lost.
     pub(crate) fn await_turn(&self, queue: QueueId) {
-        self.wait(|state| (!state.held.contains(&key(queue)) || state.lost.contains(&queue.device)).then_some(()));
+        self.wait_until(|state| !state.held.contains(&key(queue)) || state.lost.contains(&queue.device));
     }
 
     /// Sleeps for a random time that depends on the seed and the work.
@@ -172,8 +179,8 @@ impl Control {
     }
 
     /// The largest number of unfinished works that a queue had.
-    pub(crate) fn most_in_flight(&self, device: usize, compute: bool) -> usize {
-        self.state().in_flight.get(&(device, compute)).map_or(0, |(_, most)| *most)
+    pub(crate) fn most_in_flight(&self, device: usize, kind: QueueKind) -> usize {
+        self.state().in_flight.get(&(device, kind)).map_or(0, |(_, most)| *most)
     }
 }
 

@@ -116,9 +116,8 @@ impl Used {
 
 fn work_queue(control: &Control, jobs: &Receiver<Job>) {
     for Job { number, queue, after, run, result } in jobs {
-        control.wait(|state| {
-            (state.check(queue.device).is_err() || after.iter().all(|after| after.get().is_some())).then_some(())
-        });
+        control
+            .wait_until(|state| state.check(queue.device).is_err() || after.iter().all(|after| after.get().is_some()));
         control.await_turn(queue);
         control.delay(number);
         let injected = control.change(|state| {
