@@ -58,6 +58,11 @@ use crate::host_memory::{HostSource, HostTarget};
 /// If `wait` or a method that begins an operation panics, the device may still use the memory of the operation. The
 /// runtime leaks this memory, and treats the device as lost. It cannot keep the memory that the framework passed for a
 /// read.
+///
+/// # Forks
+///
+/// In a forked process, the runtime calls no method, and leaks the driver, memory and completions. The framework may
+/// destroy executables there. Their destructors must not wait for threads or locks of the parent process.
 pub trait Driver: Sized + Send + Sync + 'static {
     /// Device memory. Its destructor frees it.
     type Memory: Send + Sync + 'static;

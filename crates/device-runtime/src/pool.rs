@@ -291,6 +291,16 @@ impl<D: Driver> Drop for Reserved<'_, D> {
     }
 }
 
+impl<D: Driver> Drop for Pool<D> {
+    fn drop(&mut self) {
+        // In a forked process, the driver cannot free the memory.
+        if !self.home.is_current() {
+            let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            std::mem::forget(std::mem::take(&mut state.spare));
+        }
+    }
+}
+
 impl<D: Driver> Block<D> {
     pub(crate) fn memory(&self) -> &Arc<D::Memory> {
         &self.memory

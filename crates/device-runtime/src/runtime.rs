@@ -25,7 +25,7 @@ const EXIT_LIMIT: Duration = Duration::from_secs(5);
 /// Dropping it waits until the driver has ended all operations, and joins the threads of all queues. It does not wait
 /// for operations of a device that the driver has reported as lost. If the process ends while the backend exists, it
 /// rejects new operations, and waits up to five seconds for those in progress. In a forked process, all functions
-/// that use a device return an error.
+/// that compile a program or use a device return an error.
 pub struct Runtime<D: Driver> {
     // Dropped before the driver.
     devices: Vec<Device<D>>,
@@ -97,6 +97,8 @@ impl<D: Driver> Backend for Runtime<D> {
     }
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<D::Executable>> {
+        // All devices belong to the same process.
+        self.device(0)?;
         self.driver.compile(program, options)
     }
 

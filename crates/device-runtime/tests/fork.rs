@@ -2,15 +2,21 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, dead_code, reason = "the helpers of all tests")]
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use device_runtime::QueueKind::Compute;
 use pjrt::{Buffer, Error, ErrorCode, LoadedExecutable};
 
+use crate::dummy::control::Settings;
 use crate::fixture::{Fixture, bytes, expect_waits, limited, run};
 
 #[path = "runtime/dummy/mod.rs"]
 mod dummy;
 #[path = "runtime/fixture.rs"]
 mod fixture;
+
+/// Held by a test, because a fork copies the locks that another test holds.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Runs `check` with this value in a forked process. Fails if `check` returns a number other than 0. Returns the value
 /// in this process.
@@ -44,6 +50,7 @@ fn use_client((fixture, program, x): (Fixture, LoadedExecutable, Buffer)) -> u8 
         code(device.memory_stats().map(drop)),
         code(device.clear_memory_stats()),
         code(fixture.put_on(0, &[1; 1500]).map(drop)),
+        code(fixture.try_compile("name=p size=4 inputs=0 out=1").map(drop)),
         code(run(&program, &[]).map(drop)),
         code(bytes(&x).map(drop)),
         code(x.copy_to(&device).map(drop)),
@@ -54,6 +61,7 @@ fn use_client((fixture, program, x): (Fixture, LoadedExecutable, Buffer)) -> u8 
 /// A thread of the parent process waits for memory, so its locks stay locked in the child process.
 #[test]
 fn calls_fail() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     limited(|| {
         let fixture = Fixture::exhausted();
         let (program, x) = (fixture.compile("name=p size=4 inputs=0 out=1"), fixture.put_ready_on(1, &[1; 4]));
@@ -63,6 +71,30 @@ fn calls_fail() {
         fixture.control.release(0, Compute);
         assert_eq!(bytes(&upload.join().unwrap().unwrap()).unwrap(), [9; 2000]);
         drop((program, x));
+        fixture.end();
+    });
+}
+
+/// The end of the client does not run the destructors of the driver in the child process.
+#[test]
+fn memory_is_leaked() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    limited(|| {
+        let fixture = Fixture::new(Settings::default());
+        let (x, spare) = (fixture.put_ready(&[1; 4]), fixture.put_ready(&[2; 500]));
+        drop(spare);
+        let (fixture, x) = in_child((fixture, x), |(fixture, x)| {
+            let control = Arc::clone(&fixture.control);
+            drop((fixture, x));
+            let state = control.state();
+            match (state.allocated, state.closed) {
+                (768, false) => 0,
+                (_, false) => 1,
+                (_, true) => 2,
+            }
+        });
+        assert_eq!(bytes(&x).unwrap(), [1; 4]);
+        drop(x);
         fixture.end();
     });
 }
