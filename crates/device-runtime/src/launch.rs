@@ -17,36 +17,12 @@ pub(crate) struct PlannedLaunch<'a, D: Driver> {
     device: &'a Device<D>,
     executable: Arc<D::Executable>,
     prepared: D::Prepared,
-    inputs: Vec<Input<D>>,
+    /// The arguments whose memory no output uses.
+    inputs: Vec<Buffer<D>>,
     outputs: Vec<Buffer<D>>,
     scratch: Option<Block<D>>,
     event: Event,
     completer: Completer,
-}
-
-/// An argument of a launch.
-enum Input<D: Driver> {
-    /// The launch reads the buffer.
-    Read(Buffer<D>),
-    /// An output uses the memory of the argument. Contains the event of the argument.
-    Overwritten(Event),
-}
-
-impl<D: Driver> Input<D> {
-    fn ready(&self) -> &Event {
-        match self {
-            Self::Read(buffer) => &buffer.contents().ready,
-            Self::Overwritten(ready) => ready,
-        }
-    }
-
-    /// Returns the block that the launch reads. The outputs contain the block of an overwritten argument.
-    fn block(&self) -> Option<&Block<D>> {
-        match self {
-            Self::Read(buffer) => Some(&buffer.contents().block),
-            Self::Overwritten(_) => None,
-        }
-    }
 }
 
 /// Returns the donated argument whose memory an output of `bytes` bytes may use. `taken` contains for each argument
@@ -97,33 +73,24 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
         0 => None,
         bytes => Some(device.pool.allocate(bytes, timeline)?),
     };
-    let mut taken: Vec<Option<Input<D>>> = (0..count).map(|_| None).collect();
-    let mut input_memory: Vec<Option<Arc<D::Memory>>> = vec![None; count];
+    let memory_of = |buffer: &Buffer<D>| Arc::clone(buffer.contents().block.memory());
+    let input_memory: Vec<_> = (0..count).map(|index| memory_of(&launch.inputs[index])).collect();
+    let mut inputs: Vec<_> =
+        (0..count).filter(|index| !aliased[*index]).map(|index| launch.inputs[index].clone()).collect();
     let mut outputs = Vec::with_capacity(blocks.len());
     for (argument, bytes, mut block) in blocks {
-        if let Some((argument, buffer)) = argument.and_then(|index| Some((index, launch.inputs.take(index)?))) {
-            match buffer.into_contents() {
-                Ok(contents) => {
-                    taken[argument] = Some(Input::Overwritten(contents.ready));
-                    input_memory[argument] = Some(Arc::clone(contents.block.memory()));
-                    block = Some(contents.block);
-                }
+        if let Some(index) = argument {
+            match launch.inputs.take(index).map(Buffer::into_contents) {
+                Some(Ok(contents)) => block = Some(contents.block),
                 // Something else still uses the argument.
-                Err(shared) => taken[argument] = Some(Input::Read(shared)),
+                Some(Err(shared)) => inputs.push(shared),
+                None => inputs.push(launch.inputs[index].clone()),
             }
         }
         let block = block.map_or_else(|| device.pool.allocate(bytes, timeline), Ok)?;
         outputs.push(device.buffer(block, bytes, event.clone()));
     }
-    let read =
-        |(index, taken): (usize, Option<Input<D>>)| taken.unwrap_or_else(|| Input::Read(launch.inputs[index].clone()));
-    let inputs: Vec<Input<D>> = taken.into_iter().enumerate().map(read).collect();
-    let memory_of = |(input, memory): (&Input<D>, Option<Arc<D::Memory>>)| match input {
-        Input::Read(buffer) => Some(Arc::clone(buffer.contents().block.memory())),
-        Input::Overwritten(_) => memory,
-    };
-    let input_memory: Vec<_> = inputs.iter().zip(input_memory).filter_map(memory_of).collect();
-    let output_memory: Vec<_> = outputs.iter().map(|output| Arc::clone(output.contents().block.memory())).collect();
+    let output_memory: Vec<_> = outputs.iter().map(memory_of).collect();
     let request = LaunchRequest {
         device: device.index,
         inputs: &input_memory,
@@ -145,44 +112,21 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     Ok(PlannedLaunch { device, executable, prepared, inputs, outputs, scratch, event, completer })
 }
 
-/// Whether a launch begins if an argument has failed before.
-#[derive(Clone, Copy)]
-pub(crate) enum OnFailure {
-    /// The launch fails.
-    Skip,
-    /// The launch begins, because launches on other devices may wait for it.
-    Begin,
-}
-
-/// Returns the error of the first argument that has failed.
-fn check<D: Driver>(inputs: &[Input<D>]) -> Result<()> {
-    for (index, input) in inputs.iter().enumerate() {
-        if let Some(Err(error)) = input.ready().result() {
-            return Err(error.context(format_args!("argument {index} failed")));
-        }
-    }
-    Ok(())
-}
-
 impl<D: Driver> PlannedLaunch<'_, D> {
-    /// Returns an error if an argument has failed or the device is lost.
+    /// Returns an error if the device is lost.
     pub(crate) fn check(&self) -> Result<()> {
-        self.device.health.check()?;
-        check(&self.inputs)
+        self.device.health.check()
     }
 
     /// Submits the launch. Returns the event of the outputs. Does not begin the launch if the device is lost. The event
     /// then fails.
-    pub(crate) fn start(self, driver: &D, on_failure: OnFailure) -> Event {
+    pub(crate) fn start(self, driver: &D) -> Event {
         let Self { device, executable, prepared, inputs, outputs, scratch, event, completer } = self;
-        let reads = inputs.iter().filter_map(Input::block).collect();
+        let reads = inputs.iter().map(|input| &input.contents().block).collect();
         let writes = outputs.iter().map(|output| &output.contents().block).chain(&scratch).collect();
-        let check = || match on_failure {
-            OnFailure::Skip => check(&inputs),
-            OnFailure::Begin => Ok(()),
-        };
         let (operation, executable, source, target) = (Operation::Launch, Some(executable), None, None);
-        let submission = Submission { operation, check: &check, reads, writes, executable, source, target, completer };
+        let check = &|| Ok(());
+        let submission = Submission { operation, check, reads, writes, executable, source, target, completer };
         let begin = |after: &[Arc<D::Completion>]| Ok(driver.launch(device.compute.id(), prepared, after));
         // The event reports the error. The SDK adds the errors of arguments that fail later.
         let _ = device.compute.submit(submission, begin);

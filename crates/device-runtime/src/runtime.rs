@@ -15,7 +15,7 @@ use crate::copies;
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::host_memory::{HostSource, HostTarget};
-use crate::launch::{OnFailure, PlannedLaunch, plan};
+use crate::launch::{PlannedLaunch, plan};
 
 /// Maximum time that the end of the process waits for the devices.
 const EXIT_LIMIT: Duration = Duration::from_secs(5);
@@ -103,8 +103,7 @@ impl<D: Driver> Backend for Runtime<D> {
     }
 
     fn execute(&self, executable: &Arc<D::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
-        let planned = plan(&*self.driver, self.device(launch.device)?, executable, launch)?;
-        Ok(planned.start(&self.driver, OnFailure::Skip))
+        Ok(plan(&*self.driver, self.device(launch.device)?, executable, launch)?.start(&self.driver))
     }
 }
 
@@ -116,7 +115,7 @@ impl<D: Driver> MultiDevice for Runtime<D> {
         let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         planned.iter().try_for_each(PlannedLaunch::check)?;
         // The launches may wait for each other on the devices, so from here on all of them begin.
-        Ok(planned.into_iter().map(|planned| planned.start(&self.driver, OnFailure::Begin)).collect())
+        Ok(planned.into_iter().map(|planned| planned.start(&self.driver)).collect())
     }
 }
 
