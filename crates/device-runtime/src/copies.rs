@@ -24,10 +24,6 @@ pub(crate) fn upload<D: Driver>(driver: &Arc<D>, device: &Device<D>, source: Hos
     }
     let (buffer, completer) = device.pending_buffer(source.len(), queue.timeline())?;
     let contents = buffer.contents();
-    // The event drops the host data on a thread on which the framework's callbacks may not run, so that the SDK runs
-    // them on one of its own threads.
-    let kept = source.clone();
-    contents.ready.on_ready(move |_| drop(kept));
     let (reads, writes) = (Vec::new(), vec![&contents.block]);
     let (operation, lent) = (Operation::Upload(source.len()), Some(source.clone()));
     let (check, executable, target) = (&|| Ok(()), None, None);

@@ -13,8 +13,7 @@ use device_plugin::{HostAlias, HostArray, HostDestination};
 /// may pass their address to the device. The runtime copies the framework's data only if the framework may change it
 /// after its call.
 ///
-/// A driver that keeps a clone must drop it before the copy has ended. Dropping the last clone may run a callback of
-/// the framework on the current thread.
+/// A driver that keeps a clone must drop it before the copy has ended.
 #[derive(Clone)]
 pub struct HostSource(Bytes);
 

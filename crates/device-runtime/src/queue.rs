@@ -261,7 +261,11 @@ impl<D: Driver> Shared<D> {
         }
         let (used, result) = self.health.guard((completion, kept), |(completion, _)| self.driver.wait(completion));
         let result = self.health.observe(operation, result);
-        drop(used);
+        let (_completion, kept) = used;
+        if self.exits.load(Ordering::Acquire) {
+            // Returning the host memory would call the framework.
+            std::mem::forget(kept);
+        }
         result
     }
 

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use device_runtime::QueueKind::{Compute, Transfer};
+use pjrt::{HostBufferSemantics, Upload};
 
 use crate::dummy::control::Settings;
 use crate::fixture::{Fixture, run};
@@ -61,6 +62,29 @@ fn exit_with_waiting_launch() -> ! {
     std::process::exit(7);
 }
 
+/// Host data that reports its return to the framework.
+struct Lent;
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &[1; 4]
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        println!("the data is returned");
+    }
+}
+
+fn exit_with_pending_upload() -> ! {
+    let fixture = Fixture::new(Settings::default());
+    fixture.control.hold(0, Transfer);
+    let upload = Upload::owned::<u8, _>(Lent).semantics(HostBufferSemantics::ImmutableZeroCopy);
+    let x = fixture.client.upload(upload).unwrap();
+    exit_before_release(fixture, x)
+}
+
 fn run_child(test: &str) -> String {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", test, "--nocapture"]).env(CHILD, "1");
@@ -79,6 +103,17 @@ fn exit_waits_for_work() {
     let text = run_child("exit::exit_waits_for_work");
     assert!(text.contains("the work ends"), "{text}");
     assert!(begun.elapsed() < Duration::from_secs(4));
+}
+
+/// At the end of the process, the framework may not be able to run the callback that returns its data.
+#[test]
+fn exit_keeps_lent_data() {
+    if std::env::var_os(CHILD).is_some() {
+        exit_with_pending_upload();
+    }
+    let text = run_child("exit::exit_keeps_lent_data");
+    assert!(text.contains("the work ends"), "{text}");
+    assert!(!text.contains("the data is returned"), "{text}");
 }
 
 /// A thread that waits for room holds the lock of the queue during the exit.
