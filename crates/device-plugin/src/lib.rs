@@ -155,16 +155,20 @@ pub mod raw {
     pub use crate::abi::{API_MINOR, api};
 }
 
-/// Items that the expansions of [`macro@device_plugin`] and [`export!`] use. Not part of the public API.
+/// Items for the expansions of [`macro@device_plugin`] and [`export!`], and for the crate `device-runtime`. Not part of
+/// the public API.
 #[doc(hidden)]
 pub mod __private {
     pub use pjrt_sys::PJRT_Api;
     pub use plugin_macros::export;
+    pub use plugin_manifest::contain::contain;
     pub use plugin_manifest::inventory;
 
+    pub use crate::abi::lend::host_array::zeroed;
     use crate::abi::table::shared_api::SharedApi;
     pub use crate::c_view::descriptor::dp_descriptor;
     pub use crate::descriptor::descriptor;
+    pub use crate::features::calls::through_host::host_size;
     pub use crate::features::{Implemented, NotImplemented, Probe, check};
     use crate::{Backend, DevicePlugin, Registered, StaticApi};
 

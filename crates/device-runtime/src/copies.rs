@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use device_plugin::{Error, ErrorCode, Event, Result, Shape};
+use device_plugin::__private::zeroed;
+use device_plugin::{Error, ErrorCode, Event, Result};
 
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -10,11 +11,6 @@ use crate::driver::Driver;
 use crate::host_memory::{HostSource, HostTarget};
 use crate::operation::Operation;
 use crate::queue::Submission;
-
-/// Returns the size of an array in bytes.
-pub(crate) fn size_of(shape: &Shape) -> Result<usize> {
-    shape.host_size().ok_or_else(|| Error::invalid_argument(format!("{shape} exceeds the address space")))
-}
 
 /// Begins to copy host data to a new buffer.
 pub(crate) fn upload<D: Driver>(driver: &Arc<D>, device: &Device<D>, source: HostSource) -> Result<Buffer<D>> {
@@ -59,12 +55,8 @@ pub(crate) fn download<D: Driver>(
 
 /// Copies the first bytes of a buffer to the host, and waits for the copy.
 pub(crate) fn read<D: Driver>(driver: &Arc<D>, device: &Device<D>, buffer: &Buffer<D>, len: usize) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let reserved = bytes.try_reserve_exact(len);
-    reserved.map_err(|_| Error::resource_exhausted(format!("the system cannot allocate {len} bytes")))?;
-    bytes.resize(len, 0);
     // The queue releases its target when the copy has ended, so this clone must own the bytes.
-    let target = HostTarget::owned(bytes);
+    let target = HostTarget::owned(zeroed(len)?);
     download(driver, device, buffer, target.clone())?.wait()?;
     target.take_bytes().ok_or_else(|| Error::internal("the bytes of a read are missing"))
 }

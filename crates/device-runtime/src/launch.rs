@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use device_plugin::__private::host_size;
 use device_plugin::{Backend, Completer, ErrorCode, Event, Launch, Result};
 
 use crate::buffer::Buffer;
-use crate::copies::size_of;
 use crate::device::Device;
 use crate::driver::{Driver, LaunchRequest};
 use crate::operation::Operation;
@@ -61,7 +61,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     // Taking a donated argument deletes it, so first allocate what certainly needs memory.
     let (mut aliased, mut blocks) = (vec![false; count], Vec::with_capacity(launch.outputs.len()));
     for (index, shape) in launch.outputs.shapes().iter().enumerate() {
-        let bytes = size_of(shape)?;
+        let bytes = host_size(shape)?;
         let argument = alias(driver, executable, launch, (index, bytes), &mut aliased);
         let block = match argument {
             Some(_) => None,

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use device_plugin::{Completer, Error, ErrorCode, Event, HomeProcess, Result};
+use device_plugin::__private::contain;
+use device_plugin::{Completer, Error, ErrorCode, HomeProcess, Result};
 
 use crate::driver::{Driver, QueueId};
 use crate::health::Health;
@@ -86,18 +87,6 @@ impl<D: Driver> Drop for Kept<D> {
         if let Some(target) = self.target.take() {
             target.release();
         }
-    }
-}
-
-/// Advances the timeline when it is dropped, even if a destructor of the driver panics.
-struct Advance {
-    timeline: Arc<Timeline>,
-    number: u64,
-}
-
-impl Drop for Advance {
-    fn drop(&mut self) {
-        self.timeline.advance(self.number);
     }
 }
 
@@ -233,17 +222,13 @@ impl<D: Driver> Shared<D> {
     /// Waits for operations in the order of submission until the sender is dropped.
     fn run(&self, works: Receiver<Work<D>>) {
         for Work { number, operation, completion, kept, completer } in works {
-            let advance = Advance { timeline: Arc::clone(&self.timeline), number };
-            let (ended, contained) = Event::pending();
             // A panic of the driver becomes the error of this operation.
-            contained.run(|| {
-                let _advance = advance;
-                self.end(operation, completion, kept)
-            });
+            let result = contain(|| self.end(operation, completion, kept));
+            self.timeline.advance(number);
             if self.exits.load(Ordering::Acquire) {
                 // The framework may not be able to run callbacks any more.
                 std::mem::forget(completer);
-            } else if let Some(result) = ended.result() {
+            } else {
                 // This thread must not run calls of the backend, because they may wait for the queue.
                 completer.complete(result);
             }

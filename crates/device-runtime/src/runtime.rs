@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use device_plugin::__private::host_size;
 use device_plugin::features::{AsyncReads, AtExit, DeviceCopies, Features, MemoryStatistics, MultiDevice};
 use device_plugin::{
     Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, Event, HostArray, HostDestination, Launch,
@@ -127,7 +128,7 @@ impl<D: Driver> AsyncReads for Runtime<D> {
 
 impl<D: Driver> DeviceCopies for Runtime<D> {
     fn create_uninitialized_buffer(&self, shape: &Shape, to: Placement) -> Result<Buffer<D>> {
-        let (device, bytes) = (self.device(to.device)?, copies::size_of(shape)?);
+        let (device, bytes) = (self.device(to.device)?, host_size(shape)?);
         let block = device.pool.allocate(bytes, device.transfer.timeline())?;
         Ok(device.buffer(block, bytes, Event::ready()))
     }

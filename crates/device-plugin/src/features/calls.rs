@@ -15,7 +15,12 @@ pub(crate) mod through_host {
     use crate::abi::lend::host_array::zeroed;
     use crate::{Backend, Error, HostArray, Placement, Result, Shape};
 
-    fn host_size(shape: &Shape) -> Result<usize> {
+    /// Returns the size of an array on the host in bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns `INVALID_ARGUMENT` if the size exceeds the address space.
+    pub fn host_size(shape: &Shape) -> Result<usize> {
         shape.host_size().ok_or_else(|| Error::invalid_argument(format!("{shape} exceeds the address space")))
     }
 

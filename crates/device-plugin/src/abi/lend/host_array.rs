@@ -71,7 +71,7 @@ impl<'a> HostArray<'a> {
 
 /// Allocates `size` zero bytes. Frameworks choose the size, so a failed allocation returns an error instead of aborting
 /// the process.
-pub(crate) fn zeroed(size: usize) -> Result<Vec<u8>> {
+pub fn zeroed(size: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes
         .try_reserve_exact(size)
