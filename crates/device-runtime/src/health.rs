@@ -1,9 +1,10 @@
-//! Whether a device is lost.
+//! Whether a device can be used.
 
 use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use device_plugin::{Error, ErrorCode, Result};
+use device_plugin::{Error, ErrorCode, HomeProcess, Result};
 
 use crate::operation::Operation;
 
@@ -12,6 +13,10 @@ pub(crate) struct Health {
     /// The device's id, for messages.
     device: i32,
     lost: OnceLock<Lost>,
+    /// The process that has the threads of the queues.
+    home: HomeProcess,
+    /// Whether the process is about to end.
+    exits: AtomicBool,
 }
 
 struct Lost {
@@ -21,8 +26,36 @@ struct Lost {
 }
 
 impl Health {
-    pub(crate) const fn new(device: i32) -> Self {
-        Self { device, lost: OnceLock::new() }
+    pub(crate) fn new(device: i32) -> Self {
+        Self { device, lost: OnceLock::new(), home: HomeProcess::current(), exits: AtomicBool::new(false) }
+    }
+
+    /// Whether the driver works in this process. In a forked process, it does not work, and another thread may have
+    /// held any lock during the fork.
+    pub(crate) fn is_home(&self) -> bool {
+        self.home.is_current()
+    }
+
+    /// Returns an error in a forked process, or if the process is about to end.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        self.home.check()?;
+        match self.exits() {
+            true => {
+                Err(Error::new(ErrorCode::CANCELLED, "the process is about to end, so the device accepts no more work"))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the process is about to end. The framework may then be unable to run callbacks.
+    pub(crate) fn exits(&self) -> bool {
+        self.exits.load(Ordering::Acquire)
+    }
+
+    /// Rejects further operations because the process is about to end. Operations in progress no longer complete their
+    /// events.
+    pub(crate) fn exit(&self) {
+        self.exits.store(true, Ordering::Release);
     }
 
     /// Returns an error if the device is lost.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use device_plugin::{Error, ErrorCode, HomeProcess, MemoryStats, Result};
+use device_plugin::{Error, ErrorCode, MemoryStats, Result};
 
 use crate::driver::Driver;
 use crate::health::Health;
@@ -20,8 +20,6 @@ pub(crate) struct Pool<D: Driver> {
     device: usize,
     limit: usize,
     health: Arc<Health>,
-    /// The process that opened the driver.
-    home: HomeProcess,
     // Dropped after the memory.
     driver: Arc<D>,
 }
@@ -109,15 +107,7 @@ impl<D: Driver> Pool<D> {
     pub(crate) fn new(driver: Arc<D>, device: usize, limit: usize, health: Arc<Health>) -> Arc<Self> {
         let (spare, pooled, used, peak_pooled, peak_used) = (BTreeMap::new(), 0, 0, 0, 0);
         let state = State { spare, pooled, used, peak_pooled, peak_used, count: 0, largest: 0 };
-        Arc::new(Self {
-            state: Mutex::new(state),
-            reclaiming: Mutex::new(()),
-            device,
-            limit,
-            health,
-            home: HomeProcess::current(),
-            driver,
-        })
+        Arc::new(Self { state: Mutex::new(state), reclaiming: Mutex::new(()), device, limit, health, driver })
     }
 
     /// Locks the state. Ignores poisoning, because no code of the driver runs with this lock.
@@ -294,7 +284,7 @@ impl<D: Driver> Drop for Reserved<'_, D> {
 impl<D: Driver> Drop for Pool<D> {
     fn drop(&mut self) {
         // In a forked process, the driver cannot free the memory.
-        if !self.home.is_current() {
+        if !self.health.is_home() {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
             std::mem::forget(std::mem::take(&mut state.spare));
         }
@@ -318,8 +308,7 @@ impl<D: Driver> Block<D> {
 
 impl<D: Driver> Drop for Block<D> {
     fn drop(&mut self) {
-        // In a forked process, another thread may have held the lock during the fork, and the driver does not work.
-        if !self.pool.home.is_current() {
+        if !self.pool.health.is_home() {
             std::mem::forget(Arc::clone(&self.memory));
             return;
         }

@@ -1,13 +1,13 @@
 //! The ordered queues of a device.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use device_plugin::__private::contain;
-use device_plugin::{Completer, Error, ErrorCode, HomeProcess, Result};
+use device_plugin::{Completer, Error, Result};
 
 use crate::driver::{Driver, QueueId};
 use crate::health::Health;
@@ -22,8 +22,6 @@ use crate::timeline::{Point, Timeline};
 pub(crate) struct Queue<D: Driver> {
     shared: Arc<Shared<D>>,
     thread: Option<JoinHandle<()>>,
-    /// The process that has the thread.
-    home: HomeProcess,
 }
 
 /// The parts of a queue that its thread and the exit hook also use.
@@ -33,8 +31,6 @@ pub(crate) struct Shared<D: Driver> {
     submitted: Mutex<Submitted<D>>,
     /// Number of the last submitted operation, for readers without the lock.
     last: AtomicU64,
-    /// Whether the process is about to end, so that events are no longer completed.
-    exits: AtomicBool,
     health: Arc<Health>,
     driver: Arc<D>,
 }
@@ -90,17 +86,6 @@ impl<D: Driver> Drop for Kept<D> {
     }
 }
 
-fn closed() -> Error {
-    Error::new(ErrorCode::CANCELLED, "the process is about to end, so the device accepts no more work")
-}
-
-fn forked() -> Error {
-    Error::failed_precondition(
-        "this process was forked after the client was created, and has none of the threads of its queues; create the \
-         client after the fork",
-    )
-}
-
 impl<D: Driver> Queue<D> {
     /// Starts the thread of a queue.
     ///
@@ -114,7 +99,6 @@ impl<D: Driver> Queue<D> {
             timeline: Arc::default(),
             submitted: Mutex::new(Submitted { last: 0, works: Some(sender) }),
             last: AtomicU64::new(0),
-            exits: AtomicBool::new(false),
             health,
             driver,
         });
@@ -123,19 +107,7 @@ impl<D: Driver> Queue<D> {
         let thread = builder.spawn(move || of_thread.run(receiver)).map_err(|error| {
             Error::resource_exhausted(format!("cannot start a thread for device {device}: {error}"))
         })?;
-        Ok(Self { shared, thread: Some(thread), home: HomeProcess::current() })
-    }
-
-    /// Returns an error if the queue accepts no operations. Takes no lock, which could be locked forever in a forked
-    /// process.
-    pub(crate) fn check_open(&self) -> Result<()> {
-        if !self.home.is_current() {
-            return Err(forked());
-        }
-        match self.shared.exits.load(Ordering::Acquire) {
-            true => Err(closed()),
-            false => Ok(()),
-        }
+        Ok(Self { shared, thread: Some(thread) })
     }
 
     pub(crate) fn id(&self) -> QueueId {
@@ -163,11 +135,7 @@ impl<D: Driver> Queue<D> {
         let Submission { operation, check, reads, writes, executable, source, target, completer } = submission;
         let memory = reads.iter().chain(&writes).map(|block| Arc::clone(block.memory())).collect();
         let kept = Kept { _memory: memory, _executable: executable, _source: source, target };
-        let result = if self.home.is_current() {
-            self.shared.submit((operation, check), (&reads, &writes), begin, (kept, completer))
-        } else {
-            Err((forked(), completer))
-        };
+        let result = self.shared.submit((operation, check), (&reads, &writes), begin, (kept, completer));
         result.map_err(|(error, completer)| {
             completer.complete(Err(error.clone()));
             error
@@ -192,15 +160,11 @@ impl<D: Driver> Shared<D> {
         let mut submitted = self.lock();
         let most = u64::try_from(D::MAX_IN_FLIGHT.max(1)).unwrap_or(u64::MAX);
         self.timeline.wait((submitted.last + 1).saturating_sub(most));
-        // The exit hook does not wait for the lock, so the process may end since this thread got it.
-        let works = match &submitted.works {
-            Some(works) if !self.exits.load(Ordering::Acquire) => works,
-            _ => return Err((closed(), completer)),
-        };
         let mut after = Vec::new();
         reads.iter().for_each(|block| block.uses().before_read(&self.timeline, &mut after));
         writes.iter().for_each(|block| block.uses().before_write(&self.timeline, &mut after));
-        if let Err(error) = self.health.check().and_then(|()| check()) {
+        // The process may be about to end, or the device may be lost, since this thread waits for room.
+        if let Err(error) = self.health.check_open().and_then(|()| self.health.check()).and_then(|()| check()) {
             return Err((error, completer));
         }
         let (kept, begun) = self.health.guard(kept, |_| begin(&after));
@@ -212,8 +176,10 @@ impl<D: Driver> Shared<D> {
         let point = Point::new(&self.timeline, number, &completion);
         reads.iter().for_each(|block| block.uses().add_read(point.clone()));
         writes.iter().for_each(|block| block.uses().set_write(point.clone()));
-        // The thread receives operations until the sender is dropped, so this cannot fail.
-        let _ = works.send(Work { number, operation, completion, kept, completer });
+        // The thread receives operations until the queue is dropped, so this cannot fail.
+        if let Some(works) = &submitted.works {
+            let _ = works.send(Work { number, operation, completion, kept, completer });
+        }
         submitted.last = number;
         self.last.store(number, Ordering::Release);
         Ok(())
@@ -225,8 +191,7 @@ impl<D: Driver> Shared<D> {
             // A panic of the driver becomes the error of this operation.
             let result = contain(|| self.end(operation, completion, kept));
             self.timeline.advance(number);
-            if self.exits.load(Ordering::Acquire) {
-                // The framework may not be able to run callbacks any more.
+            if self.health.exits() {
                 std::mem::forget(completer);
             } else {
                 // This thread must not run calls of the backend, because they may wait for the queue.
@@ -247,21 +212,16 @@ impl<D: Driver> Shared<D> {
         let (used, result) = self.health.guard((completion, kept), |(completion, _)| self.driver.wait(completion));
         let result = self.health.observe(operation, result);
         let (_completion, kept) = used;
-        if self.exits.load(Ordering::Acquire) {
+        if self.health.exits() {
             // Returning the host memory would call the framework.
             std::mem::forget(kept);
         }
         result
     }
 
-    /// Rejects further operations because the process is about to end. Operations in progress no longer complete their
-    /// events.
+    /// Rejects further operations, because the process is about to end.
     pub(crate) fn close_at_exit(&self) {
-        self.exits.store(true, Ordering::Release);
-        // If another thread holds the lock, it waits for room or is in the driver. It must not delay the exit.
-        if let Ok(mut submitted) = self.submitted.try_lock() {
-            submitted.works = None;
-        }
+        self.health.exit();
     }
 
     /// Waits until all submitted operations have ended, or until the deadline.
@@ -272,8 +232,8 @@ impl<D: Driver> Shared<D> {
 
 impl<D: Driver> Drop for Queue<D> {
     fn drop(&mut self) {
-        // A forked process does not have the thread, and another thread may have held the lock during the fork.
-        if !self.home.is_current() {
+        // A forked process does not have the thread.
+        if !self.shared.health.is_home() {
             return;
         }
         // The thread ends when the sender is dropped and all operations have ended.

@@ -47,7 +47,7 @@ impl<D: Driver> Runtime<D> {
     fn device(&self, index: usize) -> Result<&Device<D>> {
         let (device, count) = (self.devices.get(index), self.devices.len());
         let device = device.ok_or_else(|| Error::internal(format!("there is no device {index} of {count}")))?;
-        device.compute.check_open()?;
+        device.health.check_open()?;
         Ok(device)
     }
 
