@@ -28,18 +28,12 @@ pub(crate) struct Queue<D: Driver> {
 pub(crate) struct Shared<D: Driver> {
     id: QueueId,
     timeline: Arc<Timeline>,
-    submitted: Mutex<Submitted<D>>,
-    /// Number of the last submitted operation, for readers without the lock.
+    /// Passes operations to the thread. `None` if the queue is dropped. Locked during the submission of an operation.
+    works: Mutex<Option<Sender<Work<D>>>>,
+    /// Number of the last submitted operation. Changes only while `works` is locked.
     last: AtomicU64,
     health: Arc<Health>,
     driver: Arc<D>,
-}
-
-struct Submitted<D: Driver> {
-    /// Number of the last submitted operation.
-    last: u64,
-    /// Passes operations to the thread. `None` if the queue is closed.
-    works: Option<Sender<Work<D>>>,
 }
 
 /// A submitted operation.
@@ -94,14 +88,8 @@ impl<D: Driver> Queue<D> {
     /// Returns `RESOURCE_EXHAUSTED` if the system cannot start a thread.
     pub(crate) fn start(driver: Arc<D>, id: QueueId, health: Arc<Health>) -> Result<Self> {
         let ((sender, receiver), device) = (channel(), health.device());
-        let shared = Arc::new(Shared {
-            id,
-            timeline: Arc::default(),
-            submitted: Mutex::new(Submitted { last: 0, works: Some(sender) }),
-            last: AtomicU64::new(0),
-            health,
-            driver,
-        });
+        let (timeline, works, last) = (Arc::default(), Mutex::new(Some(sender)), AtomicU64::new(0));
+        let shared = Arc::new(Shared { id, timeline, works, last, health, driver });
         let builder = thread::Builder::new().name(format!("device {device} {:?}", id.kind));
         let of_thread = Arc::clone(&shared);
         let thread = builder.spawn(move || of_thread.run(receiver)).map_err(|error| {
@@ -133,56 +121,50 @@ impl<D: Driver> Queue<D> {
         begin: impl FnOnce(&[Arc<D::Completion>]) -> Result<D::Completion>,
     ) -> Result<()> {
         let Submission { operation, check, reads, writes, executable, source, target, completer } = submission;
+        let Shared { timeline, last, health, .. } = &*self.shared;
         let memory = reads.iter().chain(&writes).map(|block| Arc::clone(block.memory())).collect();
         let kept = Kept { _memory: memory, _executable: executable, _source: source, target };
-        let result = self.shared.submit((operation, check), (&reads, &writes), begin, (kept, completer));
-        result.map_err(|(error, completer)| {
-            completer.complete(Err(error.clone()));
-            error
-        })
+        // The lock keeps operations that wait for room in their order. The thread of the queue does not need it.
+        let works = self.shared.lock();
+        let number = last.load(Ordering::Relaxed) + 1;
+        let most = u64::try_from(D::MAX_IN_FLIGHT.max(1)).unwrap_or(u64::MAX);
+        timeline.wait(number.saturating_sub(most));
+        // The process may be about to end, or the device may be lost, since this thread waits for room.
+        let begun = match health.check_open().and_then(|()| health.check()).and_then(|()| check()) {
+            Ok(()) => {
+                let mut after = Vec::new();
+                reads.iter().for_each(|block| block.uses().before_read(timeline, &mut after));
+                writes.iter().for_each(|block| block.uses().before_write(timeline, &mut after));
+                let (kept, begun) = health.guard(kept, |_| begin(&after));
+                begun.map(|completion| (Arc::new(completion), kept)).map_err(|error| health.failure(operation, error))
+            }
+            Err(error) => Err(error),
+        };
+        match begun {
+            Ok((completion, kept)) => {
+                let point = Point::new(timeline, number, &completion);
+                reads.iter().for_each(|block| block.uses().add_read(point.clone()));
+                writes.iter().for_each(|block| block.uses().set_write(point.clone()));
+                // The thread receives operations until the queue is dropped, so this cannot fail.
+                if let Some(works) = &*works {
+                    let _ = works.send(Work { number, operation, completion, kept, completer });
+                }
+                last.store(number, Ordering::Release);
+                Ok(())
+            }
+            Err(error) => {
+                drop(works);
+                completer.complete(Err(error.clone()));
+                Err(error)
+            }
+        }
     }
 }
 
 impl<D: Driver> Shared<D> {
-    /// Locks the state of the submission. Ignores poisoning, because a panic of the driver leaves the state unchanged.
-    fn lock(&self) -> MutexGuard<'_, Submitted<D>> {
-        self.submitted.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn submit(
-        &self,
-        (operation, check): (Operation, &dyn Fn() -> Result<()>),
-        (reads, writes): (&[&Block<D>], &[&Block<D>]),
-        begin: impl FnOnce(&[Arc<D::Completion>]) -> Result<D::Completion>,
-        (kept, completer): (Kept<D>, Completer),
-    ) -> Result<(), (Error, Completer)> {
-        // The lock keeps operations that wait for room in their order. The thread of the queue does not need it.
-        let mut submitted = self.lock();
-        let most = u64::try_from(D::MAX_IN_FLIGHT.max(1)).unwrap_or(u64::MAX);
-        self.timeline.wait((submitted.last + 1).saturating_sub(most));
-        let mut after = Vec::new();
-        reads.iter().for_each(|block| block.uses().before_read(&self.timeline, &mut after));
-        writes.iter().for_each(|block| block.uses().before_write(&self.timeline, &mut after));
-        // The process may be about to end, or the device may be lost, since this thread waits for room.
-        if let Err(error) = self.health.check_open().and_then(|()| self.health.check()).and_then(|()| check()) {
-            return Err((error, completer));
-        }
-        let (kept, begun) = self.health.guard(kept, |_| begin(&after));
-        let completion = match begun {
-            Ok(completion) => Arc::new(completion),
-            Err(error) => return Err((self.health.failure(operation, error), completer)),
-        };
-        let number = submitted.last + 1;
-        let point = Point::new(&self.timeline, number, &completion);
-        reads.iter().for_each(|block| block.uses().add_read(point.clone()));
-        writes.iter().for_each(|block| block.uses().set_write(point.clone()));
-        // The thread receives operations until the queue is dropped, so this cannot fail.
-        if let Some(works) = &submitted.works {
-            let _ = works.send(Work { number, operation, completion, kept, completer });
-        }
-        submitted.last = number;
-        self.last.store(number, Ordering::Release);
-        Ok(())
+    /// Locks the sender. Ignores poisoning, because a panic of the driver leaves the state unchanged.
+    fn lock(&self) -> MutexGuard<'_, Option<Sender<Work<D>>>> {
+        self.works.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for operations in the order of submission until the sender is dropped.
@@ -237,7 +219,7 @@ impl<D: Driver> Drop for Queue<D> {
             return;
         }
         // The thread ends when the sender is dropped and all operations have ended.
-        self.shared.lock().works = None;
+        *self.shared.lock() = None;
         // The thread cannot join itself.
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != thread::current().id()
