@@ -14,8 +14,6 @@ pub struct Buffer<D: Driver>(Arc<Contents<D>>);
 
 /// The contents of a buffer.
 pub(crate) struct Contents<D: Driver> {
-    /// Index of the device.
-    pub(crate) device: usize,
     /// Size of the array in bytes. The block may be larger.
     pub(crate) bytes: usize,
     pub(crate) block: Block<D>,
@@ -24,21 +22,25 @@ pub(crate) struct Contents<D: Driver> {
 }
 
 impl<D: Driver> Buffer<D> {
-    pub(crate) fn new(contents: Contents<D>) -> Self {
-        Self(Arc::new(contents))
+    pub(crate) fn new(block: Block<D>, bytes: usize, ready: Event) -> Self {
+        Self(Arc::new(Contents { bytes, block, ready }))
     }
 
     pub(crate) fn contents(&self) -> &Contents<D> {
         &self.0
     }
 
-    /// Returns the contents if there is no other clone.
+    pub(crate) fn block(&self) -> &Block<D> {
+        &self.0.block
+    }
+
+    /// Returns the block if there is no other clone.
     ///
     /// # Errors
     ///
     /// Returns the buffer if there is another clone.
-    pub(crate) fn into_contents(self) -> Result<Contents<D>, Self> {
-        Arc::try_unwrap(self.0).map_err(Self)
+    pub(crate) fn into_block(self) -> Result<Block<D>, Self> {
+        Arc::try_unwrap(self.0).map(|contents| contents.block).map_err(Self)
     }
 }
 
@@ -51,6 +53,6 @@ impl<D: Driver> Clone for Buffer<D> {
 impl<D: Driver> fmt::Debug for Buffer<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut buffer = f.debug_struct("Buffer");
-        buffer.field("device", &self.0.device).field("bytes", &self.0.bytes).finish_non_exhaustive()
+        buffer.field("device", &self.0.block.device()).field("bytes", &self.0.bytes).finish_non_exhaustive()
     }
 }

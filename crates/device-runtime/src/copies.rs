@@ -1,7 +1,5 @@
 //! Copies between the host and devices, and between devices.
 
-use std::sync::Arc;
-
 use device_plugin::__private::zeroed;
 use device_plugin::{Error, ErrorCode, Event, Result};
 
@@ -10,83 +8,66 @@ use crate::device::Device;
 use crate::driver::Driver;
 use crate::host_memory::{HostSource, HostTarget};
 use crate::operation::Operation;
-use crate::queue::Submission;
+use crate::queue::{Object, Submission};
 
 /// Begins to copy host data to a new buffer.
-pub(crate) fn upload<D: Driver>(driver: &Arc<D>, device: &Device<D>, source: HostSource) -> Result<Buffer<D>> {
-    let queue = &device.transfer;
+pub(crate) fn upload<D: Driver>(device: &Device<D>, source: HostSource) -> Result<Buffer<D>> {
     if source.is_empty() {
-        return Ok(device.buffer(device.pool.allocate(0, queue.timeline())?, 0, Event::ready()));
+        return device.ready_buffer(0);
     }
-    let (buffer, completer) = device.pending_buffer(source.len(), queue.timeline())?;
-    let contents = buffer.contents();
-    let (reads, writes) = (Vec::new(), vec![&contents.block]);
-    let (operation, lent) = (Operation::Upload(source.len()), Some(source.clone()));
-    let (check, executable, target) = (&|| Ok(()), None, None);
-    let submission = Submission { operation, check, reads, writes, executable, source: lent, target, completer };
-    queue.submit(submission, |after| driver.copy_from_host(queue.id(), &source, contents.block.memory(), after))?;
+    let (buffer, completer) = device.pending_buffer(source.len())?;
+    let (to, operation) = (buffer.block(), Operation::Upload(source.len()));
+    let submission = Submission::copy(operation, None, Some(to), Object::Source(source.clone()), completer);
+    let begin = |driver: &D, queue, after: &_| driver.copy_from_host(queue, &source, to.memory(), after);
+    device.transfer.submit(submission, begin)?;
     Ok(buffer)
 }
 
 /// Begins to copy the first bytes of a buffer to the host. Returns the event of the copy.
-pub(crate) fn download<D: Driver>(
-    driver: &Arc<D>,
-    device: &Device<D>,
-    buffer: &Buffer<D>,
-    target: HostTarget,
-) -> Result<Event> {
-    if target.is_empty() {
-        target.release();
+pub(crate) fn download<D: Driver>(device: &Device<D>, buffer: &Buffer<D>, target: HostTarget) -> Result<Event> {
+    let (len, bytes, from) = (target.len(), buffer.contents().bytes, buffer.block());
+    if len == 0 {
         return Ok(Event::ready());
     }
-    let (contents, queue) = (buffer.contents(), &device.transfer);
-    if target.len() > contents.bytes {
-        let (len, bytes) = (target.len(), contents.bytes);
+    if len > bytes {
         return Err(Error::internal(format!("{len} bytes were requested from a buffer of {bytes} bytes")));
     }
     let (event, completer) = Event::pending();
-    let (reads, writes) = (vec![&contents.block], Vec::new());
-    let (operation, filled) = (Operation::Download(target.len()), Some(target.clone()));
-    let (check, executable, source) = (&|| Ok(()), None, None);
-    let submission = Submission { operation, check, reads, writes, executable, source, target: filled, completer };
-    queue.submit(submission, |after| driver.copy_to_host(queue.id(), contents.block.memory(), &target, after))?;
+    let object = Object::Target(target.clone());
+    let submission = Submission::copy(Operation::Download(len), Some(from), None, object, completer);
+    let begin = |driver: &D, queue, after: &_| driver.copy_to_host(queue, from.memory(), &target, after);
+    device.transfer.submit(submission, begin)?;
     Ok(event)
 }
 
 /// Copies the first bytes of a buffer to the host, and waits for the copy.
-pub(crate) fn read<D: Driver>(driver: &Arc<D>, device: &Device<D>, buffer: &Buffer<D>, len: usize) -> Result<Vec<u8>> {
+pub(crate) fn read<D: Driver>(device: &Device<D>, buffer: &Buffer<D>, len: usize) -> Result<Vec<u8>> {
     // The queue releases its target when the copy has ended, so this clone must own the bytes.
     let target = HostTarget::owned(zeroed(len)?);
-    download(driver, device, buffer, target.clone())?.wait()?;
+    download(device, buffer, target.clone())?.wait()?;
     target.take_bytes().ok_or_else(|| Error::internal("the bytes of a read are missing"))
 }
 
 /// Begins to copy a buffer to a new buffer of the device `to`. `from` is the device of the buffer.
-pub(crate) fn copy<D: Driver>(
-    driver: &Arc<D>,
-    buffer: &Buffer<D>,
-    from: &Device<D>,
-    to: &Device<D>,
-) -> Result<Buffer<D>> {
+pub(crate) fn copy<D: Driver>(buffer: &Buffer<D>, from: &Device<D>, to: &Device<D>) -> Result<Buffer<D>> {
     from.health.check()?;
-    let (contents, queue) = (buffer.contents(), &to.transfer);
-    if contents.bytes == 0 {
-        return Ok(to.buffer(to.pool.allocate(0, queue.timeline())?, 0, Event::ready()));
+    let (bytes, source) = (buffer.contents().bytes, buffer.block());
+    if bytes == 0 {
+        return to.ready_buffer(0);
     }
-    let (copy, completer) = to.pending_buffer(contents.bytes, queue.timeline())?;
-    let target = &copy.contents().block;
-    let (reads, writes) = (vec![&contents.block], vec![target]);
-    let operation = Operation::Copy(contents.bytes, from.health.device());
-    let (check, executable) = (&|| from.health.check(), None);
-    let submission = Submission { operation, check, reads, writes, executable, source: None, target: None, completer };
-    let begun = queue.submit(submission, |after| {
-        driver.copy(queue.id(), (from.index, contents.block.memory()), target.memory(), contents.bytes, after)
+    let (copy, completer) = to.pending_buffer(bytes)?;
+    let (target, operation) = (copy.block(), Operation::Copy(bytes, from.health.device()));
+    let submission = Submission::copy(operation, Some(source), Some(target), Object::None, completer);
+    let begun = to.transfer.submit(submission, |driver, queue, after| {
+        // The device may be lost since the call, if the queue was full.
+        from.health.check()?;
+        driver.copy(queue, (source.device(), source.memory()), target.memory(), bytes, after)
     });
     match begun {
         Ok(()) => Ok(copy),
         Err(error) if error.code() == ErrorCode::UNIMPLEMENTED => {
             drop(copy);
-            upload(driver, to, HostSource::copied(read(driver, from, buffer, contents.bytes)?))
+            upload(to, HostSource::copied(read(from, buffer, bytes)?))
         }
         Err(error) => Err(error),
     }

@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use device_plugin::{Completer, Event, Result};
 
-use crate::buffer::{Buffer, Contents};
+use crate::buffer::Buffer;
 use crate::driver::{Driver, QueueId, QueueKind};
 use crate::health::Health;
-use crate::pool::{Block, Pool};
+use crate::pool::Pool;
 use crate::queue::Queue;
-use crate::timeline::Timeline;
 
 /// A device of the runtime.
 pub(crate) struct Device<D: Driver> {
-    pub(crate) index: usize,
     pub(crate) health: Arc<Health>,
     pub(crate) compute: Queue<D>,
     pub(crate) transfer: Queue<D>,
@@ -31,7 +29,6 @@ impl<D: Driver> Device<D> {
         let health = Arc::new(Health::new(id));
         let queue = |kind| Queue::start(Arc::clone(driver), QueueId::new(index, kind), Arc::clone(&health));
         Ok(Self {
-            index,
             compute: queue(QueueKind::Compute)?,
             transfer: queue(QueueKind::Transfer)?,
             pool: Pool::new(Arc::clone(driver), index, limit, Arc::clone(&health)),
@@ -39,16 +36,17 @@ impl<D: Driver> Device<D> {
         })
     }
 
-    /// Allocates a buffer that an operation of the queue with this timeline will write. Returns the buffer with the
-    /// completer of its event.
-    pub(crate) fn pending_buffer(&self, bytes: usize, timeline: &Arc<Timeline>) -> Result<(Buffer<D>, Completer)> {
-        let block = self.pool.allocate(bytes, timeline)?;
+    /// Allocates a buffer that an operation of the transfer queue will write. Returns the buffer with the completer of
+    /// its event.
+    pub(crate) fn pending_buffer(&self, bytes: usize) -> Result<(Buffer<D>, Completer)> {
+        let block = self.pool.allocate(bytes, self.transfer.timeline())?;
         let (ready, completer) = Event::pending();
-        Ok((self.buffer(block, bytes, ready), completer))
+        Ok((Buffer::new(block, bytes, ready), completer))
     }
 
-    /// Creates a buffer in this block, which is ready after `ready`.
-    pub(crate) fn buffer(&self, block: Block<D>, bytes: usize, ready: Event) -> Buffer<D> {
-        Buffer::new(Contents { device: self.index, bytes, block, ready })
+    /// Allocates a buffer without contents.
+    pub(crate) fn ready_buffer(&self, bytes: usize) -> Result<Buffer<D>> {
+        let block = self.pool.allocate(bytes, self.transfer.timeline())?;
+        Ok(Buffer::new(block, bytes, Event::ready()))
     }
 }

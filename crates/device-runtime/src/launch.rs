@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::driver::{Driver, LaunchRequest};
 use crate::operation::Operation;
 use crate::pool::Block;
-use crate::queue::Submission;
+use crate::queue::{Object, Submission};
 
 /// A prepared launch with the memory that it uses.
 pub(crate) struct PlannedLaunch<'a, D: Driver> {
@@ -21,6 +21,8 @@ pub(crate) struct PlannedLaunch<'a, D: Driver> {
     inputs: Vec<Buffer<D>>,
     outputs: Vec<Buffer<D>>,
     scratch: Option<Block<D>>,
+    /// All memory of the launch.
+    memory: Vec<Arc<D::Memory>>,
     event: Event,
     completer: Completer,
 }
@@ -36,7 +38,7 @@ fn alias<D: Driver, B: Backend<Buffer = Buffer<D>>>(
 ) -> Option<usize> {
     let argument = driver.output_alias(executable, output)?;
     let taken = taken.get_mut(argument).filter(|taken| !**taken)?;
-    *taken = launch.inputs.is_donated(argument) && launch.inputs[argument].contents().block.size() >= bytes;
+    *taken = launch.inputs.is_donated(argument) && launch.inputs[argument].block().size() >= bytes;
     taken.then_some(argument)
 }
 
@@ -73,29 +75,30 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
         0 => None,
         bytes => Some(device.pool.allocate(bytes, timeline)?),
     };
-    let memory_of = |buffer: &Buffer<D>| Arc::clone(buffer.contents().block.memory());
-    let input_memory: Vec<_> = (0..count).map(|index| memory_of(&launch.inputs[index])).collect();
+    let mut memory: Vec<_> = (0..count).map(|index| Arc::clone(launch.inputs[index].block().memory())).collect();
     let mut inputs: Vec<_> =
         (0..count).filter(|index| !aliased[*index]).map(|index| launch.inputs[index].clone()).collect();
     let mut outputs = Vec::with_capacity(blocks.len());
     for (argument, bytes, mut block) in blocks {
         if let Some(index) = argument {
-            match launch.inputs.take(index).map(Buffer::into_contents) {
-                Some(Ok(contents)) => block = Some(contents.block),
+            match launch.inputs.take(index).map(Buffer::into_block) {
+                Some(Ok(taken)) => block = Some(taken),
                 // Something else still uses the argument.
                 Some(Err(shared)) => inputs.push(shared),
                 None => inputs.push(launch.inputs[index].clone()),
             }
         }
         let block = block.map_or_else(|| device.pool.allocate(bytes, timeline), Ok)?;
-        outputs.push(device.buffer(block, bytes, event.clone()));
+        outputs.push(Buffer::new(block, bytes, event.clone()));
     }
-    let output_memory: Vec<_> = outputs.iter().map(memory_of).collect();
+    memory.extend(outputs.iter().map(Buffer::block).chain(&scratch).map(|block| Arc::clone(block.memory())));
+    let (input_memory, others) = memory.split_at(count);
+    let (output_memory, scratch_memory) = others.split_at(outputs.len());
     let request = LaunchRequest {
-        device: device.index,
-        inputs: &input_memory,
-        outputs: &output_memory,
-        scratch: scratch.as_ref().map(Block::memory),
+        device: device.pool.device,
+        inputs: input_memory,
+        outputs: output_memory,
+        scratch: scratch_memory.first(),
         options: &launch.options,
         channels: &launch.channels,
     };
@@ -109,7 +112,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
         launch.outputs.push(output.clone())?;
     }
     let executable = Arc::clone(executable);
-    Ok(PlannedLaunch { device, executable, prepared, inputs, outputs, scratch, event, completer })
+    Ok(PlannedLaunch { device, executable, prepared, inputs, outputs, scratch, memory, event, completer })
 }
 
 impl<D: Driver> PlannedLaunch<'_, D> {
@@ -120,16 +123,14 @@ impl<D: Driver> PlannedLaunch<'_, D> {
 
     /// Submits the launch. Returns the event of the outputs. Does not begin the launch if the device is lost. The event
     /// then fails.
-    pub(crate) fn start(self, driver: &D) -> Event {
-        let Self { device, executable, prepared, inputs, outputs, scratch, event, completer } = self;
-        let reads = inputs.iter().map(|input| &input.contents().block).collect();
-        let writes = outputs.iter().map(|output| &output.contents().block).chain(&scratch).collect();
-        let (operation, executable, source, target) = (Operation::Launch, Some(executable), None, None);
-        let check = &|| Ok(());
-        let submission = Submission { operation, check, reads, writes, executable, source, target, completer };
-        let begin = |after: &[Arc<D::Completion>]| Ok(driver.launch(device.compute.id(), prepared, after));
+    pub(crate) fn start(self) -> Event {
+        let Self { device, executable, prepared, inputs, outputs, scratch, memory, event, completer } = self;
+        let reads = inputs.iter().map(Buffer::block).collect();
+        let writes = outputs.iter().map(Buffer::block).chain(&scratch).collect();
+        let (operation, object) = (Operation::Launch, Object::Executable(executable));
+        let submission = Submission { operation, reads, writes, memory, object, completer };
         // The event reports the error. The SDK adds the errors of arguments that fail later.
-        let _ = device.compute.submit(submission, begin);
+        let _ = device.compute.submit(submission, |driver, queue, after| Ok(driver.launch(queue, prepared, after)));
         event
     }
 }

@@ -17,7 +17,8 @@ pub(crate) struct Pool<D: Driver> {
     state: Mutex<State<D>>,
     /// Held while a thread returns blocks to the driver and then allocates.
     reclaiming: Mutex<()>,
-    device: usize,
+    /// Index of the device.
+    pub(crate) device: usize,
     limit: usize,
     health: Arc<Health>,
     // Dropped after the memory.
@@ -292,6 +293,11 @@ impl<D: Driver> Drop for Pool<D> {
 }
 
 impl<D: Driver> Block<D> {
+    /// Returns the index of the device.
+    pub(crate) fn device(&self) -> usize {
+        self.pool.device
+    }
+
     pub(crate) fn memory(&self) -> &Arc<D::Memory> {
         &self.memory
     }

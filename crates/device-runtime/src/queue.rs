@@ -48,35 +48,53 @@ struct Work<D: Driver> {
 /// A new operation.
 pub(crate) struct Submission<'a, D: Driver> {
     pub(crate) operation: Operation,
-    /// Is called when the queue has room. The operation does not begin after an error.
-    pub(crate) check: &'a dyn Fn() -> Result<()>,
     /// The blocks that the operation reads.
     pub(crate) reads: Vec<&'a Block<D>>,
     /// The blocks that the operation writes. It may also read them.
     pub(crate) writes: Vec<&'a Block<D>>,
-    /// The program that the operation runs.
-    pub(crate) executable: Option<Arc<D::Executable>>,
-    /// The host memory that the operation reads.
-    pub(crate) source: Option<HostSource>,
-    /// The host memory that the operation fills.
-    pub(crate) target: Option<HostTarget>,
+    /// The memory of all blocks.
+    pub(crate) memory: Vec<Arc<D::Memory>>,
+    /// The other object that the operation uses.
+    pub(crate) object: Object<D>,
     /// Completes the event of the operation.
     pub(crate) completer: Completer,
 }
 
-/// What an operation uses until it has ended.
-struct Kept<D: Driver> {
-    _memory: Vec<Arc<D::Memory>>,
-    _executable: Option<Arc<D::Executable>>,
-    _source: Option<HostSource>,
-    target: Option<HostTarget>,
+/// An object that an operation uses, apart from device memory.
+#[expect(dead_code, reason = "the queue keeps the objects alive")]
+pub(crate) enum Object<D: Driver> {
+    None,
+    /// The program that the operation runs.
+    Executable(Arc<D::Executable>),
+    /// The host memory that the operation reads.
+    Source(HostSource),
+    /// The host memory that the operation fills.
+    Target(HostTarget),
 }
 
-impl<D: Driver> Drop for Kept<D> {
+impl<D: Driver> Drop for Object<D> {
     fn drop(&mut self) {
-        if let Some(target) = self.target.take() {
+        if let Self::Target(target) = self {
             target.release();
         }
+    }
+}
+
+/// What an operation uses until it has ended.
+type Kept<D> = (Vec<Arc<<D as Driver>::Memory>>, Object<D>);
+
+impl<'a, D: Driver> Submission<'a, D> {
+    /// Returns the submission of a copy between these blocks and the host memory in `object`.
+    pub(crate) fn copy(
+        operation: Operation,
+        from: Option<&'a Block<D>>,
+        to: Option<&'a Block<D>>,
+        object: Object<D>,
+        completer: Completer,
+    ) -> Self {
+        let memory = from.into_iter().chain(to).map(|block| Arc::clone(block.memory())).collect();
+        let (reads, writes) = (from.into_iter().collect(), to.into_iter().collect());
+        Self { operation, reads, writes, memory, object, completer }
     }
 }
 
@@ -98,10 +116,6 @@ impl<D: Driver> Queue<D> {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    pub(crate) fn id(&self) -> QueueId {
-        self.shared.id
-    }
-
     pub(crate) fn timeline(&self) -> &Arc<Timeline> {
         &self.shared.timeline
     }
@@ -118,24 +132,22 @@ impl<D: Driver> Queue<D> {
     pub(crate) fn submit(
         &self,
         submission: Submission<'_, D>,
-        begin: impl FnOnce(&[Arc<D::Completion>]) -> Result<D::Completion>,
+        begin: impl FnOnce(&D, QueueId, &[Arc<D::Completion>]) -> Result<D::Completion>,
     ) -> Result<()> {
-        let Submission { operation, check, reads, writes, executable, source, target, completer } = submission;
-        let Shared { timeline, last, health, .. } = &*self.shared;
-        let memory = reads.iter().chain(&writes).map(|block| Arc::clone(block.memory())).collect();
-        let kept = Kept { _memory: memory, _executable: executable, _source: source, target };
+        let Submission { operation, reads, writes, memory, object, completer } = submission;
+        let Shared { id, timeline, last, health, driver, .. } = &*self.shared;
         // The lock keeps operations that wait for room in their order. The thread of the queue does not need it.
         let works = self.shared.lock();
         let number = last.load(Ordering::Relaxed) + 1;
         let most = u64::try_from(D::MAX_IN_FLIGHT.max(1)).unwrap_or(u64::MAX);
         timeline.wait(number.saturating_sub(most));
         // The process may be about to end, or the device may be lost, since this thread waits for room.
-        let begun = match health.check_open().and_then(|()| health.check()).and_then(|()| check()) {
+        let begun = match health.check_open().and_then(|()| health.check()) {
             Ok(()) => {
                 let mut after = Vec::new();
                 reads.iter().for_each(|block| block.uses().before_read(timeline, &mut after));
                 writes.iter().for_each(|block| block.uses().before_write(timeline, &mut after));
-                let (kept, begun) = health.guard(kept, |_| begin(&after));
+                let (kept, begun) = health.guard((memory, object), |_| begin(driver, *id, &after));
                 begun.map(|completion| (Arc::new(completion), kept)).map_err(|error| health.failure(operation, error))
             }
             Err(error) => Err(error),
@@ -184,19 +196,20 @@ impl<D: Driver> Shared<D> {
 
     /// Waits until an operation has ended, and releases what it used.
     fn end(&self, operation: Operation, completion: Arc<D::Completion>, kept: Kept<D>) -> Result<()> {
-        if let Err(error) = self.health.check() {
+        let (used, result) = match self.health.check() {
             // The driver does not end operations of a lost device.
-            if self.health.may_use_memory() {
+            Err(error) if self.health.may_use_memory() => {
                 std::mem::forget((completion, kept));
+                return Err(error);
             }
-            return Err(error);
-        }
-        let (used, result) = self.health.guard((completion, kept), |(completion, _)| self.driver.wait(completion));
+            Err(error) => ((completion, kept), Err(error)),
+            Ok(()) => self.health.guard((completion, kept), |(completion, _)| self.driver.wait(completion)),
+        };
         let result = self.health.observe(operation, result);
-        let (_completion, kept) = used;
+        let (_completion, (_memory, object)) = used;
         if self.health.exits() {
             // Returning the host memory would call the framework.
-            std::mem::forget(kept);
+            std::mem::forget(object);
         }
         result
     }

@@ -52,7 +52,7 @@ impl<D: Driver> Runtime<D> {
     }
 
     fn device_of(&self, buffer: &Buffer<D>) -> Result<&Device<D>> {
-        self.device(buffer.contents().device)
+        self.device(buffer.block().device())
     }
 }
 
@@ -84,7 +84,7 @@ impl<D: Driver> Backend for Runtime<D> {
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<Buffer<D>> {
-        copies::upload(&self.driver, self.device(to.device)?, HostSource::new(host))
+        copies::upload(self.device(to.device)?, HostSource::new(host))
     }
 
     fn ready(&self, buffer: &Buffer<D>) -> Event {
@@ -92,7 +92,7 @@ impl<D: Driver> Backend for Runtime<D> {
     }
 
     fn read(&self, buffer: &Buffer<D>, to: &mut [u8]) -> Result<()> {
-        let bytes = copies::read(&self.driver, self.device_of(buffer)?, buffer, to.len())?;
+        let bytes = copies::read(self.device_of(buffer)?, buffer, to.len())?;
         to.copy_from_slice(&bytes);
         Ok(())
     }
@@ -104,7 +104,7 @@ impl<D: Driver> Backend for Runtime<D> {
     }
 
     fn execute(&self, executable: &Arc<D::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
-        Ok(plan(&*self.driver, self.device(launch.device)?, executable, launch)?.start(&self.driver))
+        Ok(plan(&*self.driver, self.device(launch.device)?, executable, launch)?.start())
     }
 }
 
@@ -116,21 +116,19 @@ impl<D: Driver> MultiDevice for Runtime<D> {
         let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         planned.iter().try_for_each(PlannedLaunch::check)?;
         // The launches may wait for each other on the devices, so from here on all of them begin.
-        Ok(planned.into_iter().map(|planned| planned.start(&self.driver)).collect())
+        Ok(planned.into_iter().map(PlannedLaunch::start).collect())
     }
 }
 
 impl<D: Driver> AsyncReads for Runtime<D> {
     fn begin_read(&self, buffer: &Buffer<D>, to: HostDestination) -> Result<Event> {
-        copies::download(&self.driver, self.device_of(buffer)?, buffer, HostTarget::framework(to))
+        copies::download(self.device_of(buffer)?, buffer, HostTarget::framework(to))
     }
 }
 
 impl<D: Driver> DeviceCopies for Runtime<D> {
     fn create_uninitialized_buffer(&self, shape: &Shape, to: Placement) -> Result<Buffer<D>> {
-        let (device, bytes) = (self.device(to.device)?, host_size(shape)?);
-        let block = device.pool.allocate(bytes, device.transfer.timeline())?;
-        Ok(device.buffer(block, bytes, Event::ready()))
+        self.device(to.device)?.ready_buffer(host_size(shape)?)
     }
 
     fn bitcast(&self, buffer: &Buffer<D>, _: &Shape, _: &Shape, _: Placement) -> Result<Buffer<D>> {
@@ -138,7 +136,7 @@ impl<D: Driver> DeviceCopies for Runtime<D> {
     }
 
     fn copy(&self, buffer: &Buffer<D>, _: &Shape, to: Placement) -> Result<Buffer<D>> {
-        copies::copy(&self.driver, buffer, self.device_of(buffer)?, self.device(to.device)?)
+        copies::copy(buffer, self.device_of(buffer)?, self.device(to.device)?)
     }
 }
 
