@@ -71,6 +71,11 @@ impl<D: Driver> State<D> {
         self.largest = self.largest.max(size);
     }
 
+    /// Returns the bytes of all blocks with a new block of `size` bytes, or `None` if they exceed the limit.
+    fn pooled_with(&self, size: usize, limit: usize) -> Option<usize> {
+        self.pooled.checked_add(size).filter(|pooled| *pooled <= limit)
+    }
+
     /// Takes a spare block of at least `bytes` bytes, and at most the size of their class, that the queue with this
     /// timeline may use at once.
     fn take_spare(&mut self, bytes: usize, timeline: &Arc<Timeline>) -> Option<(usize, Spare<D>)> {
@@ -152,7 +157,8 @@ impl<D: Driver> Pool<D> {
                     retried = true;
                 }
                 // Another thread may get the memory that this one has returned, so try until no block is left.
-                Refusal::Limit if self.has_room(size) || self.reclaim_one(&reclaiming) => {}
+                Refusal::Limit
+                    if self.lock().pooled_with(size, self.limit).is_some() || self.reclaim_one(&reclaiming) => {}
                 Refusal::Limit => return Err(self.exhausted(bytes, "the limit is reached")),
             }
             refusal = match self.try_allocate(bytes, size, timeline) {
@@ -168,10 +174,6 @@ impl<D: Driver> Pool<D> {
         Error::resource_exhausted(format!(
             "{bytes} bytes needed in the memory of device {device}, but {free} of {limit} bytes are free: {why}"
         ))
-    }
-
-    fn has_room(&self, size: usize) -> bool {
-        self.lock().pooled.checked_add(size).is_some_and(|pooled| pooled <= self.limit)
     }
 
     fn block(self: &Arc<Self>, memory: Arc<D::Memory>, size: usize, uses: Uses<D::Completion>) -> Block<D> {
@@ -191,10 +193,7 @@ impl<D: Driver> Pool<D> {
             drop(state);
             return Ok(self.block(spare.memory, size, spare.uses));
         }
-        match state.pooled.checked_add(size).filter(|pooled| *pooled <= self.limit) {
-            None => return Err(Refusal::Limit),
-            Some(pooled) => state.pooled = pooled,
-        }
+        state.pooled = state.pooled_with(size, self.limit).ok_or(Refusal::Limit)?;
         drop(state);
         // The guard returns the bytes if the driver fails or panics.
         let reserved = Reserved { pool: self, size };
@@ -221,10 +220,7 @@ impl<D: Driver> Pool<D> {
             taken.extend(self.lock().take_one());
         }
         let found = !taken.is_empty();
-        for (size, spare) in taken {
-            spare.uses.wait();
-            self.give_back(size, spare);
-        }
+        taken.into_iter().for_each(|(size, spare)| self.give_back(size, spare));
         found
     }
 
@@ -233,19 +229,18 @@ impl<D: Driver> Pool<D> {
         self.reclaim_all(&self.reclaiming());
     }
 
-    fn reclaim_all(&self, reclaiming: &MutexGuard<'_, ()>) {
-        // Other threads may drop blocks meanwhile, so the number of the blocks limits the loop.
-        let count = self.lock().spare.values().map(Vec::len).sum();
-        for _ in 0..count {
-            if !self.reclaim_one(reclaiming) {
-                return;
-            }
+    fn reclaim_all(&self, _: &MutexGuard<'_, ()>) {
+        let taken = std::mem::take(&mut self.lock().spare);
+        for (size, blocks) in taken {
+            blocks.into_iter().for_each(|spare| self.give_back(size, spare));
         }
     }
 
+    /// Returns a block to the driver after the operations that use it have ended.
     fn give_back(&self, size: usize, spare: Spare<D>) {
+        spare.uses.wait();
         let _reserved = Reserved { pool: self, size };
-        // The operations have ended and released their references, so this frees the memory.
+        // The operations have released their references, so this frees the memory.
         drop(spare);
     }
 

@@ -32,23 +32,16 @@ impl Timeline {
         if self.has_ended(work) {
             return;
         }
-        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        while !self.has_ended(work) {
-            guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
-        }
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changed.wait_while(guard, |()| !self.has_ended(work)));
     }
 
     /// Blocks until `work` has ended, or until the deadline. Returns whether the operation has ended.
     pub(crate) fn wait_until(&self, work: u64, deadline: Instant) -> bool {
-        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        while !self.has_ended(work) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            guard = self.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = deadline.saturating_duration_since(Instant::now());
+        drop(self.changed.wait_timeout_while(guard, left, |()| !self.has_ended(work)));
+        self.has_ended(work)
     }
 }
 
