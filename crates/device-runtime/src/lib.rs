@@ -5,12 +5,10 @@
 //! adds:
 //!
 //! - **Queues.** Each device has two ordered queues, see [`QueueKind`]. An operation keeps the memory that it uses
-//!   alive
-//!   until the driver reports its end. One thread for each queue waits for the driver and completes the events of the
-//!   SDK.
+//!   alive until the driver reports its end. One thread for each queue waits for the driver and completes the events of
+//!   the SDK.
 //! - **Dependencies.** If an operation needs a result of another queue, the runtime passes the completion of that
-//!   result
-//!   to the driver. If an argument of a launch fails, the outputs fail with an error that names the argument.
+//!   result to the driver. If an argument of a launch fails, the outputs fail with an error that names the argument.
 //! - **Back-pressure.** A queue holds at most [`Driver::MAX_IN_FLIGHT`] unfinished operations. Further calls wait.
 //! - **Memory.** A pool with size classes keeps the memory of dropped buffers. Later operations of the same queue reuse
 //!   it at once, operations of other queues when no operation uses it any more. If memory is exhausted, the runtime
