@@ -1,7 +1,17 @@
 //! The progress of a queue, and the operations that use a block of memory.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+// The unit tests run all interleavings of threads. The integration tests use the types of the standard library.
+#[cfg(test)]
+use loom::sync::{
+    Condvar, Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+use std::sync::{Arc, PoisonError, Weak};
+#[cfg(not(test))]
+use std::sync::{
+    Condvar, Mutex,
+    atomic::{AtomicU64, Ordering},
+};
 use std::time::Instant;
 
 /// The number of operations of a queue that have ended. The operations of a queue are numbered from 1 and end in this
@@ -32,16 +42,23 @@ impl Timeline {
         if self.has_ended(work) {
             return;
         }
-        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.changed.wait_while(guard, |()| !self.has_ended(work)));
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.has_ended(work) {
+            guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Blocks until `work` has ended, or until the deadline. Returns whether the operation has ended.
     pub(crate) fn wait_until(&self, work: u64, deadline: Instant) -> bool {
-        let guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = deadline.saturating_duration_since(Instant::now());
-        drop(self.changed.wait_timeout_while(guard, left, |()| !self.has_ended(work)));
-        self.has_ended(work)
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.has_ended(work) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            guard = self.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
     }
 }
 
@@ -150,7 +167,20 @@ fn add<'a, C: 'a>(points: impl Iterator<Item = &'a Point<C>>, timeline: &Arc<Tim
 
 #[cfg(test)]
 mod tests {
+    use loom::model::Builder;
+    use loom::thread::spawn;
+
     use super::*;
+
+    /// Memory of a device, which a model writes and reads without synchronization.
+    type Data = AtomicU64;
+
+    /// Runs the interleavings of the threads of `test` with at most three preemptions.
+    fn model(test: impl Fn() + Send + Sync + 'static) {
+        let mut builder = Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(test);
+    }
 
     fn point(timeline: &Arc<Timeline>, work: u64) -> Point<u64> {
         let completion = Arc::new(work);
@@ -170,58 +200,108 @@ mod tests {
 
     #[test]
     fn reads_wait_for_write() {
-        let [one, two] = [(); 2].map(|()| Arc::new(Timeline::default()));
-        let mut uses = Uses::default();
-        assert!(uses.have_ended() && uses.allow_reuse_by(&one));
-        uses.set_write(point(&one, 1));
-        assert_eq!((before(&uses, &one, false), before(&uses, &two, false)), (vec![], vec![1]));
-        assert!(uses.allow_reuse_by(&one) && !uses.allow_reuse_by(&two) && !uses.have_ended());
-        one.advance(1);
-        assert_eq!(before(&uses, &two, false), [0; 0]);
-        assert!(uses.allow_reuse_by(&two) && uses.have_ended());
+        model(|| {
+            let [one, two] = [(); 2].map(|()| Arc::new(Timeline::default()));
+            let mut uses = Uses::default();
+            assert!(uses.have_ended() && uses.allow_reuse_by(&one));
+            uses.set_write(point(&one, 1));
+            assert_eq!((before(&uses, &one, false), before(&uses, &two, false)), (vec![], vec![1]));
+            assert!(uses.allow_reuse_by(&one) && !uses.allow_reuse_by(&two) && !uses.have_ended());
+            one.advance(1);
+            assert_eq!(before(&uses, &two, false), [0; 0]);
+            assert!(uses.allow_reuse_by(&two) && uses.have_ended());
+        });
     }
 
     #[test]
     fn write_waits_for_last_reads() {
-        let [one, two, three] = [(); 3].map(|()| Arc::new(Timeline::default()));
-        let mut uses = Uses::default();
-        uses.set_write(point(&one, 1));
-        uses.add_read(point(&two, 10));
-        uses.add_read(point(&two, 11));
-        assert_eq!((before(&uses, &two, true), before(&uses, &three, true)), (vec![1], vec![11, 1]));
-        uses.add_read(point(&one, 2));
-        assert_eq!(before(&uses, &three, true), [11, 2, 1]);
-        assert!(!uses.allow_reuse_by(&one) && !uses.allow_reuse_by(&two));
-        two.advance(11);
-        assert!(uses.allow_reuse_by(&one) && !uses.allow_reuse_by(&two));
-        uses.set_write(point(&three, 20));
-        // The write of the third queue may fail before the read of the first one has ended.
-        assert_eq!((before(&uses, &three, true), before(&uses, &one, true)), (vec![2, 1], vec![20]));
-        assert_eq!((before(&uses, &three, false), before(&uses, &two, true)), (vec![], vec![2, 1, 20]));
-        three.advance(20);
-        assert!(!uses.have_ended() && !uses.allow_reuse_by(&three) && uses.allow_reuse_by(&one));
-        one.advance(2);
-        assert!(uses.have_ended() && uses.allow_reuse_by(&three));
+        model(|| {
+            let [one, two, three] = [(); 3].map(|()| Arc::new(Timeline::default()));
+            let mut uses = Uses::default();
+            uses.set_write(point(&one, 1));
+            uses.add_read(point(&two, 10));
+            uses.add_read(point(&two, 11));
+            assert_eq!((before(&uses, &two, true), before(&uses, &three, true)), (vec![1], vec![11, 1]));
+            uses.add_read(point(&one, 2));
+            assert_eq!(before(&uses, &three, true), [11, 2, 1]);
+            assert!(!uses.allow_reuse_by(&one) && !uses.allow_reuse_by(&two));
+            two.advance(11);
+            assert!(uses.allow_reuse_by(&one) && !uses.allow_reuse_by(&two));
+            uses.set_write(point(&three, 20));
+            // The write of the third queue may fail before the read of the first one has ended.
+            assert_eq!((before(&uses, &three, true), before(&uses, &one, true)), (vec![2, 1], vec![20]));
+            assert_eq!((before(&uses, &three, false), before(&uses, &two, true)), (vec![], vec![2, 1, 20]));
+            three.advance(20);
+            assert!(!uses.have_ended() && !uses.allow_reuse_by(&three) && uses.allow_reuse_by(&one));
+            one.advance(2);
+            assert!(uses.have_ended() && uses.allow_reuse_by(&three));
+        });
     }
 
     /// A read that fails at once does not replace the write that it waited for.
     #[test]
     fn failed_read_keeps_write() {
-        let [one, two] = [(); 2].map(|()| Arc::new(Timeline::default()));
-        let mut uses = Uses::default();
-        uses.set_write(point(&one, 1));
-        uses.add_read(point(&two, 1));
-        two.advance(1);
-        assert_eq!(before(&uses, &two, true), [1]);
-        assert!(!uses.have_ended() && !uses.allow_reuse_by(&two));
+        model(|| {
+            let [one, two] = [(); 2].map(|()| Arc::new(Timeline::default()));
+            let mut uses = Uses::default();
+            uses.set_write(point(&one, 1));
+            uses.add_read(point(&two, 1));
+            two.advance(1);
+            assert_eq!(before(&uses, &two, true), [1]);
+            assert!(!uses.have_ended() && !uses.allow_reuse_by(&two));
+        });
     }
 
     #[test]
     fn wait_ends_at_deadline() {
-        let timeline = Timeline::default();
-        assert!(!timeline.wait_until(1, Instant::now()));
-        timeline.advance(1);
-        assert!(timeline.wait_until(1, Instant::now()));
-        timeline.wait(1);
+        model(|| {
+            let timeline = Timeline::default();
+            assert!(!timeline.wait_until(1, Instant::now()));
+            timeline.advance(1);
+            assert!(timeline.wait_until(1, Instant::now()));
+            timeline.wait(1);
+        });
+    }
+
+    /// No waiting thread misses the end of an operation, and it sees what the operation wrote.
+    #[test]
+    fn all_threads_see_the_end() {
+        model(|| {
+            let (timeline, data) = (Arc::new(Timeline::default()), Arc::new(Data::new(0)));
+            let waits = [1, 2].map(|work| {
+                let (timeline, data) = (Arc::clone(&timeline), Arc::clone(&data));
+                spawn(move || {
+                    timeline.wait(work);
+                    assert!(data.load(Ordering::Relaxed) >= work);
+                })
+            });
+            for work in [1, 2] {
+                data.store(work, Ordering::Relaxed);
+                timeline.advance(work);
+            }
+            waits.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+    }
+
+    /// A thread that finds memory unused without waiting also sees what the last operation wrote.
+    #[test]
+    fn unused_memory_is_not_written() {
+        model(|| {
+            let (timeline, data) = (Arc::new(Timeline::default()), Arc::new(Data::new(0)));
+            let mut uses = Uses::default();
+            uses.set_write(point(&timeline, 1));
+            let (queue, written) = (Arc::clone(&timeline), Arc::clone(&data));
+            let thread = spawn(move || {
+                written.store(1, Ordering::Relaxed);
+                queue.advance(1);
+            });
+            let other = Arc::new(Timeline::default());
+            if uses.have_ended() {
+                assert_eq!((data.load(Ordering::Relaxed), before(&uses, &other, true).len()), (1, 0));
+            }
+            uses.wait();
+            assert_eq!(data.load(Ordering::Relaxed), 1);
+            thread.join().unwrap();
+        });
     }
 }
