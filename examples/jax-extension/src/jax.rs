@@ -55,8 +55,8 @@ fn loaded_tables() -> impl Iterator<Item = *const PJRT_Api> {
     })
 }
 
-/// Waits for the contents of an array, and returns a buffer in its memory, which the buffer keeps alive. Returns an error
-/// if the array is not on this device of this client, on several devices, or not in row-major order.
+/// Waits for the contents of an array, and returns a buffer in its memory, which the buffer keeps alive. Returns an
+/// error if the array is not on this device of this client, on several devices, or not in row-major order.
 pub(crate) fn view(array: &Bound<'_, PyAny>, client: &Bound<'_, PyAny>, device: &Device) -> PyResult<Buffer> {
     if !array.hasattr("unsafe_buffer_pointer")? {
         return Err(PyTypeError::new_err(format!("expected an array of JAX, found {}", array.get_type())));
