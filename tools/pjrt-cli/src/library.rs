@@ -19,7 +19,12 @@ pub(crate) fn find(plugin: &str) -> Result<PluginEntry, String> {
         Err(Error::PathNotName { path }) => unsafe { plugin_registry::find_path(path) },
         found => found,
     };
-    found.map_err(|error| error.to_string())
+    found.map_err(|error| match cfg!(feature = "cpu") {
+        false if plugin == "cpu" => {
+            format!("{error}; the feature `cpu` of the package pjrt-cli has the embedded device")
+        }
+        _ => error.to_string(),
+    })
 }
 
 /// Registers the library at a path.

@@ -19,6 +19,7 @@ mod full;
 mod interrupt;
 mod library;
 mod list;
+mod new;
 mod open;
 mod paint;
 mod program;
@@ -51,6 +52,7 @@ const EXAMPLES: &str = "Examples:
 const EXAMPLES: &str = "Examples:
   pjrt run axpy.mlir f32=2 f32[4]=0,1,2,3 f32[4]=10   run a program on the embedded CPU device
   pjrt list                                           the plugins on this machine
+  pjrt new acme                                       begin a plugin
 
 The package's feature `full` has all other commands.";
 
@@ -82,6 +84,8 @@ enum Command {
     /// List the plugins found on this machine. A framework that does not request a specific plugin uses the first
     /// plugin of the list.
     List(list::Args),
+    /// Create the project of a new plugin, which builds, passes its tests and runs under JAX.
+    New(new::Args),
     #[cfg(feature = "full")]
     #[command(flatten)]
     Full(full::Command),
@@ -100,6 +104,7 @@ impl Command {
             Self::List(args) => args.json,
             #[cfg(feature = "full")]
             Self::Full(command) => command.json(),
+            Self::New(_) => false,
             #[cfg(not(feature = "full"))]
             Self::Other(_) => false,
         }
@@ -143,7 +148,7 @@ fn trusted_program() -> Result<(), String> {
 fn lacking(words: &[OsString]) -> String {
     let name = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
     format!(
-        "this build has the commands run, show, devices and list, and not {name:?}; build the package pjrt-cli with its \
+        "this build has the commands run, show, devices, list and new, and not {name:?}; build the package pjrt-cli with its \
          feature `full` for all commands"
     )
 }
@@ -154,6 +159,7 @@ fn run(command: Command) -> Result<Report, String> {
         Command::Show(args) => show::run(&args).map(Report::from),
         Command::Devices(args) => devices::run(&args).map(Report::from),
         Command::List(args) => list::run(&args),
+        Command::New(args) => new::run(&args).map(Report::from),
         #[cfg(feature = "full")]
         Command::Full(command) => command.run(Cli::command()),
         #[cfg(not(feature = "full"))]

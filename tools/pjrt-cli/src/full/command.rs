@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use super::{
-    bench, completions, conform, doctor, env, guarded, header, inspect, install, new, package, probe, record, replay,
+    bench, completions, conform, doctor, env, guarded, header, inspect, install, package, probe, record, replay,
     supports, trace, uninstall, with,
 };
 use crate::Report;
@@ -37,8 +37,6 @@ pub(crate) enum Command {
     Inspect(inspect::Args),
     /// Write the C header of a plugin: the functions its library exports.
     Header(header::Args),
-    /// Create the project of a new plugin, which builds, passes its tests and runs under JAX.
-    New(new::Args),
     /// Write a wheel through which JAX and PyTorch/XLA find a plugin.
     Package(package::Args),
     /// Print the completions of a shell.
@@ -85,7 +83,6 @@ impl Command {
             Self::Conform(args) => args.json,
             Self::Uninstall(_)
             | Self::Header(_)
-            | Self::New(_)
             | Self::Package(_)
             | Self::Completions(_)
             | Self::Man(_)
@@ -113,7 +110,6 @@ impl Command {
             Self::Replay(args) => replay::run(&args),
             Self::Inspect(args) => inspect::run(&args),
             Self::Header(args) => header::run(&args).map(Report::from),
-            Self::New(args) => new::run(&args).map(Report::from),
             Self::Package(args) => package::run(&args).map(Report::from),
             Self::Completions(args) => completions::completions(&args, cli).map(Report::from),
             Self::Man(args) => completions::man(&args, cli).map(Report::from),

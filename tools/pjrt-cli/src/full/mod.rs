@@ -12,7 +12,6 @@ mod header;
 mod inspect;
 mod install;
 mod layers_library;
-mod new;
 mod package;
 mod probe;
 mod progress;

@@ -19,9 +19,9 @@ use device_plugin::support::Checker;
 use device_plugin::{Faults, Manifest};
 use pjrt_layers::SETTINGS_FILE;
 
-use crate::full::new::name;
 use crate::full::progress::Progress;
 use crate::list::shown as escaped;
+use crate::new::name;
 pub(crate) use args::{Args, Build};
 use compat::Front;
 use python::Frameworks;

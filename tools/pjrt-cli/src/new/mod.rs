@@ -42,7 +42,7 @@ type File = (&'static str, &'static str, bool);
 // folder.
 macro_rules! example {
     ($path:literal) => {
-        include_str!(concat!("../../../template/", $path))
+        include_str!(concat!("../../template/", $path))
     };
 }
 
