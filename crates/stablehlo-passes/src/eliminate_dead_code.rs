@@ -1,8 +1,8 @@
 //! The pass `eliminate_dead_code`.
 
-use stablehlo::ir::{Module, Op, OpKind, Region, ValueTypes};
+use stablehlo::ir::{Module, Op, Region, ValueTypes};
 
-use crate::effects::has_effects;
+use crate::effects::{has_effects, is_collective};
 
 /// Removes ops whose results no other op uses. Returns `None` if the program has no such op.
 ///
@@ -51,12 +51,4 @@ impl Live<'_> {
     fn is_live(&self, op: &Op) -> bool {
         op.results.iter().any(|id| self.values[id.0 as usize]) || has_effects(op, self.types) || is_collective(op)
     }
-}
-
-fn is_collective(op: &Op) -> bool {
-    let is_one = |op: &Op| {
-        op.kind.replica_groups().is_some()
-            || matches!(op.kind, OpKind::CollectivePermute { .. } | OpKind::AsyncStart | OpKind::AsyncDone)
-    };
-    is_one(op) || op.regions.iter().flat_map(Region::all_ops).any(is_one)
 }

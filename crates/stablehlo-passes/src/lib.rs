@@ -8,6 +8,8 @@ mod effects;
 mod eliminate_dead_code;
 mod expand_scans;
 mod inline_async_ops;
+mod outline;
+mod outline_unsupported;
 mod quantized_type;
 mod remove_shardings;
 
@@ -16,4 +18,6 @@ pub use decompose_quantized::decompose_quantized;
 pub use eliminate_dead_code::eliminate_dead_code;
 pub use expand_scans::expand_scans;
 pub use inline_async_ops::inline_async_ops;
+pub use outline::{Outline, outline};
+pub use outline_unsupported::{Outlined, OutlinedFunction, OutlinedOp, outline_unsupported};
 pub use remove_shardings::remove_shardings;
