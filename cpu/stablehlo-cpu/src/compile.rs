@@ -41,7 +41,22 @@ const PASSES: &[Pass] = &[
     assign_layouts,
 ];
 
-impl Compilation<'_> {
+impl<'m> Compilation<'m> {
+    /// Runs the passes.
+    fn run(module: &'m Module, settings: &'m CompileSettings) -> Result<Self> {
+        let mut program = Self {
+            module: Cow::Borrowed(module),
+            settings,
+            shardings: None,
+            readable: None,
+            bounded: BoundedArrays::default(),
+        };
+        for pass in PASSES {
+            pass(&mut program)?;
+        }
+        Ok(program)
+    }
+
     /// Replaces the module if a pass returned a new one.
     fn replace(&mut self, module: Option<Module>) {
         if let Some(module) = module {
@@ -176,16 +191,7 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program> {
 /// Returns an error in the cases of [`compile`], or if the program cannot be partitioned. In the second case, the error
 /// names the op or the annotation.
 pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program> {
-    let mut program = Compilation {
-        module: Cow::Borrowed(module),
-        settings,
-        shardings: None,
-        readable: None,
-        bounded: BoundedArrays::default(),
-    };
-    for pass in PASSES {
-        pass(&mut program)?;
-    }
+    let program = Compilation::run(module, settings)?;
     let mut compiled = lower_program(&program.module, settings, pool)?;
     compiled.set_readable(program.readable);
     compiled.set_bounded(program.bounded);
@@ -193,4 +199,9 @@ pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) ->
         compiled.set_shardings(parameters, outputs);
     }
     Ok(compiled)
+}
+
+/// Returns the module that the passes create from a module.
+pub(crate) fn rewritten<'m>(module: &'m Module, settings: &'m CompileSettings) -> Result<Cow<'m, Module>> {
+    Compilation::run(module, settings).map(|program| program.module)
 }

@@ -36,6 +36,7 @@ mod order;
 mod passes;
 mod sharding;
 pub mod spmd;
+mod supports;
 
 pub use compile::{compile, compile_in, compile_with};
 pub use cost::{Cost, cost};
@@ -46,6 +47,7 @@ pub use engine::{
 pub use error::{CompileError, CompileErrorKind, RunError};
 pub use order::{Order, inverse_permutation};
 pub use passes::preferred_output_order;
+pub use supports::supports;
 
 /// Tests the examples of the package's README.
 #[cfg(doctest)]

@@ -64,7 +64,7 @@ pub use parallel::alone;
 pub use pause::{PausedRun, Progress};
 pub use pool::{Pool, PoolUsage};
 pub use program::{Parameter, Program};
-pub(crate) use program_builder::lower_program;
+pub(crate) use program_builder::{check_lowering, lower_program};
 pub use remote::{Message, RemoteMembers};
 pub use rendezvous::{Communicator, Member};
 pub use settings::CompileSettings;

@@ -1,6 +1,6 @@
 //! Builds a program from a module: lowers the module to the graph, and emits the steps.
 
-use stablehlo::ir::{Attribute, Module, Type};
+use stablehlo::ir::{Attribute, Func, Module, Type};
 
 use super::emit::emit;
 use super::graph::ValueIndex;
@@ -14,9 +14,7 @@ use crate::error::CompileError;
 /// Compiles a module after its passes. Returns an error if the engine cannot lower an op, or if the entry function is
 /// invalid.
 pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
-    let func = module.entry().ok_or_else(|| {
-        CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
-    })?;
+    let func = entry(module)?;
     let mut lower = GraphBuilder::new(module, settings, pool);
     let Lowered { mut block, args, results } = lower.entry(func)?;
     short_rows::unroll(&mut block, &mut lower);
@@ -61,4 +59,16 @@ pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &
     };
     program.peak = program.find_peak(|value| lower.place_of(value)).map(Box::new);
     Ok(program)
+}
+
+/// Lowers a module after its passes, without creating a program. Returns the errors of [`lower_program`] for the ops of
+/// the module.
+pub(crate) fn check_lowering(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<(), CompileError> {
+    GraphBuilder::new(module, settings, pool).entry(entry(module)?).map(|_| ())
+}
+
+fn entry(module: &Module) -> Result<&Func, CompileError> {
+    module.entry().ok_or_else(|| {
+        CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
+    })
 }

@@ -1,6 +1,6 @@
 //! Partitions a module: plans the shardings, rewrites the entry function, and verifies the result.
 
-use stablehlo::ir::{Attribute, Attributes, Func, Module, OpKind, Region};
+use stablehlo::ir::{Attribute, Attributes, Module, OpKind};
 
 use super::{placement, plan, round_trip, split};
 use crate::error::CompileError;
@@ -37,19 +37,9 @@ pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<
     let outputs = plan.outputs.iter().zip(&plan.output_placements);
     let output_shardings: Vec<OpSharding> =
         outputs.map(|(state, placement)| of(&plan.grid, state, placement.as_ref())).collect();
-    let mut helpers = Vec::new();
-    called(&split.body, module, &mut helpers);
-    let funcs = std::iter::once(split).chain(helpers.into_iter().cloned()).collect();
     let mut attributes = module.attributes.clone();
     attributes.extend(export_attributes(&parameter_shardings, &output_shardings));
-    let module = Module {
-        name: module.name.clone(),
-        attributes,
-        version: module.version,
-        funcs,
-        locations: module.locations.clone(),
-        ..Module::default()
-    };
+    let module = Module { attributes, symbols: Vec::new(), ..stablehlo_passes::extract(module, split) };
     // Verify the program, so that a mistake in the rules becomes an error and not a wrong result.
     stablehlo::verify(&module, stablehlo::VerifyLevel::FULL)
         .map_err(|error| CompileError::unsupported(format!("the program could not be split over devices: {error}")))?;
@@ -71,18 +61,6 @@ fn export_attributes(parameters: &[OpSharding], outputs: &[OpSharding]) -> Attri
     };
     attributes.push(("mhlo.spmd_output_sharding".to_owned(), string(output)));
     attributes
-}
-
-/// Collects the functions that custom calls in a region refer to, such as comparators.
-fn called<'m>(region: &Region, module: &'m Module, found: &mut Vec<&'m Func>) {
-    let attributes = region.all_ops().flat_map(|op| &op.attributes);
-    for (_, value) in attributes.filter(|(name, _)| name == "called_computations") {
-        let Attribute::Array(names) = value else { continue };
-        for name in names.iter().filter_map(Attribute::as_str) {
-            let func = module.func(name).filter(|func| found.iter().all(|known| known.name != func.name));
-            found.extend(func);
-        }
-    }
 }
 
 /// Returns whether the program contains manual computations of Shardy. Only [`partition`] can lower them.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use stablehlo_cpu::compile;
+use stablehlo_cpu::{compile, supports};
 
 /// Element types, grouped by column.
 const GROUPS: &[(&str, &[&str])] = &[
@@ -293,7 +293,13 @@ fn compiles(name: &str, body: &str, t: &str) -> bool {
          %j: tensor<i32>, %u: tensor<2xui64>) -> tensor<4xi1> {{\n{text}\nreturn %p : tensor<4xi1>\n}}"
     );
     match stablehlo::parse(program.clone(), stablehlo::VerifyLevel::FULL) {
-        Ok(module) => compile(&module).is_ok(),
+        Ok(module) => {
+            let compiled = compile(&module).is_ok();
+            let main = &module.funcs[0];
+            let are_supported = main.body.ops.iter().all(|op| supports(&module, main, op).is_ok());
+            assert_eq!(are_supported, compiled, "{name} {t}: `supports` and `compile` disagree");
+            compiled
+        }
         // The parser also enforces the specification's rules.
         Err(error) => {
             assert!(
