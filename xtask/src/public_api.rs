@@ -25,6 +25,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("stablehlo-passes", "stablehlo_passes"),
     ("stablehlo-cpu", "stablehlo_cpu"),
     ("stablehlo-jit", "stablehlo_jit"),
+    ("host-fallback", "host_fallback"),
     ("private-files", "private_files"),
     ("process-transport", "process_transport"),
     ("pjrt-cpu", "pjrt_cpu"),

@@ -104,8 +104,8 @@ impl HostProgram {
 
     /// Runs the function on arrays in its own memory. Calls `read` with the index of each argument and the memory for
     /// it, before the run. Calls `write` with the index and the elements of each result, after the run. The functions
-    /// can therefore copy from the device and to the device directly. The memory is aligned to 64 bytes. The arrays have
-    /// the form that [`run`](Self::run) describes.
+    /// can therefore copy from the device and to the device directly. The memory is aligned to 64 bytes. The arrays
+    /// have the form that [`run`](Self::run) describes.
     ///
     /// # Errors
     ///

@@ -22,7 +22,11 @@ pub struct Partitioned {
 /// Partitions a program over `partitions` devices in each of `replicas` replicas.
 ///
 /// Arguments without an annotation are replicated on every device. Results without an annotation have the sharding that
-/// propagation chose. An error names the op or the annotation that cannot be partitioned.
+/// propagation chose. The engine does not need to run the result: a device with its own collectives can compile it.
+///
+/// # Errors
+///
+/// Returns an error that names the op or the annotation that cannot be partitioned.
 pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<Partitioned, CompileError> {
     let shardy = round_trip::as_attributes(module)?;
     let module = shardy.as_ref().unwrap_or(module);
