@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use host_fallback::{HostProgram, outline_unsupported};
+use host_fallback::{HostProgram, outline_unsupported, supports};
 use stablehlo::VerifyLevel;
 use stablehlo::ir::{Func, Module, Op, OpKind, ValueId};
 use stablehlo_cpu::{DType, Pool, Program, Tensor, compile};
@@ -89,7 +89,10 @@ fn divide(folder: &str) -> usize {
         let module = stablehlo::parse(text, VerifyLevel::FULL).expect("a valid program");
         let module = stablehlo::inline(&module, &[]).expect("a program with an entry function");
         let whole = compile(&module);
-        // Without the feature `math`, the engine lacks some ops.
+        let main = module.entry().expect("an entry function");
+        let are_supported = main.body.ops.iter().all(|op| supports(&module, main, op).is_ok());
+        assert_eq!(are_supported, whole.is_ok(), "`supports` and `compile` disagree: {}", path.display());
+        // Without the feature `math`, the engine does not support all ops.
         let Ok(whole) = whole else { continue };
         let inputs = inputs(&path, &whole);
         let want = run(&whole, &inputs.iter().map(|input| &input[..]).collect::<Vec<_>>());
