@@ -32,6 +32,22 @@ fn a_function_runs_alone() {
 }
 
 #[test]
+fn tokens_have_no_bytes() {
+    let module = parsed(
+        "func.func @main(%t: !stablehlo.token, %x: tensor<2xi4>) -> (!stablehlo.token, tensor<2xi4>) {
+          %0 = stablehlo.after_all %t, %t : !stablehlo.token
+          %1 = stablehlo.negate %x : tensor<2xi4>
+          return %0, %1 : !stablehlo.token, tensor<2xi4>
+        }",
+    );
+    let program = HostProgram::compile(&module, "main").expect("the engine supports it");
+    assert_eq!((program.input_sizes(), program.output_sizes()), (&[0, 2][..], &[0, 2][..]));
+    let mut negative = [0; 2];
+    program.run(&[&[], &[1, 7]], &mut [&mut [], &mut negative]).expect("it runs");
+    assert_eq!(negative.map(u8::cast_signed), [-1, -7]);
+}
+
+#[test]
 fn errors_of_the_caller_end_a_run() {
     let swap = HostProgram::compile(&parsed(TWO_FUNCTIONS), "swap").expect("the engine supports it");
     let stop = || Error::NoFunction("stop".into());
