@@ -96,8 +96,8 @@ typedef struct dp_policy dp_policy;
 typedef struct dp_registry dp_registry;
 
 /**
- * The result of the check whether a plugin's devices can run a program. It contains the answer, and the reasons for
- * any answer other than yes.
+ * The result of the check whether a plugin's devices can run a program. It contains the answer and the reasons why
+ * the devices cannot run a part of the program, or may be unable to run it.
  */
 typedef struct dp_support dp_support;
 

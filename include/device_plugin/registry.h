@@ -23,7 +23,10 @@
 /** There is no answer, because the argument is not the result of a check. */
 #define DP_SUPPORT_NONE 0
 
-/** The check found no obstacle, so the devices can run the program. */
+/**
+ * The check found no obstacle, so the devices can run the program. The reasons, if any, name operations that the host
+ * runs.
+ */
 #define DP_SUPPORT_YES 1
 
 /** The devices cannot run the program. */

@@ -13,8 +13,8 @@ use crate::border::text::Text;
 use crate::border::text::lend;
 use crate::registry::plugin::dp_plugin;
 
-/// The result of the check whether a plugin's devices can run a program. It contains the answer, and the reasons for
-/// any answer other than yes.
+/// The result of the check whether a plugin's devices can run a program. It contains the answer and the reasons why
+/// the devices cannot run a part of the program, or may be unable to run it.
 pub struct dp_support {
     answer: u32,
     reasons: Vec<Text>,
@@ -23,7 +23,8 @@ pub struct dp_support {
 
 /// There is no answer, because the argument is not the result of a check.
 pub const DP_SUPPORT_NONE: u32 = 0;
-/// The check found no obstacle, so the devices can run the program.
+/// The check found no obstacle, so the devices can run the program. The reasons, if any, name operations that the host
+/// runs.
 pub const DP_SUPPORT_YES: u32 = 1;
 /// The devices cannot run the program.
 pub const DP_SUPPORT_NO: u32 = 2;
@@ -34,7 +35,7 @@ impl dp_support {
     fn new(support: &Support) -> Self {
         Self {
             answer: match support {
-                Support::Yes => DP_SUPPORT_YES,
+                Support::Yes | Support::Host(_) => DP_SUPPORT_YES,
                 Support::No(_) => DP_SUPPORT_NO,
                 Support::Maybe(_) => DP_SUPPORT_MAYBE,
             },

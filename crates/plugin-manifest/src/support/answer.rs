@@ -47,6 +47,9 @@ impl FromStr for Depth {
 pub enum Support {
     /// The program is supported, according to a check of the requested depth.
     Yes,
+    /// The program is supported, but the host runs operations that the device does not support. Contains at least one
+    /// reason.
+    Host(Vec<Reason>),
     /// The program does not compile or does not run. Contains the reasons that were found, at least one.
     No(Vec<Reason>),
     /// The answer requires a deeper check. Contains the reasons why the answer is uncertain.
@@ -54,16 +57,16 @@ pub enum Support {
 }
 
 impl Support {
-    /// Returns the reasons why the program is not supported, or may not be supported.
+    /// Returns the reasons why the device does not support the program, or may not support it.
     pub fn reasons(&self) -> &[Reason] {
         match self {
             Self::Yes => &[],
-            Self::No(reasons) | Self::Maybe(reasons) => reasons,
+            Self::Host(reasons) | Self::No(reasons) | Self::Maybe(reasons) => reasons,
         }
     }
 
-    /// Combines two answers. `No` takes precedence over `Maybe`, and `Maybe` over `Yes`. If both answers are `No` or
-    /// both are `Maybe`, the result contains the reasons of both.
+    /// Combines two answers. `No` takes precedence over `Maybe`, `Maybe` over `Host`, and `Host` over `Yes`. If both
+    /// answers are of the same kind, the result contains the reasons of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -72,11 +75,16 @@ impl Support {
                 reasons.extend(more);
                 Self::No(reasons)
             }
-            (no @ Self::No(_), Self::Maybe(_)) | (Self::Maybe(_), no @ Self::No(_)) => no,
             (Self::Maybe(mut reasons), Self::Maybe(more)) => {
                 reasons.extend(more);
                 Self::Maybe(reasons)
             }
+            (Self::Host(mut reasons), Self::Host(more)) => {
+                reasons.extend(more);
+                Self::Host(reasons)
+            }
+            (no @ Self::No(_), _) | (_, no @ Self::No(_)) => no,
+            (maybe @ Self::Maybe(_), Self::Host(_)) | (Self::Host(_), maybe @ Self::Maybe(_)) => maybe,
         }
     }
 }
@@ -85,6 +93,7 @@ impl fmt::Display for Support {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Yes => "yes",
+            Self::Host(_) => "yes, but the host runs some operations",
             Self::No(_) => "no",
             Self::Maybe(_) => "maybe",
         })?;
@@ -92,7 +101,7 @@ impl fmt::Display for Support {
     }
 }
 
-/// A reason why a program is not supported, or may not be supported.
+/// A reason why a device does not support a program, or may not support it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 // Exhaustive, because plugins construct this struct.
 pub struct Reason {

@@ -29,6 +29,7 @@ impl Reason {
 pub struct Checker {
     rules: HashMap<String, Rule>,
     complete: bool,
+    host_fallback: bool,
     dynamic_shapes: bool,
     max_rank: Option<usize>,
 }
@@ -67,7 +68,8 @@ impl Checker {
             rules.insert(name.clone(), Rule { rule: rule.clone(), types });
         }
         Faults::check(faults)?;
-        Ok(Self { rules, complete: table.complete, dynamic_shapes: table.dynamic_shapes, max_rank: table.max_rank })
+        let SupportTable { complete, host_fallback, dynamic_shapes, max_rank, .. } = *table;
+        Ok(Self { rules, complete, host_fallback, dynamic_shapes, max_rank })
     }
 
     /// Checks a serialized program, as a framework would send it to the plugin. With the feature `hlo`, programs in HLO
@@ -86,7 +88,7 @@ impl Checker {
 
     /// Checks a parsed program as [`Self::program`] does.
     pub fn module(&self, module: &Module, depth: Depth) -> Support {
-        let mut walk = Walk { checker: self, module, depth, no: Vec::new(), maybe: Vec::new() };
+        let mut walk = Walk { checker: self, module, depth, no: Vec::new(), maybe: Vec::new(), host: Vec::new() };
         for func in &module.funcs {
             if depth >= Depth::Types {
                 for ty in &func.results {
@@ -103,7 +105,11 @@ impl Checker {
         if depth == Depth::Compile {
             walk.maybe.push(Reason::new("only compiling can find the remaining errors"));
         }
-        if walk.maybe.is_empty() { Support::Yes } else { Support::Maybe(walk.maybe) }
+        match walk {
+            Walk { maybe, .. } if !maybe.is_empty() => Support::Maybe(maybe),
+            Walk { host, .. } if !host.is_empty() => Support::Host(host),
+            _ => Support::Yes,
+        }
     }
 
     /// Returns the name of an operation for messages, and the operation's rule. A rule for one call target or composite
@@ -223,9 +229,15 @@ struct Walk<'a> {
     depth: Depth,
     no: Vec<Reason>,
     maybe: Vec<Reason>,
+    host: Vec<Reason>,
 }
 
 impl Walk<'_> {
+    /// Adds a reason why the device does not support an operation.
+    fn unsupported(&mut self, reason: Reason) {
+        add(if self.checker.host_fallback { &mut self.host } else { &mut self.no }, reason);
+    }
+
     fn op(&mut self, func: &Func, op: &Op) {
         let (name, rule) = self.checker.rule(&op.kind);
         let module = self.module;
@@ -236,7 +248,7 @@ impl Walk<'_> {
                 return;
             }
             if self.checker.complete {
-                add(&mut self.no, place(Reason::new("the device does not support the operation")));
+                self.unsupported(place(Reason::new("the device does not support the operation")));
             } else {
                 add(&mut self.maybe, place(Reason::new("the plugin's table does not list the operation")));
             }
@@ -267,7 +279,7 @@ impl Walk<'_> {
             let value = Spelled::new(value);
             for message in allowed.faults(&value) {
                 let attribute = Some(format!("{name} = {value}"));
-                add(&mut self.no, place(Reason { attribute, ..Reason::new(message) }));
+                self.unsupported(place(Reason { attribute, ..Reason::new(message) }));
             }
         }
     }
@@ -290,12 +302,12 @@ impl Walk<'_> {
             && !rule.types.contains(&tensor.element)
         {
             let message = format!("the device does not support the operation for elements of type {}", tensor.element);
-            add(&mut self.no, unsupported(message));
+            self.unsupported(unsupported(message));
         }
         let most = of.and_then(|(_, rule)| rule.rule.max_rank).or(self.checker.max_rank);
         if let Some(most) = most.filter(|&most| tensor.rank() > most) {
             let message = format!("the device supports at most {most} dimensions, but the type has {}", tensor.rank());
-            add(&mut self.no, unsupported(message));
+            self.unsupported(unsupported(message));
         }
         if !self.checker.dynamic_shapes && !tensor.is_static() {
             let message = "the device does not support dynamic shapes; make every extent constant";

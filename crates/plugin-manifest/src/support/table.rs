@@ -30,6 +30,11 @@ pub struct SupportTable {
     /// support of other operations is unknown.
     #[serde(default)]
     pub complete: bool,
+    /// Whether the plugin runs operations on the host that the device does not support, because the table does not list
+    /// them or because of their types, attributes or ranks. Operations whose rule says `no` do not run on the host
+    /// either.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub host_fallback: bool,
     /// Named groups of element types. Rules and other groups refer to a group as `@name`. The order of the groups does
     /// not matter.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -203,6 +203,35 @@ fn table_faults_name_their_field() {
 }
 
 #[test]
+fn host_runs_what_the_device_does_not_support() {
+    let with_host = TABLE.replacen('{', r#"{ "host_fallback": true, "#, 1);
+    let text = "func.func @main(%x: tensor<4xf64>) -> tensor<4xf64> {
+      %0 = stablehlo.add %x, %x : tensor<4xf64>
+      %1 = stablehlo.tan %0 : tensor<4xf64>
+      return %1 : tensor<4xf64>
+    }";
+    let (without, with) = (ask(TABLE, text, Depth::Types), ask(&with_host, text, Depth::Types));
+    let (Support::No(refused), Support::Host(on_host)) = (&without, &with) else { panic!("{without}\n{with}") };
+    assert_eq!(refused, on_host);
+    expect![[r#"
+        yes, but the host runs some operations
+          stablehlo.add: the device does not support the operation for elements of type f64 (tensor<4xf64>) at line 2:7 and 2 more
+          stablehlo.tan: the device does not support the operation at line 3:7
+    "#]]
+    .assert_eq(&format!("{with}\n"));
+    // A plugin with a fallback still refuses what a rule refuses, and dynamic shapes.
+    let refusing = with_host.replacen(
+        "\"operations\": {",
+        r#""operations": { "stablehlo.tan": { "support": "no", "reason": "never" },"#,
+        1,
+    );
+    assert!(matches!(ask(&refusing, text, Depth::Types), Support::No(_)));
+    let json = serde_json::to_value(&with).unwrap();
+    assert_eq!((&json["answer"], json["reasons"].as_array().map(Vec::len)), (&"host".into(), Some(on_host.len())));
+    assert_eq!(serde_json::from_value::<Support>(json).unwrap(), with);
+}
+
+#[test]
 fn without_table_unknown() {
     let support = Manifest::new("x").supports(&program(ADD), Depth::Names).unwrap();
     assert!(matches!(&support, Support::Maybe(reasons) if reasons[0].message.contains("\"x\"")), "{support}");
@@ -216,6 +245,9 @@ fn joined_answers() {
     assert_eq!(Support::Yes.and(maybe()), maybe());
     assert_eq!(maybe().and(no()), no());
     assert_eq!(no().and(no()).reasons().len(), 2);
+    let host = || Support::Host(vec![Reason::new("c")]);
+    assert_eq!((Support::Yes.and(host()), host().and(maybe())), (host(), maybe()));
+    assert_eq!((no().and(host()), host().and(host()).reasons().len()), (no(), 2));
     assert_eq!(no().to_string(), "no\n  a");
     assert_eq!("types".parse(), Ok(Depth::Types));
     expect![[r#"unknown depth "all"; known are names, attributes, types, compile"#]]

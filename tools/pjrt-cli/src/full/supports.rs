@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         };
     }
     let code = match support {
-        Support::Yes => 0,
+        Support::Yes | Support::Host(_) => 0,
         Support::No(_) => 3,
         Support::Maybe(_) => 4,
     };
