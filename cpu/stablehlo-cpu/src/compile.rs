@@ -68,7 +68,7 @@ impl<'m> Compilation<'m> {
 /// Replaces each pair of `async_start` and `async_done` with the body of `async_start`, so that the body runs
 /// synchronously.
 fn inline_async_ops(program: &mut Compilation<'_>) -> Result<()> {
-    let module = stablehlo_passes::inline_async_ops(&program.module).map_err(CompileError::of_pass)?;
+    let module = stablehlo_passes::inline_async_ops(&program.module)?;
     program.replace(module);
     Ok(())
 }
@@ -142,14 +142,14 @@ fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
 
 /// Rewrites ops on quantized types as plain arithmetic.
 fn decompose_quantized(program: &mut Compilation<'_>) -> Result<()> {
-    let module = stablehlo_passes::decompose_quantized(&program.module).map_err(CompileError::of_pass)?;
+    let module = stablehlo_passes::decompose_quantized(&program.module)?;
     program.replace(module);
     Ok(())
 }
 
 /// Rewrites CHLO's `scan` as loops.
 fn expand_scans(program: &mut Compilation<'_>) -> Result<()> {
-    let module = stablehlo_passes::expand_scans(&program.module).map_err(CompileError::of_pass)?;
+    let module = stablehlo_passes::expand_scans(&program.module)?;
     program.replace(module);
     Ok(())
 }

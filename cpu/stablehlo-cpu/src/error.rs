@@ -39,16 +39,6 @@ impl CompileError {
         Self::new(CompileErrorKind::Invalid, message.into())
     }
 
-    /// Converts the error of a pass of `stablehlo-passes`.
-    pub(crate) fn of_pass(error: stablehlo::Error) -> Self {
-        let kind = match error.kind() {
-            stablehlo::ErrorKind::Unsupported => CompileErrorKind::Unsupported,
-            _ => CompileErrorKind::Invalid,
-        };
-        let (operation, location) = (error.op().map(str::to_owned), error.location().map(str::to_owned));
-        Self { operation, location, ..Self::new(kind, error.to_string()) }
-    }
-
     #[cfg(feature = "math")]
     pub(crate) fn too_large(message: impl Into<String>) -> Self {
         Self::new(CompileErrorKind::TooLarge, message.into())
@@ -96,6 +86,18 @@ impl CompileError {
         let mut first = errors.next()?;
         first.others.extend(errors);
         Some(first)
+    }
+}
+
+/// Converts an error of `stablehlo-passes`.
+impl From<stablehlo::Error> for CompileError {
+    fn from(error: stablehlo::Error) -> Self {
+        let kind = match error.kind() {
+            stablehlo::ErrorKind::Unsupported => CompileErrorKind::Unsupported,
+            _ => CompileErrorKind::Invalid,
+        };
+        let (operation, location) = (error.op().map(str::to_owned), error.location().map(str::to_owned));
+        Self { operation, location, ..Self::new(kind, error.to_string()) }
     }
 }
 

@@ -54,7 +54,7 @@ pub fn supports(module: &Module, func: &Func, op: &Op) -> Result<(), CompileErro
 /// Lowers a program of these ops.
 fn check(module: &Module, func: &Func, ops: &[&Op]) -> Result<(), CompileError> {
     // Without results, because a program cannot return a tuple.
-    let part = outline(&func.name, ops.iter().copied(), &[], &func.values).map_err(CompileError::of_pass)?;
+    let part = outline(&func.name, ops.iter().copied(), &[], &func.values)?;
     let part = extract(module, part.func);
     let settings = CompileSettings::default();
     let part = rewritten(&part, &settings)?;

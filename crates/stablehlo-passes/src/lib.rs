@@ -9,10 +9,14 @@ mod eliminate_dead_code;
 mod expand_scans;
 mod extract;
 mod inline_async_ops;
+mod mesh_groups;
 mod outline;
 mod outline_unsupported;
 mod quantized_type;
 mod remove_shardings;
+mod replica_groups;
+mod sharding_attributes;
+mod sharding_text;
 
 pub use combine_all_reduces::combine_all_reduces;
 pub use decompose_quantized::decompose_quantized;
@@ -23,3 +27,20 @@ pub use inline_async_ops::inline_async_ops;
 pub use outline::{Outline, outline};
 pub use outline_unsupported::{Outlined, OutlinedFunction, OutlinedOp, outline_unsupported};
 pub use remove_shardings::remove_shardings;
+pub use replica_groups::{replica_groups, source_target_pairs};
+
+/// Items that the crate `stablehlo-cpu` uses. Not part of the public API.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::mesh_groups::mesh_groups;
+
+    /// The attributes that contain shardings and meshes.
+    pub mod sharding_attributes {
+        pub use crate::sharding_attributes::*;
+    }
+
+    /// The text form of shardings.
+    pub mod sharding_text {
+        pub use crate::sharding_text::*;
+    }
+}

@@ -231,7 +231,7 @@ impl Layout {
 
 fn find_mesh(name: &str, meshes: &HashMap<String, ParsedMesh>) -> Result<ParsedMesh> {
     if name.starts_with('<') {
-        return inline_mesh(name);
+        return Ok(inline_mesh(name)?);
     }
     meshes.get(name).cloned().ok_or_else(|| CompileError::invalid(format!("there is no mesh {name}")))
 }

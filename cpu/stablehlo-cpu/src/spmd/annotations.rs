@@ -13,7 +13,7 @@ type Result<T> = std::result::Result<T, CompileError>;
 /// Returns the annotation among the attributes of an argument or a result.
 pub(super) fn of_value(attributes: &Attributes) -> Result<Option<ParsedSharding>> {
     if let Some(text) = find(attributes, "sdy.sharding").and_then(text) {
-        return parser::sharding(&text).map(Some);
+        return Ok(Some(parser::sharding(&text)?));
     }
     of_gspmd(attributes)
 }
@@ -23,7 +23,7 @@ pub(super) fn of_value(attributes: &Attributes) -> Result<Option<ParsedSharding>
 fn of_gspmd(attributes: &Attributes) -> Result<Option<ParsedSharding>> {
     match find(attributes, "mhlo.sharding").and_then(text) {
         Some(text) if text.starts_with("{unknown") => Ok(None),
-        Some(text) => parser::tiles(&text).map(Some),
+        Some(text) => Ok(Some(parser::tiles(&text)?)),
         None => Ok(None),
     }
 }
@@ -55,7 +55,8 @@ pub(super) fn is_manual(op: &Op) -> Result<bool> {
 pub(super) fn of_op(op: &Op) -> Result<Vec<ParsedSharding>> {
     match (role(op), &op.kind) {
         (Role::Constraint, OpKind::Other { attributes, .. }) => {
-            find(attributes, "sharding").and_then(text).map(|text| parser::sharding(&text)).into_iter().collect()
+            let text = find(attributes, "sharding").and_then(text);
+            Ok(text.map(|text| parser::sharding(&text)).transpose()?.into_iter().collect())
         }
         (Role::Constraint | Role::FullToShard | Role::ShardToFull, _) => {
             Ok(of_value(&op.attributes)?.into_iter().collect())
@@ -69,7 +70,7 @@ pub(super) fn of_op(op: &Op) -> Result<Vec<ParsedSharding>> {
             Ok(all)
         }
         _ => match find(&op.attributes, "sdy.sharding").and_then(text) {
-            Some(text) => parser::shardings(&text),
+            Some(text) => Ok(parser::shardings(&text)?),
             None => Ok(Vec::new()),
         },
     }

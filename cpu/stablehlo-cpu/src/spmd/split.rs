@@ -15,7 +15,6 @@ use super::spread::{join, project};
 use crate::error::CompileError;
 use crate::op_names::place;
 use crate::sharding::grid::{Axis, AxisSet, Grid, Spec};
-use crate::sharding::mesh_groups;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -501,7 +500,7 @@ impl<'m> Splitter<'_, 'm> {
                 if let Some(groups) = kind.replica_groups_mut()
                     && let ReplicaGroups::Mesh(text) = groups
                 {
-                    *groups = replica_groups(&mesh_groups(text, self.module)?)?;
+                    *groups = replica_groups(&stablehlo_passes::__private::mesh_groups(text, self.module)?)?;
                 }
                 kind
             }

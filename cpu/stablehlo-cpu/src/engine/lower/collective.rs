@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stablehlo::ir::{ChannelHandle, OpKind, Region, ReplicaGroups};
+use stablehlo::ir::{OpKind, Region};
 
 use super::region::combine;
 use super::{LoweringContext, Result, TypedValue};
@@ -13,58 +13,45 @@ use crate::engine::kernels::combine::Body;
 use crate::engine::kernels::member_reduction::ReduceScatter;
 use crate::engine::view::{View, strides_of};
 use crate::error::CompileError;
-use crate::sharding::mesh_groups;
 
 /// Flattened IDs of the members of each group. The flattened ID of a member is `replica * partitions + partition`.
 type Groups = Vec<Vec<usize>>;
-
-/// Meaning of the IDs in `replica_groups`. The variants have the names that the StableHLO specification uses.
-enum Scope {
-    CrossReplica,
-    CrossPartition,
-    CrossReplicaAndPartition,
-    FlattenedIds,
-}
 
 impl<'m> LoweringContext<'_, 'm> {
     /// Lowers a collective.
     pub(super) fn collective(&mut self) -> Result<()> {
         match &self.op.kind {
-            OpKind::AllReduce { channel, replica_groups, use_global_device_ids } => {
-                let (groups, _) = self.groups(replica_groups, *channel, Some(*use_global_device_ids), true)?;
+            OpKind::AllReduce { .. } => {
+                let (groups, _) = self.groups(&self.op.kind)?;
                 self.all_reduce(groups)
             }
-            OpKind::ReduceScatter { channel, replica_groups, scatter_dimension, use_global_device_ids } => {
-                let (groups, size) = self.groups(replica_groups, *channel, Some(*use_global_device_ids), true)?;
+            OpKind::ReduceScatter { scatter_dimension, .. } => {
+                let (groups, size) = self.groups(&self.op.kind)?;
                 self.even(&groups, size)?;
                 self.reduce_scatter(groups, size, *scatter_dimension)
             }
-            OpKind::AllGather { all_gather_dim, channel, replica_groups, use_global_device_ids } => {
-                let (groups, size) = self.groups(replica_groups, *channel, Some(*use_global_device_ids), true)?;
+            OpKind::AllGather { all_gather_dim, .. } => {
+                let (groups, size) = self.groups(&self.op.kind)?;
                 self.even(&groups, size)?;
                 self.all_gather(groups, size, *all_gather_dim)
             }
-            OpKind::AllToAll { channel, concat_dimension, replica_groups, split_count, split_dimension } => {
-                let (groups, size) = self.groups(replica_groups, *channel, None, true)?;
+            OpKind::AllToAll { concat_dimension, split_count, split_dimension, .. } => {
+                let (groups, size) = self.groups(&self.op.kind)?;
                 self.even(&groups, size)?;
                 let fits = usize::try_from(*split_count) == Ok(size);
                 self.ensure(fits, || format!("split_count = {split_count} in groups of {size}"))?;
                 self.all_to_all(groups, size, *split_dimension, *concat_dimension)
             }
-            OpKind::CollectivePermute { channel, source_target_pairs } => {
-                self.collective_permute(*channel, source_target_pairs)
-            }
-            OpKind::CollectiveBroadcast { channel, has_dynamic_root, replica_groups } => {
+            OpKind::CollectivePermute { source_target_pairs, .. } => self.collective_permute(source_target_pairs.len()),
+            OpKind::CollectiveBroadcast { has_dynamic_root, .. } => {
                 let (operands, root) = self.rooted(*has_dynamic_root)?;
-                let (groups, _) = self.groups(replica_groups, *channel, None, false)?;
+                let (groups, _) = self.groups(&self.op.kind)?;
                 let ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).chain(root).collect();
                 let kind = Kind::Broadcast { rooted: root.is_some() };
                 self.finish_collective(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
             }
-            OpKind::CollectiveReduce { channel, has_dynamic_root, replica_groups, use_global_device_ids } => {
-                // Unlike in `all_reduce`, the groups of an op with a channel consist of partitions by default.
-                let global = use_global_device_ids.then_some(true);
-                let (groups, _) = self.groups(replica_groups, *channel, global, false)?;
+            OpKind::CollectiveReduce { has_dynamic_root, .. } => {
+                let (groups, _) = self.groups(&self.op.kind)?;
                 self.collective_reduce(groups, *has_dynamic_root)
             }
             _ => Err(self.unsupported()),
@@ -104,20 +91,9 @@ impl<'m> LoweringContext<'_, 'm> {
         let mut of: Vec<Option<Arc<[usize]>>> = vec![None; self.members()];
         for group in groups {
             let group: Arc<[usize]> = group.into();
-            for &id in group.iter() {
-                let place = of.get_mut(id).filter(|place| place.is_none());
-                let fits = place.map(|place| *place = Some(group.clone())).is_some();
-                self.ensure(fits, || format!("member {id} is in two groups, or not in the launch"))?;
-            }
+            group.iter().for_each(|&id| of[id] = Some(group.clone()));
         }
-        let alone = of.iter().position(Option::is_none);
         let meets = !matches!(kind, Kind::PartitionId | Kind::ReplicaId);
-        if meets && !matches!(kind, Kind::Permute { .. } | Kind::Broadcast { .. } | Kind::Reduce { .. }) {
-            self.ensure(alone.is_none(), || {
-                let members = self.members();
-                format!("member {} of the launch's {members} is in no group", alone.unwrap_or_default())
-            })?;
-        }
         let id = self.graph.collectives;
         self.graph.collectives += u32::from(meets);
         let ins = ins.iter().map(|&v| self.graph.materialized(v, self.out)).collect();
@@ -131,89 +107,13 @@ impl<'m> LoweringContext<'_, 'm> {
         self.graph.settings.replicas.max(1).saturating_mul(self.graph.settings.partitions.max(1))
     }
 
-    /// Returns the number of IDs in a scope, and a plural noun for error messages. The noun names the things that the
-    /// IDs identify.
-    fn ids(&self, scope: &Scope) -> (usize, &'static str) {
-        match scope {
-            Scope::CrossReplica | Scope::CrossReplicaAndPartition => (self.graph.settings.replicas.max(1), "replicas"),
-            Scope::CrossPartition => (self.graph.settings.partitions.max(1), "partitions"),
-            Scope::FlattenedIds => (self.members(), "members"),
-        }
-    }
-
-    /// Converts groups of IDs in a scope to groups of flattened IDs.
-    fn resolve(&self, lists: &Groups, scope: &Scope) -> Result<Groups> {
-        let (replicas, partitions) = (self.graph.settings.replicas.max(1), self.graph.settings.partitions.max(1));
-        let (count, what) = self.ids(scope);
-        for &id in lists.iter().flatten() {
-            if id >= count {
-                return Err(self.invalid(format!("a group contains {id}, but the launch has only {count} {what}")));
-            }
-        }
-        let flat = |r: usize, p: usize| r * partitions + p;
-        Ok(match scope {
-            Scope::CrossReplica => (0..partitions)
-                .flat_map(|p| lists.iter().map(move |g| g.iter().map(|&r| flat(r, p)).collect()))
-                .collect(),
-            Scope::CrossPartition => {
-                (0..replicas).flat_map(|r| lists.iter().map(move |g| g.iter().map(|&p| flat(r, p)).collect())).collect()
-            }
-            Scope::CrossReplicaAndPartition => lists
-                .iter()
-                .map(|g| (0..partitions).flat_map(|p| g.iter().map(move |&r| flat(r, p))).collect())
-                .collect(),
-            Scope::FlattenedIds => lists.clone(),
-        })
-    }
-
-    /// Returns the replica groups of an op with the attribute `channel_id`, and the size of the first group. The
-    /// returned groups contain flattened IDs. `channel` is the value of `channel_id`. If the op lists no groups, all
-    /// IDs form one group. `global` is the op's `use_global_device_ids`, or `None` if the op does not have this
-    /// attribute.
-    ///
-    /// Groups without a member of the launch are ignored, because programs may also list groups of other launches. If
-    /// `covers` is set and every group has one member, each ID without a group gets a group of its own. XLA removes
-    /// such collectives, so they may leave out members.
-    pub(super) fn groups(
-        &self,
-        groups: &ReplicaGroups,
-        channel: ChannelHandle,
-        global: Option<bool>,
-        covers: bool,
-    ) -> Result<(Groups, usize)> {
-        let scope = match (channel.id > 0, global) {
-            (true, Some(true)) => Scope::FlattenedIds,
-            (true, Some(false)) => Scope::CrossReplicaAndPartition,
-            (true, None) => Scope::CrossPartition,
-            (false, None | Some(false)) => Scope::CrossReplica,
-            (false, Some(true)) => return Err(self.invalid("use_global_device_ids without a channel id")),
-        };
-        let mut lists = match groups {
-            ReplicaGroups::Mesh(text) => mesh_groups(text, self.graph.module)?,
-            ids => self.members_of(ids)?,
-        };
-        if lists.iter().all(Vec::is_empty) {
-            lists = vec![(0..self.ids(&scope).0).collect()];
-        }
-        lists.retain(|list| !list.is_empty());
-        let (count, single) = (self.ids(&scope).0, lists.iter().all(|list| list.len() == 1));
-        lists.retain(|list| list.iter().any(|&id| id < count));
-        if single && covers {
-            let others: Groups =
-                (0..count).filter(|id| !lists.iter().flatten().any(|x| x == id)).map(|id| vec![id]).collect();
-            lists.extend(others);
-        }
-        let groups = self.resolve(&lists, &scope)?;
+    /// Returns the replica groups of a collective, and the size of the first group.
+    pub(super) fn groups(&self, kind: &OpKind) -> Result<(Groups, usize)> {
+        let (replicas, partitions) = (self.graph.settings.replicas, self.graph.settings.partitions);
+        let groups = stablehlo_passes::replica_groups(self.graph.module, kind, replicas, partitions);
+        let groups = groups.map_err(|error| self.invalid(error.message()))?;
         let size = groups.first().map_or(1, Vec::len);
         Ok((groups, size))
-    }
-
-    /// Returns the rows of the attribute `replica_groups`. [`resolve`](Self::resolve) interprets their IDs.
-    fn members_of(&self, groups: &ReplicaGroups) -> Result<Groups> {
-        let wrong = || self.invalid("attribute `replica_groups` must be a matrix of ids");
-        let rows = groups.rows().ok_or_else(wrong)?;
-        let row = |row: Vec<i64>| row.into_iter().map(|id| usize::try_from(id).map_err(|_| wrong())).collect();
-        rows.into_iter().map(row).collect()
     }
 
     /// Checks that all groups have `size` members.
@@ -329,27 +229,22 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish_collective(Kind::AllToAll(parts), groups, &ins, types)
     }
 
-    fn collective_permute(&mut self, channel: ChannelHandle, pairs: &[(i64, i64)]) -> Result<()> {
+    /// Lowers a `collective_permute` with `count` pairs.
+    fn collective_permute(&mut self, count: usize) -> Result<()> {
         let [x] = self.take()?;
-        let id = |id: i64| {
-            usize::try_from(id).map_err(|_| self.invalid(format!("source_target_pairs contains the id {id}")))
-        };
-        let pairs: Groups =
-            pairs.iter().map(|&(source, target)| Ok(vec![id(source)?, id(target)?])).collect::<Result<_>>()?;
-        let scope = if channel.id > 0 { Scope::CrossPartition } else { Scope::CrossReplica };
-        let ends = |end: usize| pairs.iter().map(|p| p[end]).collect::<Vec<_>>();
-        let repeats = |list: Vec<usize>| list.iter().enumerate().any(|(i, x)| list[..i].contains(x));
-        self.ensure(!repeats(ends(0)) && !repeats(ends(1)), || "a source or a target is named twice".to_owned())?;
-        let mut named: Vec<usize> = pairs.iter().flatten().copied().collect();
-        named.sort_unstable();
-        named.dedup();
-        let groups = if named.is_empty() { Vec::new() } else { self.resolve(&vec![named], &scope)? };
+        let (replicas, partitions) = (self.graph.settings.replicas, self.graph.settings.partitions);
+        let pairs = stablehlo_passes::source_target_pairs(&self.op.kind, replicas, partitions);
+        let pairs = pairs.map_err(|error| self.invalid(error.message()))?;
         let mut sources = vec![None; self.members()];
-        for pair in self.resolve(&pairs, &scope)? {
-            if let [source, target] = pair[..] {
-                sources[target] = Some(source);
-            }
-        }
+        pairs.iter().for_each(|&(source, target)| sources[target] = Some(source));
+        // The members of each replica or partition exchange tensors among themselves.
+        let named = |pairs: &[(usize, usize)]| {
+            let mut named: Vec<usize> = pairs.iter().flat_map(|&(source, target)| [source, target]).collect();
+            named.sort_unstable();
+            named.dedup();
+            named
+        };
+        let groups = pairs.chunks(count.max(1)).map(named).collect();
         let ty = x.ty;
         self.finish_collective(Kind::Permute { sources }, groups, &[x.value], vec![ty])
     }

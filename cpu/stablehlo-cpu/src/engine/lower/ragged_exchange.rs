@@ -21,7 +21,10 @@ impl LoweringContext<'_, '_> {
         };
         let channel =
             ChannelHandle::new(find_attribute(attributes, "channel_id").and_then(Attribute::as_integer).unwrap_or(0));
-        let (groups, size) = self.groups(&groups, channel, None, true)?;
+        // The groups have the meaning of those of `all_to_all`.
+        let (concat_dimension, split_count, split_dimension) = (0, 0, 0);
+        let kind = OpKind::AllToAll { channel, concat_dimension, replica_groups: groups, split_count, split_dimension };
+        let (groups, size) = self.groups(&kind)?;
         self.even(&groups, size)?;
         let operands = self.operands()?;
         let [operand, output, numbers @ ..] = &operands[..] else {

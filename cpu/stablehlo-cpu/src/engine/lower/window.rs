@@ -36,7 +36,7 @@ pub(super) type Padded = (Option<(Pad, usize)>, Vec<usize>);
 
 impl LoweringContext<'_, '_> {
     pub(super) fn window_spec(&self, window: &Window, dimensions: &[i64], rank: usize) -> Result<Spec> {
-        let positive = |list: &[i64], what: &str| {
+        let positive = |list: &[i64], what: &str| -> Result<Vec<usize>> {
             let list = if list.is_empty() { vec![1; rank] } else { list.to_vec() };
             let sizes = self.sizes(&list, rank, what)?;
             self.ensure(sizes.iter().all(|&s| s > 0), || format!("{what} = {list:?}"))?;

@@ -1,27 +1,29 @@
 //! Parses sharding annotations as programs write them: Shardy's attributes and GSPMD's strings.
 
-use crate::error::CompileError;
-
-type Result<T> = std::result::Result<T, CompileError>;
+use stablehlo::{Error, ErrorKind, Result};
 
 /// A sharding annotation whose mesh is not resolved yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ParsedSharding {
+pub enum ParsedSharding {
     /// `#sdy.sharding<@mesh, [{"x"}, {"y", ?}]>`.
     Axes {
         /// The symbol of a mesh, or the text of an inline mesh.
         mesh: String,
+        /// The sharding of each dimension.
         dims: Vec<ParsedDim>,
         /// Axes along which the devices hold summands of the value.
         unreduced: Vec<ParsedAxis>,
     },
     /// `{devices=[2,1,2]<=[4] last_tile_dim_replicate}`.
     Tiles {
+        /// The number of tiles along each dimension.
         tiles: Vec<usize>,
+        /// The device of each tile in row-major order.
         devices: Vec<usize>,
         /// The meaning of each tile dimension beyond the tensor's dimensions.
         last: Vec<Subgroup>,
     },
+    /// Every device holds the whole value.
     Replicated,
     /// Every device holds a summand of the value.
     Unreduced,
@@ -33,7 +35,7 @@ pub(crate) enum ParsedSharding {
 
 /// The relation between devices whose positions differ only along a tile dimension that does not shard the tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Subgroup {
+pub enum Subgroup {
     /// The devices hold the same part.
     Replicated,
     /// Each device has its own value.
@@ -44,26 +46,31 @@ pub(crate) enum Subgroup {
 
 /// The axes along which one dimension is sharded, major first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ParsedDim {
-    pub(crate) axes: Vec<ParsedAxis>,
+pub struct ParsedDim {
+    /// The axes.
+    pub axes: Vec<ParsedAxis>,
     /// Whether more axes may be added.
-    pub(crate) open: bool,
+    pub open: bool,
 }
 
 /// An axis of a mesh, or a part of an axis. A part `(before, size)` has `size` coordinates, and `before` is the product
 /// of the sizes of the more significant parts of the axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ParsedAxis {
-    pub(crate) name: String,
-    pub(crate) part: Option<(usize, usize)>,
+pub struct ParsedAxis {
+    /// The name of the whole axis.
+    pub name: String,
+    /// The part, or `None` for the whole axis.
+    pub part: Option<(usize, usize)>,
 }
 
 /// The axes of a mesh, and its devices in row-major order of the axes. If `devices` is empty, the mesh contains the
 /// devices from 0 on, in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ParsedMesh {
-    pub(crate) axes: Vec<(String, usize)>,
-    pub(crate) devices: Vec<usize>,
+pub struct ParsedMesh {
+    /// The name and the size of each axis.
+    pub axes: Vec<(String, usize)>,
+    /// The ids of the devices.
+    pub devices: Vec<usize>,
 }
 
 struct Reader<'a> {
@@ -77,7 +84,10 @@ impl<'a> Reader<'a> {
     }
 
     fn wrong<T>(&self, what: &str) -> Result<T> {
-        Err(CompileError::invalid(format!("the sharding `{}`: expected {what} at `{}`", self.text, self.rest)))
+        Err(Error::new(
+            ErrorKind::Attribute,
+            format_args!("the sharding `{}`: expected {what} at `{}`", self.text, self.rest),
+        ))
     }
 
     fn eat(&mut self, token: &str) -> bool {
@@ -291,12 +301,12 @@ fn transposed_iota(shape: &[usize], permutation: &[usize]) -> Option<Vec<usize>>
 }
 
 /// Returns the product, or `None` on overflow.
-pub(crate) fn product(numbers: &[usize]) -> Option<usize> {
+pub fn product(numbers: &[usize]) -> Option<usize> {
     numbers.iter().try_fold(1usize, |product, &n| product.checked_mul(n))
 }
 
 /// Parses an `sdy.mesh` attribute.
-pub(crate) fn mesh(text: &str) -> Result<ParsedMesh> {
+pub fn mesh(text: &str) -> Result<ParsedMesh> {
     let mut reader = Reader::new(text);
     reader.eat("#sdy.");
     reader.expect("mesh")?;
@@ -304,19 +314,19 @@ pub(crate) fn mesh(text: &str) -> Result<ParsedMesh> {
 }
 
 /// Parses the text of an inline mesh, as stored in [`ParsedSharding::Axes`].
-pub(crate) fn inline_mesh(text: &str) -> Result<ParsedMesh> {
+pub fn inline_mesh(text: &str) -> Result<ParsedMesh> {
     Reader::new(text).mesh()
 }
 
 /// Parses an `sdy.sharding` attribute.
-pub(crate) fn sharding(text: &str) -> Result<ParsedSharding> {
+pub fn sharding(text: &str) -> Result<ParsedSharding> {
     let mut reader = Reader::new(text);
     reader.eat("#sdy.sharding");
     reader.sharding()
 }
 
 /// Parses an `sdy.sharding_per_value` attribute.
-pub(crate) fn shardings(text: &str) -> Result<Vec<ParsedSharding>> {
+pub fn shardings(text: &str) -> Result<Vec<ParsedSharding>> {
     let mut reader = Reader::new(text);
     reader.expect("#sdy.sharding_per_value")?;
     reader.expect("<")?;
@@ -327,7 +337,7 @@ pub(crate) fn shardings(text: &str) -> Result<Vec<ParsedSharding>> {
 }
 
 /// Parses a `manual_axes` attribute.
-pub(crate) fn manual_axes(text: &str) -> Result<Vec<String>> {
+pub fn manual_axes(text: &str) -> Result<Vec<String>> {
     let mut reader = Reader::new(text);
     reader.expect("#sdy<manual_axes")?;
     reader.list("{", "}", Reader::string)
@@ -335,7 +345,7 @@ pub(crate) fn manual_axes(text: &str) -> Result<Vec<String>> {
 
 /// Parses the mesh and the axes of `#stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name =
 /// "x">]>`.
-pub(crate) fn replica_group_axes(text: &str) -> Result<(String, Vec<ParsedAxis>)> {
+pub fn replica_group_axes(text: &str) -> Result<(String, Vec<ParsedAxis>)> {
     let mut reader = Reader::new(text);
     for token in ["#stablehlo.replica_group_mesh_axes", "<", "mesh", "="] {
         reader.expect(token)?;
@@ -356,14 +366,13 @@ pub(crate) fn replica_group_axes(text: &str) -> Result<(String, Vec<ParsedAxis>)
             r.expect("sub_axis_info")?;
             r.expect("=")?;
             r.eat("#stablehlo.sub_axis_info");
-            r.eat("<");
+            let has_brackets = r.eat("<");
             r.expect("(")?;
             let before = r.number()?;
             r.expect(")")?;
             part = Some((before, r.number()?));
-            if r.eat(">") {
+            if has_brackets {
                 r.expect(">")?;
-                return Ok(ParsedAxis { name, part });
             }
         }
         r.expect(">")?;
@@ -373,12 +382,12 @@ pub(crate) fn replica_group_axes(text: &str) -> Result<(String, Vec<ParsedAxis>)
 }
 
 /// Parses an `mhlo.sharding` string.
-pub(crate) fn tiles(text: &str) -> Result<ParsedSharding> {
+pub fn tiles(text: &str) -> Result<ParsedSharding> {
     Reader::new(text).tiles()
 }
 
 /// Parses the open dimensions in a custom call's configuration, such as `unspecified_dims=[0,1]`.
-pub(crate) fn unspecified_dims(config: &str) -> Vec<usize> {
+pub fn unspecified_dims(config: &str) -> Vec<usize> {
     let Some((_, rest)) = config.split_once("unspecified_dims=") else { return Vec::new() };
     Reader::new(rest).numbers().unwrap_or_default()
 }
@@ -415,7 +424,7 @@ mod tests {
         );
         assert_eq!(manual_axes("#sdy<manual_axes{\"x\", \"y\"}>").unwrap(), ["x", "y"]);
         let error = sharding("#sdy.sharding<@mesh, [{x}]>").unwrap_err();
-        assert_eq!(error.kind(), crate::CompileErrorKind::Invalid, "{error}");
+        assert_eq!(error.kind(), ErrorKind::Attribute, "{error}");
     }
 
     #[test]
