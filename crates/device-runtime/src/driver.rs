@@ -7,6 +7,7 @@ use device_plugin::{
     ClientOptions, CompileOptions, Compiled, DeviceInfo, ExecuteOptions, HostChannels, Program, Result,
 };
 
+use crate::collectives::Member;
 use crate::host_memory::{HostSource, HostTarget};
 
 /// The driver of some devices.
@@ -37,8 +38,9 @@ use crate::host_memory::{HostSource, HostTarget};
 /// A launch that fails at submission may end at once, before the operations in `after` and before earlier launches of
 /// its queue. Copies of one queue end in their order, even if they fail.
 ///
-/// Launches of one program on several devices may wait for each other. If one of them cannot run, because its device is
-/// lost or because the process ends, the driver must end those that have begun, with an error.
+/// Launches of one program on several devices may wait for each other, but not in a call of [`launch`](Self::launch).
+/// If one of them cannot run, because its device is lost or because the process ends, those that have begun must end,
+/// with an error. A driver that uses [`LaunchRequest::member`] for all such waits needs no code for this.
 ///
 /// # Errors
 ///
@@ -248,6 +250,10 @@ pub struct LaunchRequest<'a, D: Driver> {
     pub outputs: &'a [Arc<D::Memory>],
     /// Temporary memory of [`Driver::scratch_bytes`] bytes, or `None` if the program needs none.
     pub scratch: Option<&'a Arc<D::Memory>>,
+    /// This launch, as a member of the execution. The launches of one execution meet in their members, see
+    /// [`collectives`](crate::collectives). The driver keeps a clone until the program has ended, and then calls
+    /// [`Member::finish`] or [`Member::fail`]. If it drops all clones earlier, the other launches fail.
+    pub member: &'a Arc<Member>,
     /// The options that the framework passed for this execution.
     pub options: &'a ExecuteOptions,
     /// Channels between the program and the host. A driver keeps a clone and uses it after [`Driver::launch`] has

@@ -6,6 +6,7 @@ use device_plugin::__private::host_size;
 use device_plugin::{Backend, Completer, ErrorCode, Event, Launch, Result};
 
 use crate::buffer::Buffer;
+use crate::collectives::Member;
 use crate::device::Device;
 use crate::driver::{Driver, LaunchRequest};
 use crate::operation::Operation;
@@ -17,6 +18,7 @@ pub(crate) struct PlannedLaunch<'a, D: Driver> {
     device: &'a Device<D>,
     executable: Arc<D::Executable>,
     prepared: D::Prepared,
+    member: Arc<Member>,
     /// The arguments whose memory no output uses.
     inputs: Vec<Buffer<D>>,
     outputs: Vec<Buffer<D>>,
@@ -55,6 +57,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     device: &'a Device<D>,
     executable: &Arc<D::Executable>,
     launch: &mut Launch<'_, B>,
+    member: Member,
 ) -> Result<PlannedLaunch<'a, D>> {
     device.health.check()?;
     let timeline = device.compute.timeline();
@@ -94,11 +97,13 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     memory.extend(outputs.iter().map(Buffer::block).chain(&scratch).map(|block| Arc::clone(block.memory())));
     let (input_memory, others) = memory.split_at(count);
     let (output_memory, scratch_memory) = others.split_at(outputs.len());
+    let member = Arc::new(member);
     let request = LaunchRequest {
         device: device.pool.device,
         inputs: input_memory,
         outputs: output_memory,
         scratch: scratch_memory.first(),
+        member: &member,
         options: &launch.options,
         channels: &launch.channels,
     };
@@ -112,7 +117,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
         launch.outputs.push(output.clone())?;
     }
     let executable = Arc::clone(executable);
-    Ok(PlannedLaunch { device, executable, prepared, inputs, outputs, scratch, memory, event, completer })
+    Ok(PlannedLaunch { device, executable, prepared, member, inputs, outputs, scratch, memory, event, completer })
 }
 
 impl<D: Driver> PlannedLaunch<'_, D> {
@@ -124,13 +129,16 @@ impl<D: Driver> PlannedLaunch<'_, D> {
     /// Submits the launch. Returns the event of the outputs. Does not begin the launch if the device is lost. The event
     /// then fails.
     pub(crate) fn start(self) -> Event {
-        let Self { device, executable, prepared, inputs, outputs, scratch, memory, event, completer } = self;
+        let Self { device, executable, prepared, member, inputs, outputs, scratch, memory, event, completer } = self;
         let reads = inputs.iter().map(Buffer::block).collect();
         let writes = outputs.iter().map(Buffer::block).chain(&scratch).collect();
         let (operation, object) = (Operation::Launch, Object::Executable(executable));
         let submission = Submission { operation, reads, writes, memory, object, completer };
         // The event reports the error. The SDK adds the errors of arguments that fail later.
-        let _ = device.compute.submit(submission, |driver, queue, after| Ok(driver.launch(queue, prepared, after)));
+        let begun = device.compute.submit(submission, |driver, queue, after| Ok(driver.launch(queue, prepared, after)));
+        if let Err(error) = begun {
+            member.fail(error.message());
+        }
         event
     }
 }

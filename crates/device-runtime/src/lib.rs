@@ -14,6 +14,8 @@
 //!   it at once, operations of other queues when no operation uses it any more. If memory is exhausted, the runtime
 //!   returns such memory to the driver, after the operations that use it have ended, and tries again.
 //! - **Donation.** An output can use the memory of a donated argument, see [`Driver::output_alias`].
+//! - **Collectives.** The launches of one execution find each other, and exchange arrays by algorithms that need only a
+//!   copy and a reduction from the driver, see [`collectives`].
 //! - **Errors.** Errors of the driver name the operation, its size and the ids of its devices.
 //! - **A lost device.** After an error with the code `UNAVAILABLE`, all later operations of the device fail with this
 //!   code.
@@ -65,6 +67,7 @@
 #![forbid(unsafe_code)]
 
 mod buffer;
+pub mod collectives;
 mod copies;
 mod device;
 mod driver;

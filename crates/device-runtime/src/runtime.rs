@@ -12,6 +12,7 @@ use device_plugin::{
 };
 
 use crate::buffer::Buffer;
+use crate::collectives::Member;
 use crate::copies;
 use crate::device::Device;
 use crate::driver::Driver;
@@ -49,6 +50,15 @@ impl<D: Driver> Runtime<D> {
         let device = device.ok_or_else(|| Error::internal(format!("there is no device {index} of {count}")))?;
         device.health.check_open()?;
         Ok(device)
+    }
+
+    fn plan(
+        &self,
+        executable: &Arc<D::Executable>,
+        launch: &mut Launch<'_, Self>,
+        member: Member,
+    ) -> Result<PlannedLaunch<'_, D>> {
+        plan(&*self.driver, self.device(launch.device)?, executable, launch, member)
     }
 
     fn device_of(&self, buffer: &Buffer<D>) -> Result<&Device<D>> {
@@ -104,15 +114,17 @@ impl<D: Driver> Backend for Runtime<D> {
     }
 
     fn execute(&self, executable: &Arc<D::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
-        Ok(plan(&*self.driver, self.device(launch.device)?, executable, launch)?.start())
+        Ok(self.plan(executable, launch, Member::create_alone())?.start())
     }
 }
 
 impl<D: Driver> MultiDevice for Runtime<D> {
     fn execute_all(&self, executable: &Arc<D::Executable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
-        let plan = |launch: &mut Launch<'_, Self>| plan(&*self.driver, self.device(launch.device)?, executable, launch);
+        // The launches are in the order of the flattened ids.
+        let members = Member::create(launches.len());
+        let plan = |(launch, member)| self.plan(executable, launch, member);
         // If one launch cannot be prepared, no launch begins.
-        let planned: Vec<PlannedLaunch<'_, D>> = launches.iter_mut().map(plan).collect::<Result<_>>()?;
+        let planned: Vec<PlannedLaunch<'_, D>> = launches.iter_mut().zip(members).map(plan).collect::<Result<_>>()?;
         let _order = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         planned.iter().try_for_each(PlannedLaunch::check)?;
         // The launches may wait for each other on the devices, so from here on all of them begin.
