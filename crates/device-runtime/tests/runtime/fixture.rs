@@ -100,8 +100,13 @@ impl Fixture {
 
     /// Compiles a program for two devices.
     pub(crate) fn compile_pair(&self, text: &str) -> LoadedExecutable {
+        self.compile_for(2, text)
+    }
+
+    /// Compiles a program for a number of devices.
+    pub(crate) fn compile_for(&self, devices: i64, text: &str) -> LoadedExecutable {
         let mut options = CompileOptions::default();
-        options.num_replicas = 2;
+        options.num_replicas = devices;
         self.client.compile(&Program::mlir(text), &options).unwrap()
     }
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod collectives;
 mod dummy;
 #[cfg(unix)]
 mod exit;

@@ -9,6 +9,7 @@ use device_plugin::{
     ClientOptions, CompileOptions, Compiled, DeviceInfo, DevicePlugin, ElementType, Error, ErrorCode, ExecutableInfo,
     Program, Result, Shape, device_plugin,
 };
+use device_runtime::collectives::{Arrays, Place, Transport};
 use device_runtime::{Driver, DriverDevice, HostSource, HostTarget, LaunchRequest, QueueId, Runtime};
 
 use crate::dummy::control::{Control, QueueKey, key};
@@ -94,7 +95,29 @@ struct Job {
     result: Arc<OnceLock<Result<()>>>,
 }
 
+/// Copies and reductions that end before the call returns.
+struct Peers<'a>(&'a Control);
+
+impl Transport for Peers<'_> {
+    type Memory = Used;
+    type Completion = ();
+
+    fn copy(&mut self, from: Place<'_, Used>, to: Place<'_, Used>, bytes: usize, _: &[()]) -> Result<()> {
+        self.0.check(from.memory.1)?;
+        let source = from.memory.with(self.0, |memory| memory[from.offset..from.offset + bytes].to_vec())?;
+        to.memory.with(self.0, |memory| memory[to.offset..to.offset + bytes].copy_from_slice(&source))
+    }
+
+    fn reduce(&mut self, from: Place<'_, Used>, into: Place<'_, Used>, bytes: usize, _: &[()]) -> Result<()> {
+        let source = from.memory.with(self.0, |memory| memory[from.offset..from.offset + bytes].to_vec())?;
+        into.memory.with(self.0, |memory| {
+            memory[into.offset..].iter_mut().zip(source).for_each(|(sum, byte)| *sum = sum.wrapping_add(byte));
+        })
+    }
+}
+
 /// Memory that a work uses. The runtime must keep it alive.
+#[derive(Clone)]
 struct Used(Weak<Memory>, usize);
 
 impl Used {
@@ -290,6 +313,21 @@ impl Driver for Dummy {
         let scratch = request.scratch.map(|scratch| Used::new(scratch, device));
         let (kernel, control) = (Arc::clone(kernel), Arc::clone(&self.control));
         let (name, fails, panics) = (kernel.name.clone(), kernel.fails_to_launch, kernel.panics_in_launch);
+        if let Some(schedule) = kernel.all_reduce.clone() {
+            let ([input], [output]) = (&inputs[..], &outputs[..]) else {
+                return Err(Error::invalid_argument("an all-reduce has one input and one output"));
+            };
+            let arrays = Arrays { input: input.clone(), output: output.clone(), scratch, ready: Vec::new() };
+            let member = Arc::clone(request.member);
+            let run = move || {
+                let group: Vec<usize> = (0..schedule.members()).collect();
+                member.run(0, &group, &schedule, arrays, &mut Peers(&control))?;
+                control.check(device).inspect_err(|error| member.fail(error.message()))?;
+                member.finish();
+                Ok(())
+            };
+            return Ok(Prepared { name, fails, panics, run: Box::new(run) });
+        }
         let run = move || {
             let fill = |value: u8| match &scratch {
                 None => Ok(Vec::new()),

@@ -1,12 +1,14 @@
 //! The programs of the dummy driver.
 
 use device_plugin::{Error, Program, Result};
+use device_runtime::collectives::Schedule;
 
 /// A program on arrays of bytes. Its text is a list of words: `name=NAME`, `size=BYTES`, `inputs=COUNT`,
 /// `donated=INDEX`, `alias=OUTPUT:INPUT`, `scratch=BYTES`, and one `out=TERM+TERM` for each output. A term is a
 /// constant or `x` with the index of an input. With `repeat=COUNT`, the outputs repeat their bytes. `fail=run`,
 /// `fail=launch`, `fail=prepare`, `panic=wait` and `panic=launch` make a step fail or panic. With `fail=launch`, the
-/// launch fails when it is submitted, and ends at once.
+/// launch fails when it is submitted, and ends at once. With `all_reduce=COUNT`, a program has one input, and one
+/// output that is the sum of the inputs of this number of devices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
@@ -21,6 +23,7 @@ pub(crate) struct Kernel {
     pub(crate) fails_to_prepare: bool,
     pub(crate) panics_in_wait: bool,
     pub(crate) panics_in_launch: bool,
+    pub(crate) all_reduce: Option<Schedule>,
     outputs: Vec<Vec<Term>>,
 }
 
@@ -56,6 +59,11 @@ impl Kernel {
                 ("fail", "prepare") => kernel.fails_to_prepare = true,
                 ("panic", "wait") => kernel.panics_in_wait = true,
                 ("panic", "launch") => kernel.panics_in_launch = true,
+                ("all_reduce", count) => {
+                    let schedule = Schedule::ring_all_reduce(count.parse().ok()?, kernel.size, 1).ok()?;
+                    kernel.scratch = schedule.scratch_bytes();
+                    kernel.all_reduce = Some(schedule);
+                }
                 ("out", terms) => kernel.outputs.push(terms.split('+').map(term).collect::<Option<_>>()?),
                 _ => return None,
             }
