@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use device_plugin::features::Features;
 use device_plugin::{
     ClientOptions, CompileOptions, Compiled, DeviceInfo, ExecuteOptions, HostChannels, Program, Result,
 };
 
 use crate::collectives::Member;
 use crate::host_memory::{HostSource, HostTarget};
+use crate::runtime::Runtime;
 
 /// The driver of some devices.
 ///
@@ -64,7 +66,8 @@ use crate::host_memory::{HostSource, HostTarget};
 /// # Forks
 ///
 /// In a forked process, the runtime calls no method, and leaks the driver, memory and completions. The framework may
-/// destroy executables there. Their destructors must not wait for threads or locks of the parent process.
+/// destroy executables there, and allocations of [`HostMemoryAllocator`](crate::features::HostMemoryAllocator). Their
+/// destructors must not wait for threads or locks of the parent process.
 pub trait Driver: Sized + Send + Sync + 'static {
     /// Device memory. Its destructor frees it.
     type Memory: Send + Sync + 'static;
@@ -85,6 +88,10 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Maximum number of unfinished operations in a queue, at least 1. Further calls wait until the first of these
     /// operations has ended.
     const MAX_IN_FLIGHT: usize = 32;
+
+    /// The [optional features](crate::features) of the driver. By default there are none. The runtime adds its own
+    /// features.
+    const FEATURES: Features<Runtime<Self>> = Features::none();
 
     /// Opens the devices.
     ///

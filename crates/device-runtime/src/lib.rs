@@ -16,6 +16,7 @@
 //! - **Donation.** An output can use the memory of a donated argument, see [`Driver::output_alias`].
 //! - **Collectives.** The launches of one execution find each other, and exchange arrays by algorithms that need only a
 //!   copy and a reduction from the driver, see [`collectives`].
+//! - **Features.** A driver can add features such as the serialization of programs, see [`features`].
 //! - **Errors.** Errors of the driver name the operation, its size and the ids of its devices.
 //! - **A lost device.** After an error with the code `UNAVAILABLE`, all later operations of the device fail with this
 //!   code.
@@ -61,9 +62,12 @@
 //! # Limits
 //!
 //! Each device has one memory of kind `device`, and all devices belong to one process. An array occupies as many bytes
-//! on the device as on the host, in row-major order. Of the optional [features](device_plugin::features), the runtime
-//! has asynchronous reads, copies between devices, launches on several devices, statistics of the memory, an exit hook,
-//! and launches with pending arguments.
+//! on the device as on the host, in row-major order.
+//!
+//! Of the optional [features](device_plugin::features), the runtime has asynchronous reads, copies between devices,
+//! launches on several devices, statistics of the memory, an exit hook, and launches with pending arguments. A driver
+//! can add those of the module [`features`]. The runtime does not support the others, such as views of memory that
+//! another library allocated.
 #![forbid(unsafe_code)]
 
 mod buffer;
@@ -71,6 +75,7 @@ pub mod collectives;
 mod copies;
 mod device;
 mod driver;
+pub mod features;
 mod health;
 mod host_memory;
 mod launch;

@@ -45,11 +45,27 @@ impl<D: Driver> Runtime<D> {
     ///
     /// Returns an error if there is no such device, if the process is about to end, or if this process is a fork of the
     /// one that created the client.
-    fn device(&self, index: usize) -> Result<&Device<D>> {
+    pub(crate) fn device(&self, index: usize) -> Result<&Device<D>> {
         let (device, count) = (self.devices.get(index), self.devices.len());
         let device = device.ok_or_else(|| Error::internal(format!("there is no device {index} of {count}")))?;
         device.health.check_open()?;
         Ok(device)
+    }
+
+    pub(crate) fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    /// Returns the driver, for a call that uses no particular device.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the process is about to end, or if this process is a fork of the one that created the
+    /// client.
+    pub(crate) fn open_driver(&self) -> Result<&D> {
+        // All devices belong to the same process.
+        self.device(0)?;
+        Ok(&self.driver)
     }
 
     fn plan(
@@ -61,7 +77,7 @@ impl<D: Driver> Runtime<D> {
         plan(&*self.driver, self.device(launch.device)?, executable, launch, member)
     }
 
-    fn device_of(&self, buffer: &Buffer<D>) -> Result<&Device<D>> {
+    pub(crate) fn device_of(&self, buffer: &Buffer<D>) -> Result<&Device<D>> {
         self.device(buffer.block().device())
     }
 }
@@ -71,7 +87,7 @@ impl<D: Driver> Backend for Runtime<D> {
     type Executable = D::Executable;
 
     const FEATURES: Features<Self> =
-        Features::none().async_reads().at_exit().device_copies().memory_statistics().multi_device().queued();
+        D::FEATURES.async_reads().at_exit().device_copies().memory_statistics().multi_device().queued();
 
     fn create(options: &ClientOptions) -> Result<Self> {
         let driver = Arc::new(D::open(options)?);
@@ -108,9 +124,7 @@ impl<D: Driver> Backend for Runtime<D> {
     }
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<D::Executable>> {
-        // All devices belong to the same process.
-        self.device(0)?;
-        self.driver.compile(program, options)
+        self.open_driver()?.compile(program, options)
     }
 
     fn execute(&self, executable: &Arc<D::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event> {

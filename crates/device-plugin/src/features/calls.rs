@@ -47,7 +47,7 @@ pub(crate) fn no_memory_stats(device: usize) -> Error {
 }
 
 /// Estimates the memory that an execution needs, from the sizes of the program's code, parameters and outputs.
-pub(crate) fn signature_memory_stats(info: &ExecutableInfo) -> CompiledMemoryStats {
+pub fn signature_memory_stats(info: &ExecutableInfo) -> CompiledMemoryStats {
     let (argument_size, output_size) = (total_size(&info.parameters), total_size(&info.outputs));
     let mut stats = CompiledMemoryStats::default();
     stats.generated_code_size = info.size_of_generated_code.max(0);

@@ -1,0 +1,354 @@
+//! Optional features of a driver.
+//!
+//! [`Runtime`] implements some [features](device_plugin::features) of a backend for every driver. The others need the
+//! driver. A driver implements the trait of a feature in this module, and lists the feature in [`Driver::FEATURES`]:
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use device_plugin::{ClientOptions, CompileOptions, Compiled, DevicePlugin, Error, Program, Result, device_plugin};
+//! # use device_runtime::{DriverDevice, HostSource, HostTarget, LaunchRequest, QueueId};
+//! use device_plugin::features::Features;
+//! use device_runtime::features::{Platform, Serialization};
+//! use device_runtime::{Driver, Runtime};
+//!
+//! # pub struct Example;
+//! # #[device_plugin]
+//! # impl DevicePlugin for Example {
+//! #     const NAME: &'static str = "example";
+//! #     type Backend = Runtime<ExampleDriver>;
+//! # }
+//! pub struct ExampleDriver;
+//!
+//! impl Driver for ExampleDriver {
+//!     type Executable = Vec<u8>;
+//!
+//!     const FEATURES: Features<Runtime<Self>> = Features::none().platform().serialization();
+//!     // …
+//! #   type Memory = ();
+//! #   type Prepared = ();
+//! #   type Completion = ();
+//! #   fn open(_: &ClientOptions) -> Result<Self> { Ok(Self) }
+//! #   fn devices(&self) -> Vec<DriverDevice> { Vec::new() }
+//! #   fn allocate(&self, _: usize, _: usize) -> Result<()> { Ok(()) }
+//! #   fn copy_from_host(&self, _: QueueId, _: &HostSource, _: &Arc<()>, _: &[Arc<()>]) -> Result<()> { Ok(()) }
+//! #   fn copy_to_host(&self, _: QueueId, _: &Arc<()>, _: &HostTarget, _: &[Arc<()>]) -> Result<()> { Ok(()) }
+//! #   fn copy(&self, _: QueueId, _: (usize, &Arc<()>), _: &Arc<()>, _: usize, _: &[Arc<()>]) -> Result<()> { Ok(()) }
+//! #   fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<Vec<u8>>> {
+//! #       Err(Error::unimplemented("no programs"))
+//! #   }
+//! #   fn prepare(&self, _: &Arc<Vec<u8>>, _: &LaunchRequest<'_, Self>) -> Result<()> { Ok(()) }
+//! #   fn launch(&self, _: QueueId, _: (), _: &[Arc<()>]) {}
+//! #   fn wait(&self, _: &()) -> Result<()> { Ok(()) }
+//! }
+//!
+//! impl Platform for ExampleDriver {
+//!     fn platform_version(&self) -> String {
+//!         "firmware 1.2".to_owned()
+//!     }
+//! }
+//!
+//! impl Serialization for ExampleDriver {
+//!     fn serialize(executable: &Vec<u8>) -> Result<Option<Vec<u8>>> {
+//!         Ok(Some(executable.clone()))
+//!     }
+//!
+//!     fn deserialize_and_load(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<Vec<u8>>> {
+//!         // …
+//! #       let _ = (data, options);
+//! #       Err(Error::unimplemented("no programs"))
+//!     }
+//! }
+//! ```
+//!
+//! The compiler rejects a driver that lists a feature without its trait. `#[device_plugin]` rejects a driver that
+//! implements a trait without listing its feature. The traits have the names of those in [`device_plugin::features`],
+//! where the SDK describes when it calls their functions.
+//!
+//! | a driver that | lists | and implements |
+//! |---|---|---|
+//! | names its platform and version | [`platform`](Features::platform) | [`Platform`] |
+//! | has options for its compiler | [`named_options`](Features::named_options) | [`NamedOptions`] |
+//! | compiles for absent devices | [`ahead_of_time`](Features::ahead_of_time) | [`AheadOfTime`] |
+//! | serializes compiled programs | [`serialization`](Features::serialization) | [`Serialization`] |
+//! | reports the costs of programs | [`cost_analysis`](Features::cost_analysis) | [`CostAnalysis`] |
+//! | allocates host memory for fast transfers | [`host_memory_allocator`](Features::host_memory_allocator) | [`HostMemoryAllocator`] |
+//! | can end a launch with an error | [`poisoning`](Features::poisoning) | [`Poisoning`] |
+//! | reports the addresses of device memory | [`buffer_addresses`](Features::buffer_addresses) | [`BufferAddresses`] |
+//! | shares its streams with other libraries | [`streams`](Features::streams) | [`Streams`] |
+//! | runs custom calls | [`ffi`](Features::ffi) | |
+//!
+//! Custom calls need no trait. [`Registry::of`](device_plugin::ffi::Registry::of) with the type `Runtime<Self>` returns
+//! the handlers, and [`LaunchRequest::options`](crate::LaunchRequest::options) contains the user data of a launch.
+//!
+//! # Forks
+//!
+//! In a forked process, and when the process is about to end, the runtime calls no method of a driver. Functions
+//! without `self` do not depend on a client, so the runtime still calls them. In a forked process, they must not wait
+//! for threads or locks of the parent process.
+
+use std::sync::Arc;
+
+use device_plugin::__private::signature_memory_stats;
+#[cfg(doc)]
+use device_plugin::features::Features;
+use device_plugin::features::{self as plugin, HostAllocation, Stream};
+use device_plugin::{
+    CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, Error, ErrorCode, ExecutableInfo, NamedValue,
+    Program, Result, TopologyInfo,
+};
+
+use crate::buffer::Buffer;
+use crate::driver::Driver;
+use crate::runtime::Runtime;
+
+/// A driver that names its platform and the platform's version.
+pub trait Platform: Driver {
+    /// Returns the name of the platform, or `None` to use the name of the plugin. The default implementation returns
+    /// `None`.
+    fn platform_name(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns a human-readable version, such as the version of the driver. The default implementation returns an empty
+    /// string. A program that was serialized with another version is compiled again.
+    fn platform_version(&self) -> String {
+        String::new()
+    }
+
+    /// Returns the attributes of the topology that the devices form. The default implementation returns no attributes.
+    fn topology_attributes(&self) -> Vec<NamedValue> {
+        Vec::new()
+    }
+}
+
+impl<D: Platform> plugin::Platform for Runtime<D> {
+    fn platform_name(&self) -> Option<String> {
+        self.driver().platform_name()
+    }
+
+    fn platform_version(&self) -> String {
+        self.driver().platform_version()
+    }
+
+    fn topology_attributes(&self) -> Vec<NamedValue> {
+        self.driver().topology_attributes()
+    }
+}
+
+/// A driver that declares the compile options that it accepts by name.
+pub trait NamedOptions: Driver {
+    /// Returns the options that [`Driver::compile`] accepts in
+    /// [`CompileOptions::env_option_overrides`](CompileOptions::env_option_overrides). The SDK rejects other names and
+    /// values of the wrong type.
+    fn compile_options() -> CompileOptionSchema;
+}
+
+impl<D: NamedOptions> plugin::NamedOptions for Runtime<D> {
+    fn compile_options() -> CompileOptionSchema {
+        D::compile_options()
+    }
+}
+
+/// A driver that compiles programs for devices that need not be present.
+pub trait AheadOfTime: Driver {
+    /// Returns the devices and memories of the topology `name`. They need not be present.
+    ///
+    /// # Errors
+    ///
+    /// Returns `INVALID_ARGUMENT` for an unknown name or option.
+    fn topology(name: &str, options: &[NamedValue]) -> Result<TopologyInfo>;
+
+    /// Compiles a program for devices that need not be present.
+    ///
+    /// # Errors
+    ///
+    /// Returns the same errors as [`Driver::compile`].
+    fn compile_for(
+        topology: &TopologyInfo,
+        program: &Program,
+        options: &CompileOptions,
+    ) -> Result<Compiled<Self::Executable>>;
+
+    /// Prepares an executable of [`AheadOfTime::compile_for`] for the devices of this driver. The default
+    /// implementation returns the executable unchanged.
+    ///
+    /// # Errors
+    ///
+    /// Returns `INVALID_ARGUMENT` for a program that was compiled for other devices.
+    fn load_executable(&self, executable: &Arc<Self::Executable>) -> Result<Arc<Self::Executable>> {
+        Ok(Arc::clone(executable))
+    }
+}
+
+impl<D: AheadOfTime> plugin::AheadOfTime for Runtime<D> {
+    fn topology(name: &str, options: &[NamedValue]) -> Result<TopologyInfo> {
+        D::topology(name, options)
+    }
+
+    fn compile_for(
+        topology: &TopologyInfo,
+        program: &Program,
+        options: &CompileOptions,
+    ) -> Result<Compiled<D::Executable>> {
+        D::compile_for(topology, program, options)
+    }
+
+    fn load_executable(&self, executable: &Arc<D::Executable>) -> Result<Arc<D::Executable>> {
+        self.open_driver()?.load_executable(executable)
+    }
+}
+
+/// A driver that serializes compiled programs.
+pub trait Serialization: Driver {
+    /// Serializes a compiled program for exactly this version of the platform. If this function returns `None`, the SDK
+    /// stores the program as received, and compiles it again to load it.
+    ///
+    /// # Errors
+    ///
+    /// Returns any error that prevents serialization.
+    fn serialize(executable: &Self::Executable) -> Result<Option<Vec<u8>>>;
+
+    /// Loads a program that [`Serialization::serialize`] serialized.
+    ///
+    /// # Errors
+    ///
+    /// Returns `INVALID_ARGUMENT` for data of another version or device.
+    fn deserialize_and_load(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<Self::Executable>>;
+}
+
+impl<D: Serialization> plugin::Serialization for Runtime<D> {
+    fn serialize(executable: &D::Executable) -> Result<Option<Vec<u8>>> {
+        D::serialize(executable)
+    }
+
+    fn deserialize_and_load(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<D::Executable>> {
+        self.open_driver()?.deserialize_and_load(data, options)
+    }
+}
+
+/// A driver whose compiler reports the costs of a program.
+pub trait CostAnalysis: Driver {
+    /// Returns the costs of a program by name, such as `flops` and `bytes accessed`.
+    ///
+    /// # Errors
+    ///
+    /// Returns `UNIMPLEMENTED` if the compiler cannot determine the costs.
+    fn cost_analysis(executable: &Self::Executable) -> Result<Vec<NamedValue>>;
+
+    /// Returns the memory that an execution of a program needs. The default implementation computes it from the sizes
+    /// of the program's code, parameters and outputs. It omits temporary memory.
+    ///
+    /// # Errors
+    ///
+    /// Returns `UNIMPLEMENTED` if the compiler cannot determine the memory.
+    fn compiled_memory_stats(executable: &Self::Executable, info: &ExecutableInfo) -> Result<CompiledMemoryStats> {
+        let _ = executable;
+        Ok(signature_memory_stats(info))
+    }
+}
+
+impl<D: CostAnalysis> plugin::CostAnalysis for Runtime<D> {
+    fn cost_analysis(executable: &D::Executable) -> Result<Vec<NamedValue>> {
+        D::cost_analysis(executable)
+    }
+
+    fn compiled_memory_stats(executable: &D::Executable, info: &ExecutableInfo) -> Result<CompiledMemoryStats> {
+        D::compiled_memory_stats(executable, info)
+    }
+}
+
+/// A driver that allocates host memory for fast transfers, such as pinned memory.
+pub trait HostMemoryAllocator: Driver {
+    /// Allocates at least `size` bytes of host memory. Their address stays the same until the allocation is dropped.
+    /// `numa_node` is the index of a NUMA node. If it is `None`, the driver chooses the node.
+    ///
+    /// The framework may drop the allocation after the runtime has dropped the driver. A copy uses the allocation if
+    /// the address of its [`HostSource`] or [`HostTarget`] lies in it.
+    ///
+    /// [`HostSource`]: crate::HostSource
+    /// [`HostTarget`]: crate::HostTarget
+    ///
+    /// # Errors
+    ///
+    /// Returns `RESOURCE_EXHAUSTED` if there is not enough memory.
+    fn allocate_host(&self, size: usize, numa_node: Option<usize>) -> Result<HostAllocation>;
+}
+
+impl<D: HostMemoryAllocator> plugin::HostMemoryAllocator for Runtime<D> {
+    fn allocate_host(&self, size: usize, numa_node: Option<usize>) -> Result<HostAllocation> {
+        self.open_driver()?.allocate_host(size, numa_node)
+    }
+}
+
+/// A driver that can end a launch with an error.
+pub trait Poisoning: Driver {
+    /// Ends the earliest unfinished launch with this launch id on a device, which may be running.
+    /// [`ExecuteOptions::launch_id`](device_plugin::ExecuteOptions::launch_id) contains the id of a launch. Returns
+    /// `false` if there is no such launch.
+    ///
+    /// [`Driver::wait`] returns `error` for this launch when the device no longer uses its memory. The code of `error`
+    /// is not `UNAVAILABLE`, which would report a lost device. The runtime passes `ABORTED` instead.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the device cannot end the launch.
+    fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool>;
+}
+
+impl<D: Poisoning> plugin::Poisoning for Runtime<D> {
+    fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
+        self.device(device)?;
+        let error = match error.code() {
+            ErrorCode::UNAVAILABLE => Error::new(ErrorCode::ABORTED, error.message()),
+            _ => error,
+        };
+        self.driver().poison_execution(device, launch_id, error)
+    }
+}
+
+/// A driver whose memory has addresses.
+pub trait BufferAddresses: Driver {
+    /// Returns the address of device memory, or `None` if it has no address. Frameworks pass the address to other
+    /// libraries, for example through DLPack.
+    fn device_pointer(&self, memory: &Self::Memory) -> Option<usize>;
+}
+
+impl<D: BufferAddresses> plugin::BufferAddresses for Runtime<D> {
+    fn device_pointer(&self, buffer: &Buffer<D>) -> Option<usize> {
+        self.open_driver().ok()?.device_pointer(buffer.block().memory())
+    }
+}
+
+/// A driver whose streams other libraries can use to share memory without waiting on the host.
+pub trait Streams: Driver {
+    /// Returns a stream for a library that passes memory to the device. The library makes this stream wait until the
+    /// memory is ready. Later launches on the device must wait for the stream.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the device has no such stream.
+    fn stream_for_external_ready_events(&self, device: usize) -> Result<Stream>;
+
+    /// Makes later work on a stream of another library wait until the operations in `after` have ended, with or without
+    /// an error. These operations write a buffer that the library reads.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the stream cannot wait for the operations.
+    fn wait_on_stream(&self, stream: Stream, after: &[Arc<Self::Completion>]) -> Result<()>;
+}
+
+impl<D: Streams> plugin::Streams for Runtime<D> {
+    fn stream_for_external_ready_events(&self, device: usize) -> Result<Stream> {
+        self.device(device)?;
+        self.driver().stream_for_external_ready_events(device)
+    }
+
+    fn wait_until_buffer_ready_on_stream(&self, stream: Stream, buffer: &Buffer<D>) -> Result<()> {
+        self.device_of(buffer)?.health.check()?;
+        let mut after = Vec::new();
+        // No operation belongs to a new timeline, so the list contains those of all queues.
+        buffer.block().uses().before_read(&Arc::default(), &mut after);
+        self.driver().wait_on_stream(stream, &after)
+    }
+}
