@@ -5,10 +5,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use device_runtime::QueueKind::Compute;
-use pjrt::{Buffer, Error, ErrorCode, LoadedExecutable};
+use pjrt::extensions::{HostMemoryAllocator, Streams};
+use pjrt::{Buffer, CompileOptions, Error, ErrorCode, LoadedExecutable, Program, TopologyDescription};
 
 use crate::dummy::control::Settings;
-use crate::fixture::{Fixture, bytes, expect_waits, limited, run};
+use crate::dummy::features::TOPOLOGY;
+use crate::fixture::{Fixture, bytes, expect_waits, limited, next, run};
 
 #[path = "runtime/dummy/mod.rs"]
 mod dummy;
@@ -70,6 +72,44 @@ fn calls_fail() {
         let (fixture, program, x) = in_child((fixture, program, x), use_client);
         fixture.control.release(0, Compute);
         assert_eq!(bytes(&upload.join().unwrap().unwrap()).unwrap(), [9; 2000]);
+        drop((program, x));
+        fixture.end();
+    });
+}
+
+/// Returns the number of the first call that does not fail in the expected way, counted from 1, or 0.
+fn use_features((fixture, program, x): (Fixture, LoadedExecutable, Buffer)) -> u8 {
+    let (client, plugin, device) = (&fixture.client, fixture.client.plugin(), fixture.device(0));
+    let code = |result: Result<(), Error>| result.err().map(|error| error.code());
+    // Functions without a client work.
+    let (stored, options) = (program.executable().serialize().unwrap(), CompileOptions::default());
+    let topology = TopologyDescription::create(&plugin, TOPOLOGY, &[]).unwrap();
+    let compiled = topology.compile(&Program::mlir(next(4)), &options).unwrap();
+    let streams = plugin.extension::<Streams>().unwrap();
+    let codes = [
+        code(client.deserialize_and_load(&stored).map(drop)),
+        code(client.load_executable(&compiled, &options).map(drop)),
+        code(plugin.extension::<HostMemoryAllocator>().unwrap().allocate(client, 4, None).map(drop)),
+        code(device.poison_execution(7, ErrorCode::ABORTED, "poison").map(drop)),
+        code(streams.stream_for_external_ready_events(&device).map(drop)),
+    ];
+    let failed = (1..).zip(codes).find(|(_, code)| *code != Some(ErrorCode::FAILED_PRECONDITION));
+    match failed {
+        Some((number, _)) => number,
+        // The driver computes the address.
+        None if x.unsafe_pointer().is_ok() => 6,
+        None => 0,
+    }
+}
+
+/// The runtime does not call the driver for its features.
+#[test]
+fn features_fail() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    limited(|| {
+        let fixture = Fixture::featured();
+        let (program, x) = (fixture.next(4), fixture.put_ready(&[1; 4]));
+        let (fixture, program, x) = in_child((fixture, program, x), use_features);
         drop((program, x));
         fixture.end();
     });

@@ -5,6 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use device_plugin::StaticApi;
 use device_runtime::QueueKind;
 use pjrt::{
     Buffer, Client, ClientOptions, CompileOptions, Device, Error, ExecuteOptions, Input, LoadedExecutable, Program,
@@ -13,6 +14,7 @@ use pjrt::{
 
 use crate::dummy::control::{Control, Settings};
 use crate::dummy::driver::Plugin;
+use crate::dummy::features::Featured;
 
 /// Maximum time of a test. A test that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -48,6 +50,15 @@ pub(crate) fn with_fixture(test: impl FnOnce(&Fixture) + Send + 'static) {
     with_settings(Settings::default(), test);
 }
 
+/// Runs a test with a fixture whose driver has all features.
+pub(crate) fn with_features(test: impl FnOnce(&Fixture) + Send + 'static) {
+    limited(move || {
+        let fixture = Fixture::featured();
+        test(&fixture);
+        fixture.end();
+    });
+}
+
 /// Fails if the thread ends soon.
 pub(crate) fn expect_waits<T>(thread: &JoinHandle<T>) {
     std::thread::sleep(Duration::from_millis(20));
@@ -71,8 +82,17 @@ impl Drop for Release {
 
 impl Fixture {
     pub(crate) fn new(settings: Settings) -> Self {
+        Self::of(Plugin::api(), settings)
+    }
+
+    /// Returns a fixture whose driver has all features.
+    pub(crate) fn featured() -> Self {
+        Self::of(Featured::api(), Settings::default())
+    }
+
+    fn of(plugin: StaticApi, settings: Settings) -> Self {
         let control = Control::new(settings);
-        let plugin = pjrt::Plugin::from_static(Plugin::api()).unwrap();
+        let plugin = pjrt::Plugin::from_static(plugin).unwrap();
         let client = plugin.client(&ClientOptions::new().with("control", control.id)).unwrap();
         Self { _release: Release(Arc::clone(&control)), client, control }
     }

@@ -6,6 +6,7 @@ mod collectives;
 mod dummy;
 #[cfg(unix)]
 mod exit;
+mod features;
 mod fixture;
 mod launches;
 mod lost;

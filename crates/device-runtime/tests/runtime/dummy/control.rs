@@ -67,6 +67,14 @@ pub(crate) struct State {
     pub(crate) launched: Vec<(usize, String)>,
     /// Queues for which the driver has reported that the device is lost.
     pub(crate) reported_lost: HashSet<QueueKey>,
+    /// Number of programs that the driver loaded without compiling them.
+    pub(crate) loaded: usize,
+    /// Address and size of each allocation of pinned memory.
+    pub(crate) pinned: Vec<(usize, usize)>,
+    /// Number of copies to the device from pinned memory.
+    pub(crate) pinned_copies: usize,
+    /// The stream, and the number of operations that it waits for, of each wait.
+    pub(crate) stream_waits: Vec<(isize, usize)>,
     /// Whether the driver has been dropped.
     pub(crate) closed: bool,
     /// Promises that the runtime did not keep.
@@ -190,6 +198,12 @@ impl State {
             true => Err(Error::new(ErrorCode::UNAVAILABLE, "the dummy fell off the bus")),
             false => Ok(()),
         }
+    }
+
+    /// Counts a copy from this address if it is in pinned memory.
+    pub(crate) fn count_pinned(&mut self, address: usize) {
+        let is_pinned = |(start, size): &(usize, usize)| (*start..start + size).contains(&address);
+        self.pinned_copies += usize::from(self.pinned.iter().any(is_pinned));
     }
 
     /// Counts a new work and returns its number.

@@ -1,10 +1,14 @@
 //! The driver, whose queues are threads.
 
 use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 
+use device_plugin::features::Features;
+use device_plugin::ffi::Registry;
 use device_plugin::{
     ClientOptions, CompileOptions, Compiled, DeviceInfo, DevicePlugin, ElementType, Error, ErrorCode, ExecutableInfo,
     Program, Result, Shape, device_plugin,
@@ -30,15 +34,37 @@ impl DevicePlugin for Plugin {
 /// Passes works to the thread of a queue.
 type Queue = (Sender<Job>, JoinHandle<()>);
 
-pub(crate) struct Dummy {
-    control: Arc<Control>,
+/// The features of a dummy driver.
+pub(crate) trait FeatureSet: Sized + Send + Sync + 'static {
+    const FEATURES: Features<Runtime<Dummy<Self>>> = Features::none();
+}
+
+/// No features.
+pub(crate) struct Plain;
+
+impl FeatureSet for Plain {}
+
+pub(crate) struct Dummy<S = Plain> {
+    pub(crate) control: Arc<Control>,
     /// The threads of the queues, which start at the first work.
     queues: Mutex<HashMap<QueueKey, Queue>>,
+    /// The launches that have begun.
+    pub(crate) launches: Mutex<Vec<Launched>>,
+    features: PhantomData<S>,
+}
+
+/// A launch that can be poisoned.
+pub(crate) struct Launched {
+    pub(crate) device: usize,
+    pub(crate) id: i32,
+    /// Whether the work runs or has ended, or is poisoned.
+    pub(crate) claimed: Arc<AtomicBool>,
+    pub(crate) result: Arc<OnceLock<Result<()>>>,
 }
 
 /// Device memory. New memory contains garbage.
 pub(crate) struct Memory {
-    bytes: Mutex<Vec<u8>>,
+    pub(crate) bytes: Mutex<Vec<u8>>,
     control: Arc<Control>,
 }
 
@@ -55,6 +81,7 @@ pub(crate) struct Done {
     queue: QueueId,
     /// Whether the work also uses another device.
     uses_other_device: bool,
+    claimed: Arc<AtomicBool>,
     result: Arc<OnceLock<Result<()>>>,
     waits: Mutex<u32>,
     /// A driver may keep the host memory of a copy longer than the copy.
@@ -81,6 +108,7 @@ impl Drop for Counted {
 /// A prepared launch.
 pub(crate) struct Prepared {
     name: String,
+    launch_id: i32,
     fails: bool,
     panics: bool,
     run: Box<dyn FnOnce() -> Result<()> + Send>,
@@ -92,6 +120,7 @@ struct Job {
     queue: QueueId,
     after: Vec<Arc<OnceLock<Result<()>>>>,
     run: Box<dyn FnOnce() -> Result<()> + Send>,
+    claimed: Arc<AtomicBool>,
     result: Arc<OnceLock<Result<()>>>,
 }
 
@@ -138,7 +167,7 @@ impl Used {
 }
 
 fn work_queue(control: &Control, jobs: &Receiver<Job>) {
-    for Job { number, queue, after, run, result } in jobs {
+    for Job { number, queue, after, run, claimed, result } in jobs {
         control
             .wait_until(|state| state.check(queue.device).is_err() || after.iter().all(|after| after.get().is_some()));
         control.await_turn(queue);
@@ -152,6 +181,11 @@ fn work_queue(control: &Control, jobs: &Receiver<Job>) {
         if injected == Err(true) {
             control.lose(queue.device);
         }
+        if claimed.swap(true, Ordering::AcqRel) {
+            // The launch is poisoned.
+            control.change(|state| state.end_work(queue));
+            continue;
+        }
         let ended = control.check(queue.device).and_then(|()| run()).and_then(|()| match injected {
             Err(_) => Err(Error::new(ErrorCode::DATA_LOSS, format!("work {number} failed"))),
             Ok(()) => control.check(queue.device),
@@ -161,25 +195,42 @@ fn work_queue(control: &Control, jobs: &Receiver<Job>) {
     }
 }
 
-impl Dummy {
+/// Returns a kernel with its signature.
+pub(crate) fn compiled(kernel: Kernel) -> Compiled<Kernel> {
+    let shape = |size: usize| Shape::new(ElementType::U8, [i64::try_from(size).unwrap()]);
+    let inputs = vec![shape(kernel.size); kernel.inputs];
+    let outputs = vec![shape(kernel.size * kernel.repeat); kernel.output_count()];
+    let info = ExecutableInfo::new(&kernel.name, inputs, outputs).donating(kernel.donated.iter().copied());
+    Compiled::new(kernel, info)
+}
+
+impl<S: FeatureSet> Dummy<S> {
     fn submit(&self, queue: QueueId, after: &[Arc<Done>], run: impl FnOnce() -> Result<()> + Send + 'static) -> Done {
         // The runtime promises that the calls for one queue do not overlap. The order of numbers is that of the works.
-        let result = Arc::new(OnceLock::new());
+        let (result, claimed) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
         let mut queues = self.queues.lock().unwrap();
         let number = self.control.change(|state| state.begin_work(queue, after.len()));
         let after = after.iter().map(|done| Arc::clone(&done.result)).collect();
-        let job = Job { number, queue, after, run: Box::new(run), result: Arc::clone(&result) };
+        let job = Job {
+            number,
+            queue,
+            after,
+            run: Box::new(run),
+            claimed: Arc::clone(&claimed),
+            result: Arc::clone(&result),
+        };
         let (sender, _) = queues.entry(key(queue)).or_insert_with(|| {
             let ((sender, receiver), control) = (channel(), Arc::clone(&self.control));
             (sender, std::thread::spawn(move || work_queue(&control, &receiver)))
         });
         sender.send(job).unwrap();
         let (control, _counted) = (Arc::clone(&self.control), Counted::new(&self.control));
-        Done { control, queue, uses_other_device: false, result, waits: Mutex::new(0), _target: None, _counted }
+        let (waits, uses_other_device) = (Mutex::new(0), false);
+        Done { control, queue, uses_other_device, claimed, result, waits, _target: None, _counted }
     }
 }
 
-impl Drop for Dummy {
+impl<S> Drop for Dummy<S> {
     fn drop(&mut self) {
         let queues = std::mem::take(&mut *self.queues.lock().unwrap());
         for (sender, thread) in queues.into_values() {
@@ -194,18 +245,19 @@ impl Drop for Dummy {
     }
 }
 
-impl Driver for Dummy {
+impl<S: FeatureSet> Driver for Dummy<S> {
     type Memory = Memory;
     type Executable = Kernel;
     type Prepared = Prepared;
     type Completion = Done;
 
     const MAX_IN_FLIGHT: usize = 4;
+    const FEATURES: Features<Runtime<Self>> = S::FEATURES;
 
     fn open(options: &ClientOptions) -> Result<Self> {
         let id = options.int("control")?.unwrap_or_default();
         let control = Control::take(id).ok_or_else(|| Error::invalid_argument("there is no control with this id"))?;
-        Ok(Self { control, queues: Mutex::default() })
+        Ok(Self { control, queues: Mutex::default(), launches: Mutex::default(), features: PhantomData })
     }
 
     fn devices(&self) -> Vec<DriverDevice> {
@@ -227,6 +279,7 @@ impl Driver for Dummy {
 
     fn copy_from_host(&self, queue: QueueId, from: &HostSource, to: &Arc<Memory>, after: &[Arc<Done>]) -> Result<Done> {
         self.control.check(queue.device)?;
+        self.control.state().count_pinned(from.as_ptr().addr());
         let (from, to, control) = (from.clone(), Used::new(to, queue.device), Arc::clone(&self.control));
         let run = move || {
             // The clone is dropped before the copy ends.
@@ -275,12 +328,7 @@ impl Driver for Dummy {
     }
 
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Kernel>> {
-        let kernel = Kernel::parse(program)?;
-        let shape = |size: usize| Shape::new(ElementType::U8, [i64::try_from(size).unwrap()]);
-        let inputs = vec![shape(kernel.size); kernel.inputs];
-        let outputs = vec![shape(kernel.size * kernel.repeat); kernel.output_count()];
-        let info = ExecutableInfo::new(&kernel.name, inputs, outputs).donating(kernel.donated.iter().copied());
-        Ok(Compiled::new(kernel, info))
+        Ok(compiled(Kernel::parse(program)?))
     }
 
     fn scratch_bytes(&self, kernel: &Kernel) -> usize {
@@ -313,6 +361,15 @@ impl Driver for Dummy {
         let scratch = request.scratch.map(|scratch| Used::new(scratch, device));
         let (kernel, control) = (Arc::clone(kernel), Arc::clone(&self.control));
         let (name, fails, panics) = (kernel.name.clone(), kernel.fails_to_launch, kernel.panics_in_launch);
+        let launch_id = request.options.launch_id;
+        let handler = match &kernel.custom_call {
+            None => None,
+            Some(target) => Some(
+                Registry::of::<Runtime<Self>>()
+                    .handler(target, "dummy")
+                    .ok_or_else(|| Error::unimplemented(format!("no handler of {target}")))?,
+            ),
+        };
         if let Some(schedule) = kernel.all_reduce.clone() {
             let ([input], [output]) = (&inputs[..], &outputs[..]) else {
                 return Err(Error::invalid_argument("an all-reduce has one input and one output"));
@@ -326,7 +383,7 @@ impl Driver for Dummy {
                 member.finish();
                 Ok(())
             };
-            return Ok(Prepared { name, fails, panics, run: Box::new(run) });
+            return Ok(Prepared { name, launch_id, fails, panics, run: Box::new(run) });
         }
         let run = move || {
             let fill = |value: u8| match &scratch {
@@ -341,7 +398,11 @@ impl Driver for Dummy {
             let read = |input: &Used| input.with(&control, |bytes| bytes[..kernel.size].to_vec());
             let inputs: Vec<_> = inputs.iter().map(read).collect::<Result<_>>()?;
             std::thread::yield_now();
-            for (to, bytes) in outputs.iter().zip(kernel.compute(&inputs)) {
+            let mut computed = kernel.compute(&inputs);
+            if let Some(handler) = &handler {
+                kernel.call(handler, &inputs, &mut computed)?;
+            }
+            for (to, bytes) in outputs.iter().zip(computed) {
                 to.with(&control, |to| match kernel.fails_to_run {
                     true => to.fill(0xdd),
                     false => to[..bytes.len()].copy_from_slice(&bytes),
@@ -356,7 +417,7 @@ impl Driver for Dummy {
                 false => Ok(()),
             }
         };
-        Ok(Prepared { name, fails, panics, run: Box::new(run) })
+        Ok(Prepared { name, launch_id, fails, panics, run: Box::new(run) })
     }
 
     fn launch(&self, queue: QueueId, prepared: Prepared, after: &[Arc<Done>]) -> Done {
@@ -369,6 +430,7 @@ impl Driver for Dummy {
                 control,
                 queue,
                 uses_other_device: false,
+                claimed: Arc::default(),
                 result,
                 waits: Mutex::new(0),
                 _target: None,
@@ -377,6 +439,9 @@ impl Driver for Dummy {
         }
         self.control.state().launched.push((queue.device, prepared.name));
         let done = self.submit(queue, after, prepared.run);
+        let (claimed, result) = (Arc::clone(&done.claimed), Arc::clone(&done.result));
+        let launched = Launched { device: queue.device, id: prepared.launch_id, claimed, result };
+        self.launches.lock().unwrap().push(launched);
         assert!(!prepared.panics, "{PANIC}");
         done
     }

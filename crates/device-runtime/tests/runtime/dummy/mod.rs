@@ -3,4 +3,5 @@
 
 pub(crate) mod control;
 pub(crate) mod driver;
+pub(crate) mod features;
 pub(crate) mod program;

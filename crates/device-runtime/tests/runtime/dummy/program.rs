@@ -1,6 +1,7 @@
 //! The programs of the dummy driver.
 
-use device_plugin::{Error, Program, Result};
+use device_plugin::ffi::{Attributes, Call, ExecuteContext, Handler, Operand, ResultBuffer};
+use device_plugin::{ElementType, Error, Program, Result, Shape};
 use device_runtime::collectives::Schedule;
 
 /// A program on arrays of bytes. Its text is a list of words: `name=NAME`, `size=BYTES`, `inputs=COUNT`,
@@ -8,7 +9,7 @@ use device_runtime::collectives::Schedule;
 /// constant or `x` with the index of an input. With `repeat=COUNT`, the outputs repeat their bytes. `fail=run`,
 /// `fail=launch`, `fail=prepare`, `panic=wait` and `panic=launch` make a step fail or panic. With `fail=launch`, the
 /// launch fails when it is submitted, and ends at once. With `all_reduce=COUNT`, a program has one input, and one
-/// output that is the sum of the inputs of this number of devices.
+/// output that is the sum of the inputs of this number of devices. With `call=TARGET`, a custom call fills the outputs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
@@ -24,6 +25,8 @@ pub(crate) struct Kernel {
     pub(crate) panics_in_wait: bool,
     pub(crate) panics_in_launch: bool,
     pub(crate) all_reduce: Option<Schedule>,
+    pub(crate) custom_call: Option<String>,
+    pub(crate) text: String,
     outputs: Vec<Vec<Term>>,
 }
 
@@ -40,7 +43,7 @@ impl Kernel {
     }
 
     pub(crate) fn read(text: &str) -> Option<Self> {
-        let mut kernel = Self { repeat: 1, ..Self::default() };
+        let mut kernel = Self { repeat: 1, text: text.to_owned(), ..Self::default() };
         for word in text.split_whitespace() {
             let (key, value) = word.split_once('=')?;
             match (key, value) {
@@ -64,6 +67,7 @@ impl Kernel {
                     kernel.scratch = schedule.scratch_bytes();
                     kernel.all_reduce = Some(schedule);
                 }
+                ("call", target) => kernel.custom_call = Some(target.to_owned()),
                 ("out", terms) => kernel.outputs.push(terms.split('+').map(term).collect::<Option<_>>()?),
                 _ => return None,
             }
@@ -89,6 +93,15 @@ impl Kernel {
             .iter()
             .map(|terms| (0..self.size).map(|at| byte(terms, at)).collect::<Vec<_>>().repeat(self.repeat))
             .collect()
+    }
+
+    /// Fills the outputs by a custom call.
+    pub(crate) fn call(&self, handler: &Handler, inputs: &[Vec<u8>], outputs: &mut [Vec<u8>]) -> Result<()> {
+        let shape = Shape::new(ElementType::U8, [i64::try_from(self.size).unwrap()]);
+        let operands: Vec<_> = inputs.iter().map(|bytes| Operand::new(&shape, bytes)).collect();
+        let mut results: Vec<_> = outputs.iter_mut().map(|bytes| ResultBuffer::new(&shape, bytes)).collect();
+        let (attributes, context) = (Attributes::default(), ExecuteContext::default());
+        handler.call(&mut Call::new(&self.name, &attributes, &operands, &mut results, &context)?)
     }
 }
 

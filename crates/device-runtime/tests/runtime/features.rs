@@ -1,0 +1,228 @@
+//! The optional features of drivers.
+
+use device_plugin::Backend;
+use device_plugin::ffi::{Handler, Registry};
+use device_runtime::QueueKind::Compute;
+use device_runtime::Runtime;
+use pjrt::extensions::{Ffi, HostMemoryAllocator, Streams};
+use pjrt::{
+    CompileOptions, Error, ErrorCode, ExecuteOptions, HostBufferSemantics, Input, NamedValue, Program,
+    TopologyDescription, Upload,
+};
+
+use crate::dummy::driver::{Dummy, Plain};
+use crate::dummy::features::{All, TOPOLOGY, VERSION};
+use crate::fixture::{Fixture, bytes, next, run, with_features, with_fixture};
+
+fn message(error: &Error) -> (ErrorCode, &str) {
+    (error.code(), error.message())
+}
+
+fn compile_at_level(fixture: &Fixture, level: &str) -> Result<(), Error> {
+    let options = CompileOptions::default().with_option_override("dummy_level", level);
+    fixture.client.compile(&Program::mlir(next(4)), &options).map(drop)
+}
+
+fn upload_from_allocator(fixture: &Fixture) -> Vec<u8> {
+    let allocator = fixture.client.plugin().extension::<HostMemoryAllocator>().unwrap();
+    let mut memory = allocator.allocate(&fixture.client, 3, Some(1)).unwrap();
+    memory.copy_from_slice(&[1, 2, 3]);
+    let upload = Upload::owned::<u8, _>(memory).semantics(HostBufferSemantics::ImmutableZeroCopy);
+    let x = fixture.client.upload(upload).unwrap();
+    bytes(&x).unwrap()
+}
+
+#[test]
+fn list_of_runtime_and_driver() {
+    let of_runtime = ["at_exit", "memory_statistics", "async_reads", "device_copies", "multi_device", "queued"];
+    let of_driver = [
+        "platform",
+        "buffer_addresses",
+        "named_options",
+        "ahead_of_time",
+        "serialization",
+        "cost_analysis",
+        "poisoning",
+        "streams",
+        "host_memory_allocator",
+        "ffi",
+    ];
+    let sorted = |mut names: Vec<&'static str>| {
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(sorted(Runtime::<Dummy<Plain>>::FEATURES.names()), sorted(of_runtime.to_vec()));
+    let both = [&of_runtime[..], &of_driver].concat();
+    assert_eq!(sorted(Runtime::<Dummy<All>>::FEATURES.names()), sorted(both));
+}
+
+#[test]
+fn driver_without_features() {
+    with_fixture(|fixture| {
+        let (client, plugin) = (&fixture.client, fixture.client.plugin());
+        assert_eq!(client.platform_name().unwrap(), "dummy");
+        assert_eq!(client.platform_version().unwrap(), "");
+        // Options are not checked.
+        compile_at_level(fixture, "high").unwrap();
+        let code = |error: Error| error.code();
+        let topology = TopologyDescription::create(&plugin, TOPOLOGY, &[]);
+        assert_eq!(topology.map(drop).map_err(code), Err(ErrorCode::UNIMPLEMENTED));
+        let program = fixture.next(4);
+        assert_eq!(program.executable().cost_analysis().map_err(code), Err(ErrorCode::UNIMPLEMENTED));
+        // The executable contains the program, which is compiled again.
+        let loaded = client.deserialize_and_load(&program.executable().serialize().unwrap()).unwrap();
+        let x = fixture.put(&[1; 4]);
+        assert_eq!(bytes(&run(&loaded, &[&x]).unwrap()).unwrap(), [2; 4]);
+        assert_eq!(fixture.control.state().loaded, 0);
+        assert_eq!(upload_from_allocator(fixture), [1, 2, 3]);
+        assert_eq!(fixture.control.state().pinned_copies, 0);
+        let poisoned = fixture.device(0).poison_execution(7, ErrorCode::ABORTED, "poison");
+        assert_eq!(poisoned.map_err(code), Err(ErrorCode::UNIMPLEMENTED));
+        assert_eq!(x.unsafe_pointer().map_err(code), Err(ErrorCode::UNIMPLEMENTED));
+        assert!(plugin.extension::<Streams>().is_none() && plugin.extension::<Ffi>().is_none());
+    });
+}
+
+#[test]
+fn platform() {
+    with_features(|fixture| {
+        assert_eq!(fixture.client.platform_name().unwrap(), "dummy platform");
+        assert_eq!(fixture.client.platform_version().unwrap(), VERSION);
+        let attributes = fixture.client.topology().unwrap().attributes().unwrap();
+        assert_eq!(attributes, [NamedValue::new("links", 3)]);
+    });
+}
+
+#[test]
+fn named_options() {
+    with_features(|fixture| {
+        compile_at_level(fixture, "3").unwrap();
+        let error = compile_at_level(fixture, "high").unwrap_err();
+        assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
+        let unknown = CompileOptions::default().with_option_override("dummy_width", 1);
+        let error = fixture.client.compile(&Program::mlir(next(4)), &unknown).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
+        assert!(error.message().contains("dummy_width"), "{error}");
+    });
+}
+
+#[test]
+fn ahead_of_time() {
+    with_features(|fixture| {
+        let (client, plugin) = (&fixture.client, fixture.client.plugin());
+        let error = TopologyDescription::create(&plugin, "triple", &[]).unwrap_err();
+        assert_eq!(message(&error), (ErrorCode::INVALID_ARGUMENT, "unknown topology \"triple\""));
+        let topology = TopologyDescription::create(&plugin, TOPOLOGY, &[]).unwrap();
+        assert_eq!(topology.device_descriptions().unwrap().len(), 2);
+        let executable = topology.compile(&Program::mlir(next(4)), &CompileOptions::default()).unwrap();
+        let program = client.load_executable(&executable, &CompileOptions::default()).unwrap();
+        assert_eq!(fixture.control.state().loaded, 1);
+        assert_eq!(bytes(&run(&program, &[&fixture.put(&[1; 4])]).unwrap()).unwrap(), [2; 4]);
+    });
+}
+
+#[test]
+fn serialization() {
+    with_features(|fixture| {
+        let stored = fixture.next(4).executable().serialize().unwrap();
+        let program = fixture.client.deserialize_and_load(&stored).unwrap();
+        assert_eq!(fixture.control.state().loaded, 1);
+        assert_eq!(bytes(&run(&program, &[&fixture.put(&[1; 4])]).unwrap()).unwrap(), [2; 4]);
+    });
+}
+
+#[test]
+fn cost_analysis() {
+    with_features(|fixture| {
+        let program = fixture.compile("name=add size=5 inputs=2 out=x0+x1");
+        let executable = program.executable();
+        assert_eq!(executable.cost_analysis().unwrap(), [NamedValue::new("additions", 5)]);
+        let memory = executable.compiled_memory_stats().unwrap();
+        assert_eq!((memory.argument_size, memory.output_size), (10, 5));
+    });
+}
+
+#[test]
+fn host_memory_allocator() {
+    with_features(|fixture| {
+        assert_eq!(upload_from_allocator(fixture), [1, 2, 3]);
+        assert_eq!(fixture.control.state().pinned_copies, 1);
+        fixture.control.wait_until(|state| state.pinned.is_empty());
+        let allocator = fixture.client.plugin().extension::<HostMemoryAllocator>().unwrap();
+        let error = allocator.allocate(&fixture.client, 3, Some(2)).unwrap_err();
+        assert_eq!(message(&error), (ErrorCode::INVALID_ARGUMENT, "the dummy has two nodes"));
+    });
+}
+
+#[test]
+fn poisoning() {
+    with_features(|fixture| {
+        let (next, device) = (fixture.next(4), fixture.device(0));
+        let x = fixture.put_ready(&[1; 4]);
+        fixture.control.hold(0, Compute);
+        let launch = |id| {
+            let mut options = ExecuteOptions::new();
+            options.launch_id = id;
+            next.execute_with([Input::Borrow(&x)], &options).unwrap().outputs.remove(0)
+        };
+        let [first, poisoned, last] = [6, 7, 8].map(launch);
+        assert!(!device.poison_execution(9, ErrorCode::ABORTED, "poison").unwrap());
+        // This code must not make the device count as lost.
+        assert!(device.poison_execution(7, ErrorCode::UNAVAILABLE, "poison").unwrap());
+        assert!(!device.poison_execution(7, ErrorCode::ABORTED, "poison").unwrap());
+        fixture.control.release(0, Compute);
+        let error = bytes(&poisoned).unwrap_err();
+        assert_eq!(message(&error), (ErrorCode::ABORTED, "launch on device 0: poison"));
+        assert_eq!((bytes(&first).unwrap(), bytes(&last).unwrap()), (vec![2; 4], vec![2; 4]));
+    });
+}
+
+#[test]
+fn buffer_addresses() {
+    with_features(|fixture| {
+        let (x, y) = (fixture.put(&[1; 4]), fixture.put(&[2; 4]));
+        let address = x.external_reference().unwrap().address().unwrap().addr();
+        assert_eq!(x.unsafe_pointer().unwrap(), address);
+        assert_ne!(y.unsafe_pointer().unwrap(), address);
+    });
+}
+
+#[test]
+fn streams() {
+    with_features(|fixture| {
+        let streams = fixture.client.plugin().extension::<Streams>().unwrap();
+        let stream = streams.stream_for_external_ready_events(&fixture.device(1)).unwrap();
+        assert_eq!(stream.as_raw(), 101);
+        let (next, x) = (fixture.next(4), fixture.put_ready(&[1; 4]));
+        fixture.control.hold(0, Compute);
+        let y = run(&next, &[&x]).unwrap();
+        // The call does not wait for the launch.
+        streams.wait_until_buffer_ready_on_stream(&stream, &y).unwrap();
+        streams.wait_until_buffer_ready_on_stream(&stream, &x).unwrap();
+        fixture.control.release(0, Compute);
+        y.wait().unwrap();
+        streams.wait_until_buffer_ready_on_stream(&stream, &y).unwrap();
+        assert_eq!(fixture.control.state().stream_waits, [(101, 1), (101, 0), (101, 0)]);
+        fixture.control.lose(0);
+        y.copy_to(&fixture.device(0)).and_then(|z| z.wait()).unwrap_err();
+        let error = streams.wait_until_buffer_ready_on_stream(&stream, &y).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::UNAVAILABLE);
+    });
+}
+
+#[test]
+fn custom_calls() {
+    let registry = Registry::of::<Runtime<Dummy<All>>>();
+    let double = Handler::rust(|call| {
+        let bytes: Vec<u8> = call.operands[0].elements()?;
+        call.results[0].write(&bytes.iter().map(|byte| byte * 2).collect::<Vec<_>>())
+    });
+    registry.register("double", "dummy", double).unwrap();
+    with_features(|fixture| {
+        assert!(fixture.client.plugin().extension::<Ffi>().is_some());
+        let x = fixture.put(&[1, 2, 3]);
+        let program = |target| fixture.compile(&format!("name=p size=3 inputs=1 call={target} out=0"));
+        assert_eq!(bytes(&run(&program("double"), &[&x]).unwrap()).unwrap(), [2, 4, 6]);
+        assert_eq!(run(&program("triple"), &[&x]).unwrap_err().code(), ErrorCode::UNIMPLEMENTED);
+    });
+}
