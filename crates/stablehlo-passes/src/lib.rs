@@ -8,10 +8,12 @@ mod effects;
 mod eliminate_dead_code;
 mod expand_scans;
 mod extract;
+pub mod index_map;
 mod inline_async_ops;
 mod mesh_groups;
 mod outline;
 mod outline_unsupported;
+pub mod plan;
 mod quantized_type;
 mod remove_shardings;
 mod replica_groups;
@@ -28,6 +30,8 @@ pub use outline::{Outline, outline};
 pub use outline_unsupported::{Outlined, OutlinedFunction, OutlinedOp, outline_unsupported};
 pub use remove_shardings::remove_shardings;
 pub use replica_groups::{replica_groups, source_target_pairs};
+    }
+}
 
 /// Items that the crate `stablehlo-cpu` uses. Not part of the public API.
 #[doc(hidden)]

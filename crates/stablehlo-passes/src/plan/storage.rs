@@ -1,0 +1,242 @@
+//! Which stored values share memory, and where the memory is.
+
+use std::collections::HashSet;
+
+use stablehlo::ir::{Attribute, Func, Literal, Type, ValueId};
+
+use super::arena::Arena;
+use super::fusion::index;
+use super::{Memory, Place};
+
+/// What holds the bytes of a storage.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Temporary,
+    Input(usize),
+    Constant(Literal),
+}
+
+/// Memory that several values use at different times.
+#[derive(Debug)]
+pub(super) struct Storage {
+    kind: Kind,
+    bytes: usize,
+    values: Vec<ValueId>,
+    output: Option<usize>,
+}
+
+/// The times from the step that writes a value to the last step that reads it, both included.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Interval {
+    pub(super) first: u32,
+    pub(super) last: u32,
+}
+
+impl Interval {
+    fn overlaps(self, other: Self) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// Scratch memory that holds values between two points of time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Live {
+    pub(super) place: Place,
+    pub(super) interval: Interval,
+}
+
+#[derive(Debug)]
+pub(super) struct Storages<'f> {
+    func: &'f Func,
+    /// For each value, the value whose storage it is part of: itself, or for example the operand of a reshape.
+    same: Vec<ValueId>,
+    storage: Vec<Option<usize>>,
+    storages: Vec<Storage>,
+    pub(super) intervals: Vec<Interval>,
+    /// Pairs of which the second value may overwrite the first one in the step that reads the first one last.
+    in_place: HashSet<(ValueId, ValueId)>,
+    /// Pairs of which the second value is a copy of the first one at the end of a branch.
+    branches: HashSet<(ValueId, ValueId)>,
+    /// Pairs that should share memory, in this order.
+    candidates: Vec<(ValueId, ValueId)>,
+}
+
+/// The places of all values.
+pub(super) struct Places {
+    pub(super) values: Vec<Option<Place>>,
+    pub(super) scratch: usize,
+    /// Size of the scratch memory with the copies that moves need.
+    pub(super) extra: usize,
+    pub(super) alignment: usize,
+    pub(super) constants: Vec<(usize, Literal)>,
+    pub(super) live: Vec<Live>,
+}
+
+impl<'f> Storages<'f> {
+    pub(super) fn new(func: &'f Func) -> Self {
+        let count = func.values.len();
+        let same = (0..).map(ValueId).take(count).collect();
+        let (storage, intervals) = (vec![None; count], vec![Interval::default(); count]);
+        let (in_place, branches) = (HashSet::new(), HashSet::new());
+        Self { func, same, storage, storages: Vec::new(), intervals, in_place, branches, candidates: Vec::new() }
+    }
+
+    /// Returns the value whose storage a value is part of.
+    pub(super) fn resolve(&self, mut value: ValueId) -> ValueId {
+        while self.same[index(value)] != value {
+            value = self.same[index(value)];
+        }
+        value
+    }
+
+    /// Makes a value another name of `of`.
+    pub(super) fn alias(&mut self, value: ValueId, of: ValueId) {
+        self.same[index(value)] = self.resolve(of);
+    }
+
+    /// Creates the storage of a value. Returns an error if the value has no fixed size.
+    pub(super) fn create(&mut self, value: ValueId, kind: Kind) -> Result<(), stablehlo::Error> {
+        let bytes = match self.func.ty(value) {
+            Type::Tensor(ty) => ty.byte_size(),
+            _ => None,
+        };
+        let bytes = bytes.ok_or_else(|| {
+            let message = format_args!("a value of type {} cannot be stored in a buffer", self.func.ty(value));
+            stablehlo::Error::new(stablehlo::ErrorKind::Unsupported, message)
+        })?;
+        self.storage[index(value)] = Some(self.storages.len());
+        self.storages.push(Storage { kind, bytes, values: vec![value], output: None });
+        Ok(())
+    }
+
+    /// Adds a value to the storage of another one, whatever their intervals are.
+    pub(super) fn join(&mut self, value: ValueId, with: ValueId) {
+        let storage = self.storage[index(with)];
+        self.storage[index(value)] = storage;
+        if let Some(at) = storage {
+            self.storages[at].values.push(value);
+        }
+    }
+
+    /// Proposes that `to` overwrites `from` in the step that writes `to`.
+    pub(super) fn propose_in_place(&mut self, from: ValueId, to: ValueId) {
+        self.in_place.insert((from, to));
+        self.candidates.push((from, to));
+    }
+
+    /// Proposes that the result of a branch uses the memory of the op's result.
+    pub(super) fn propose_branch(&mut self, from: ValueId, to: ValueId) {
+        self.branches.insert((from, to));
+        self.candidates.push((from, to));
+    }
+
+    /// Proposes that two values share memory if they are not live at the same time.
+    pub(super) fn propose(&mut self, from: ValueId, to: ValueId) {
+        self.candidates.push((from, to));
+    }
+
+    fn of(&self, value: ValueId) -> Option<usize> {
+        self.storage[index(value)]
+    }
+
+    fn conflict(&self, a: ValueId, b: ValueId) -> bool {
+        let (of_a, of_b) = (self.intervals[index(a)], self.intervals[index(b)]);
+        let is_exempt = |(from, to): (ValueId, ValueId), (of_from, of_to): (Interval, Interval)| {
+            self.branches.contains(&(from, to)) || (of_from.last == of_to.first && self.in_place.contains(&(from, to)))
+        };
+        of_a.overlaps(of_b) && !is_exempt((a, b), (of_a, of_b)) && !is_exempt((b, a), (of_b, of_a))
+    }
+
+    fn merge(&mut self, a: ValueId, b: ValueId) {
+        let (Some(from), Some(to)) = (self.of(a), self.of(b)) else { return };
+        let (one, other) = (&self.storages[from], &self.storages[to]);
+        let is_temporary = |storage: &Storage| matches!(storage.kind, Kind::Temporary);
+        if from == to || one.bytes != other.bytes || !is_temporary(one) || !is_temporary(other) {
+            return;
+        }
+        if one.values.iter().any(|&a| other.values.iter().any(|&b| self.conflict(a, b))) {
+            return;
+        }
+        let moved = std::mem::take(&mut self.storages[from].values);
+        moved.iter().for_each(|&value| self.storage[index(value)] = Some(to));
+        self.storages[to].values.extend(moved);
+    }
+
+    /// Decides which values share memory, and assigns a place to each value. An output that an op computes is written
+    /// to the memory of the output.
+    pub(super) fn places(&mut self, outputs: &[ValueId], alignment: usize) -> Places {
+        for (from, to) in std::mem::take(&mut self.candidates) {
+            self.merge(self.resolve(from), self.resolve(to));
+        }
+        for (output, &value) in outputs.iter().enumerate() {
+            if let Some(storage) = self.of(self.resolve(value)).map(|at| &mut self.storages[at])
+                && matches!(storage.kind, Kind::Temporary)
+            {
+                storage.output.get_or_insert(output);
+            }
+        }
+        let mut arena = Arena::new(alignment);
+        let (mut constants, mut constant_bytes) = (Vec::new(), 0);
+        let mut places: Vec<Option<Place>> = vec![None; self.storages.len()];
+        for (at, storage) in self.storages.iter().enumerate() {
+            let bytes = storage.bytes;
+            let (memory, offset) = match (&storage.kind, storage.output) {
+                (Kind::Input(input), _) => (Memory::Input(*input), 0),
+                (Kind::Constant(literal), _) => {
+                    let offset = constant_bytes;
+                    constants.push((offset, literal.clone()));
+                    constant_bytes = (offset + bytes).next_multiple_of(alignment);
+                    (Memory::Constants, offset)
+                }
+                (Kind::Temporary, Some(output)) => (Memory::Output(output), 0),
+                (Kind::Temporary, None) => {
+                    if !storage.values.is_empty() {
+                        arena.add(at, bytes, self.hull(storage));
+                    }
+                    continue;
+                }
+            };
+            places[at] = Some(Place { memory, offset, bytes });
+        }
+        let (offsets, scratch) = arena.assign();
+        let mut live = Vec::new();
+        for (at, interval, offset) in offsets {
+            let place = Place { memory: Memory::Scratch, offset, bytes: self.storages[at].bytes };
+            places[at] = Some(place);
+            live.push(Live { place, interval });
+        }
+        let of = |at| self.of(self.resolve(ValueId(at))).and_then(|storage| places[storage]);
+        let values = (0..).take(self.storage.len()).map(of).collect();
+        Places { values, scratch, extra: scratch, alignment, constants, live }
+    }
+
+    fn hull(&self, storage: &Storage) -> Interval {
+        let intervals = storage.values.iter().map(|&value| self.intervals[index(value)]);
+        let hull = |a: Interval, b: Interval| Interval { first: a.first.min(b.first), last: a.last.max(b.last) };
+        intervals.reduce(hull).unwrap_or_default()
+    }
+
+    /// Returns for each output the donated argument whose memory it can overwrite.
+    pub(super) fn output_aliases(&self, func: &Func, outputs: &[ValueId]) -> Vec<Option<usize>> {
+        let mut aliases = vec![None; outputs.len()];
+        for (argument, &value) in func.args().iter().enumerate() {
+            let is_donor = matches!(func.arg_attribute(argument, "jax.buffer_donor"), Some(Attribute::Bool(true)));
+            let preferred = func.aliased_result(argument).ok().flatten();
+            let any = if is_donor { 0..outputs.len() } else { 0..0 };
+            let fits = |&output: &usize| aliases[output].is_none() && self.can_overwrite(value, outputs[output], output);
+            if let Some(output) = preferred.into_iter().chain(any).find(fits) {
+                aliases[output] = Some(argument);
+            }
+        }
+        aliases
+    }
+
+    /// Whether an output that an op computes can overwrite an argument.
+    fn can_overwrite(&self, argument: ValueId, output: ValueId, number: usize) -> bool {
+        let (Some(from), Some(to)) = (self.of(argument), self.of(self.resolve(output))) else { return false };
+        let (from, to) = (&self.storages[from], &self.storages[to]);
+        to.output == Some(number)
+            && from.bytes == to.bytes
+            && to.values.iter().all(|&value| !self.conflict(argument, value))
+    }
+}

@@ -1,0 +1,1 @@
+//! The PJRT plugin `opencl`.
