@@ -13,6 +13,7 @@ mod inline_async_ops;
 mod mesh_groups;
 mod outline;
 mod outline_unsupported;
+mod pipeline;
 pub mod plan;
 mod quantized_type;
 mod remove_shardings;
@@ -28,10 +29,9 @@ pub use extract::extract;
 pub use inline_async_ops::inline_async_ops;
 pub use outline::{Outline, outline};
 pub use outline_unsupported::{Outlined, OutlinedFunction, OutlinedOp, outline_unsupported};
+pub use pipeline::Pipeline;
 pub use remove_shardings::remove_shardings;
 pub use replica_groups::{replica_groups, source_target_pairs};
-    }
-}
 
 /// Items that the crate `stablehlo-cpu` uses. Not part of the public API.
 #[doc(hidden)]

@@ -1,0 +1,93 @@
+//! Runs passes in order, and writes the program after each pass to files.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use stablehlo::ir::Module;
+use stablehlo::{Error, ErrorKind, Result};
+
+/// Environment variable with the folder for the files.
+const VARIABLE: &str = "PJRT_PLUGIN_DUMP";
+
+/// A program to which passes are applied one after the other.
+///
+/// If the environment variable `PJRT_PLUGIN_DUMP` is the path of a folder, the pipeline writes the program as received
+/// and after each pass that changed it to files there, such as `jit_step.1.02.inline.mlir`. The first number counts the
+/// programs of the process, and the second one the files of the program.
+#[derive(Debug)]
+pub struct Pipeline {
+    module: Module,
+    folder: Option<PathBuf>,
+    name: String,
+    files: u32,
+}
+
+impl Pipeline {
+    /// Creates a pipeline, and writes the program as received.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be written.
+    pub fn new(module: Module) -> Result<Self> {
+        static PROGRAMS: AtomicU32 = AtomicU32::new(0);
+        let folder = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()).map(PathBuf::from);
+        let name = module.name.as_deref().unwrap_or("program").replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        let name = match folder {
+            Some(_) => format!("{name}.{}", PROGRAMS.fetch_add(1, Ordering::Relaxed)),
+            None => name,
+        };
+        let mut pipeline = Self { module, folder, name, files: 0 };
+        pipeline.write_program("received")?;
+        Ok(pipeline)
+    }
+
+    /// Returns the program.
+    #[must_use]
+    pub fn module(&self) -> &Module {
+        &self.module
+    }
+
+    /// Runs a pass. It returns the changed program, or `None` if it changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the pass, with the name of the pass in front of its message.
+    pub fn pass(&mut self, name: &str, pass: impl FnOnce(&Module) -> Result<Option<Module>>) -> Result<()> {
+        let changed = pass(&self.module)
+            .map_err(|error| Error::new(error.kind(), format_args!("pass `{name}`: {error}")))?;
+        match changed {
+            Some(module) => {
+                self.module = module;
+                self.write_program(name)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Writes another text about the program, such as the vendor's code, to a file with this extension.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be written.
+    pub fn write(&mut self, name: &str, extension: &str, text: &str) -> Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let path = folder.join(format!("{}.{:02}.{name}.{extension}", self.name, self.files));
+        self.files += 1;
+        fs::create_dir_all(folder).and_then(|()| fs::write(&path, text)).map_err(|error| {
+            let message = format_args!(
+                "cannot write {}: {error}; set {VARIABLE} to a folder that can be written, or unset it",
+                path.display()
+            );
+            Error::new(ErrorKind::Unsupported, message)
+        })
+    }
+
+    fn write_program(&mut self, name: &str) -> Result<()> {
+        if self.folder.is_none() {
+            return Ok(());
+        }
+        let text = self.module.to_string();
+        self.write(name, "mlir", &text)
+    }
+}

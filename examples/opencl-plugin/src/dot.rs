@@ -1,0 +1,173 @@
+//! `dot_general` as products of matrices: the program with all of them in one form, and their kernel.
+
+use std::fmt::Write as _;
+
+use device_plugin::{Result, stablehlo::unsupported};
+use stablehlo::Patch;
+use stablehlo::ir::{Dims, DotDimensions, ElementType, Module, Op, OpKind, TensorType, ValueId};
+use stablehlo_passes::plan::Kernel;
+
+use crate::kernels::{Source, head, tensor};
+use crate::scalar::c_type;
+
+/// Rewrites each `dot_general` so that its operands have the dimensions `[batch, m, k]` or `[batch, k, m]`, and
+/// `[batch, k, n]`.
+pub(crate) fn canonicalize(module: &Module) -> stablehlo::Result<Option<Module>> {
+    let mut module = module.clone();
+    let locations = module.locations.clone();
+    for func in &mut module.funcs {
+        stablehlo::rewrite(func, &locations, |op, patch| match op.kind.clone() {
+            OpKind::DotGeneral { dimensions, precision } => {
+                let (result, kind) = product(&op, &dimensions, patch)?;
+                let kind = OpKind::DotGeneral { dimensions: kind, precision };
+                let ty = patch.tensor(op.results[0])?.clone();
+                let value = patch.add(kind, &result.0, TensorType::new(result.1, ty.element));
+                patch.define(OpKind::Reshape, &[value], &op.results);
+                Ok(())
+            }
+            _ => {
+                patch.push(op);
+                Ok(())
+            }
+        })?;
+    }
+    Ok(Some(module))
+}
+
+/// Adds the operands in their new form. Returns them, the shape of the product, and its dimensions.
+#[allow(clippy::type_complexity, reason = "a local helper")]
+fn product(
+    op: &Op,
+    dimensions: &DotDimensions,
+    patch: &mut Patch<'_>,
+) -> stablehlo::Result<(([ValueId; 2], [i64; 3]), DotDimensions)> {
+    let (left, right) = (op.operands[0], op.operands[1]);
+    let DotDimensions { lhs_batching, rhs_batching, lhs_contracting, rhs_contracting } = dimensions;
+    let free = |rank: usize, batch: &Dims, inner: &Dims| -> Dims {
+        (0..rank).filter(|dimension| !batch.contains(dimension) && !inner.contains(dimension)).collect()
+    };
+    let (from, to) = (patch.tensor(left)?.clone(), patch.tensor(right)?.clone());
+    let rows = free(from.rank(), lhs_batching, lhs_contracting);
+    let columns = free(to.rank(), rhs_batching, rhs_contracting);
+    let size = |ty: &TensorType, dims: &Dims| dims.iter().map(|&dimension| ty.shape[dimension]).product::<i64>();
+    let (b, k) = (size(&from, lhs_batching), size(&from, lhs_contracting));
+    let (m, n) = (size(&from, &rows), size(&to, &columns));
+    let order = |groups: [&Dims; 3]| groups.into_iter().flatten().copied().collect::<Dims>();
+    let is_sorted = |order: &Dims| order.iter().copied().eq(0..order.len());
+    let transposed = order([lhs_batching, lhs_contracting, &rows]);
+    let is_transposed = is_sorted(&transposed) && m > 1;
+    let (left_order, left_shape) = match is_transposed {
+        true => (transposed, [b, k, m]),
+        false => (order([lhs_batching, &rows, lhs_contracting]), [b, m, k]),
+    };
+    let right_order = order([rhs_batching, rhs_contracting, &columns]);
+    let mut operand = |value: ValueId, order: Dims, shape: [i64; 3]| -> stablehlo::Result<ValueId> {
+        let mut ty = patch.tensor(value)?.clone();
+        let mut value = value;
+        if !is_sorted(&order) {
+            ty.shape = order.iter().map(|&dimension| ty.shape[dimension]).collect();
+            value = patch.add(OpKind::Transpose { permutation: order }, &[value], ty.clone());
+        }
+        Ok(patch.add(OpKind::Reshape, &[value], TensorType::new(shape, ty.element)))
+    };
+    let operands = [operand(left, left_order, left_shape)?, operand(right, right_order, [b, k, n])?];
+    let dims = |dimension: usize| Dims::from_slice(&[dimension]);
+    let dimensions = DotDimensions {
+        lhs_batching: dims(0),
+        rhs_batching: dims(0),
+        lhs_contracting: dims(if is_transposed { 1 } else { 2 }),
+        rhs_contracting: dims(1),
+    };
+    Ok(((operands, [b, m, n]), dimensions))
+}
+
+/// Returns the kernel of a product. Each work-item computes a tile of the result in registers.
+pub(crate) fn emit(module: &Module, kernel: &Kernel<'_>, is_cpu: bool) -> Result<Source> {
+    let op = kernel.op;
+    let fail = || unsupported(module, op);
+    let types = op.operands.iter().chain(&op.results).map(|&value| tensor(kernel.func, value));
+    let types = types.collect::<Option<Vec<_>>>().ok_or_else(fail)?;
+    let elements = types.iter().map(|ty| c_type(ty.element)).collect::<Option<Vec<_>>>().ok_or_else(fail)?;
+    let OpKind::DotGeneral { dimensions, .. } = &op.kind else { return Err(fail()) };
+    let size = |ty: &TensorType, dimension: usize| usize::try_from(ty.shape[dimension]).unwrap_or(0);
+    let is_transposed = dimensions.lhs_contracting[0] == 1;
+    let (batch, m, n) = (size(types[2], 0), size(types[2], 1), size(types[2], 2));
+    let k = size(types[1], 1);
+    let sum = if elements[2].is_float() && elements[2].name != "double" { "float" } else { elements[2].name };
+    let mut width = [16, 8, 4, 2, 1].into_iter().find(|&width| width <= n).unwrap_or(1);
+    if elements[2].element == ElementType::Bool {
+        width = 1;
+    }
+    let vectors = if n >= 2 * width && width == 16 { 2 } else { 1 };
+    let (rows, columns) = (m.min(8), width * vectors);
+    let vector = if width == 1 { sum.to_owned() } else { format!("{sum}{width}") };
+    let mut text = head(kernel, "long", &["ty", "tx", "b"]);
+    let (tiles_y, tiles_x) = (m.div_ceil(rows), n.div_ceil(columns));
+    // A tile at an edge begins earlier, so that it is within the matrix. It stores only what no other tile stores.
+    let local = if is_cpu { [1, 1, 1] } else { [tiles_y.min(8), tiles_x.min(8), 1] };
+    let global = [tiles_y.next_multiple_of(local[0]), tiles_x.next_multiple_of(local[1]), batch];
+    let _ = writeln!(text, "  if (ty >= {tiles_y} || tx >= {tiles_x}) return;");
+    let _ = writeln!(text, "  long y = min(ty * {rows}, {}l), x = min(tx * {columns}, {}l);", m - rows, n - columns);
+    let (first, second) = (kernel.read(op.operands[0]), kernel.read(op.operands[1]));
+    let (Some(first), Some(second)) = (first, second) else { return Err(fail()) };
+    for r in 0..rows {
+        (0..vectors).for_each(|v| _ = writeln!(text, "  {vector} c{r}_{v} = 0;"));
+    }
+    let _ = writeln!(text, "  for (long k = 0; k < {k}; k++) {{");
+    for v in 0..vectors {
+        let at = format!("(b * {k} + k) * {n} + x + {}", v * width);
+        let load = match (elements[1].element, width) {
+            (_, 1) => format!("({sum}){}", elements[1].load(&format!("p{second}"), &at)),
+            (ElementType::Bf16, _) => format!(
+                "as_float{width}(convert_uint{width}(vload{width}(0, (__global const ushort*)p{second} + {at})) << 16)"
+            ),
+            (ElementType::F16, _) => format!("vload_half{width}(0, (__global const half*)p{second} + {at})"),
+            _ => {
+                format!("convert_{vector}(vload{width}(0, (__global const {}*)p{second} + {at}))", elements[1].stored)
+            }
+        };
+        let _ = writeln!(text, "    {vector} b{v} = {load};");
+    }
+    for r in 0..rows {
+        let at = match is_transposed {
+            true => format!("(b * {k} + k) * {m} + y + {r}"),
+            false => format!("(b * {m} + y + {r}) * {k} + k"),
+        };
+        let _ = writeln!(text, "    {sum} a{r} = {};", elements[0].load(&format!("p{first}"), &at));
+        for v in 0..vectors {
+            let product = match elements[2].is_float() {
+                true => format!("fma(({vector})a{r}, b{v}, c{r}_{v})"),
+                false if elements[2].element == ElementType::Bool => format!("c{r}_{v} | (a{r} & b{v})"),
+                false => format!("c{r}_{v} + ({vector})a{r} * b{v}"),
+            };
+            let _ = writeln!(text, "    c{r}_{v} = {product};");
+        }
+    }
+    text.push_str("  }\n");
+    let out = kernel.reads.len();
+    for r in 0..rows {
+        let _ = writeln!(text, "  if (y + {r} >= ty * {rows}) {{");
+        for v in 0..vectors {
+            let at = format!("(b * {m} + y + {r}) * {n} + x + {}", v * width);
+            let whole = elements[2].round.is_empty() && width > 1;
+            if whole {
+                let stored = elements[2].stored;
+                let _ = writeln!(
+                    text,
+                    "    if (x == tx * {columns}) vstore{width}(c{r}_{v}, 0, (__global {stored}*)p{out} + {at}); else {{"
+                );
+            } else {
+                text.push_str("    {\n");
+            }
+            for lane in 0..width {
+                let value = if width == 1 { format!("c{r}_{v}") } else { format!("c{r}_{v}.s{lane:x}") };
+                let store = elements[2].store(&format!("p{out}"), &format!("{at} + {lane}"), &value);
+                let _ = writeln!(text, "      if (x + {} >= tx * {columns}) {store}", v * width + lane);
+            }
+            text.push_str("    }\n");
+        }
+        text.push_str("  }\n");
+    }
+    text.push_str("}\n");
+    Ok(Source { text, global, local })
+}

@@ -1,0 +1,282 @@
+//! The driver: OpenCL devices, their queues and memory, and copies.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use cl3::command_queue as queues;
+use cl3::types::{CL_FALSE, cl_event, cl_int, cl_mem};
+use device_plugin::{
+    ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, ErrorCode, Program, Result, Value,
+};
+use device_runtime::{Driver, DriverDevice, HostSource, HostTarget, LaunchRequest, QueueId, QueueKind};
+use opencl3::command_queue::{CL_QUEUE_PROFILING_ENABLE, CommandQueue};
+use opencl3::context::Context;
+use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, Device, get_all_devices};
+use opencl3::event::Event;
+use opencl3::memory::{Buffer, CL_MEM_COPY_HOST_PTR, CL_MEM_READ_WRITE, ClMem};
+
+use crate::compile::{Executable, compile};
+use crate::launch::{Prepared, Worker};
+
+/// Device memory.
+pub struct Memory(Buffer<u8>);
+
+impl Memory {
+    pub(crate) fn get(&self) -> cl_mem {
+        self.0.get()
+    }
+}
+
+/// The end of an operation.
+pub struct Done {
+    /// `None` if the operation did not begin.
+    pub(crate) event: Option<Arc<Event>>,
+    /// The error of an operation that did not run. Set before the event is complete.
+    pub(crate) error: Arc<OnceLock<Error>>,
+}
+
+/// The queues of a device.
+pub(crate) struct Queues {
+    pub(crate) device: Device,
+    pub(crate) compute: CommandQueue,
+    pub(crate) transfer: CommandQueue,
+    /// The completion of the last launch, and whether the worker runs it.
+    pub(crate) last: Mutex<Option<(Arc<Event>, bool)>>,
+    pub(crate) worker: Worker,
+}
+
+/// Devices of one OpenCL platform.
+pub struct OpenCl {
+    platform: &'static Platform,
+    pub(crate) queues: Vec<Queues>,
+    memory_limit: usize,
+    build_options: String,
+    /// Number of launches until the devices count as lost.
+    launches_left: AtomicI64,
+}
+
+/// The OpenCL objects of the process. Not all drivers can be opened twice in one process.
+struct Platform {
+    context: Context,
+    devices: Vec<Device>,
+}
+
+fn platform() -> Result<&'static Platform> {
+    static PLATFORM: OnceLock<Result<Platform>> = OnceLock::new();
+    PLATFORM.get_or_init(open).as_ref().map_err(Clone::clone)
+}
+
+fn open() -> Result<Platform> {
+    let of = |kind| get_all_devices(kind).unwrap_or_default();
+    let ids = Some(of(CL_DEVICE_TYPE_GPU)).filter(|ids| !ids.is_empty()).unwrap_or_else(|| of(CL_DEVICE_TYPE_ALL));
+    if ids.is_empty() {
+        return Err(Error::failed_precondition(
+            "there is no OpenCL device; install libOpenCL.so.1 and a driver, on Debian for example the packages \
+             ocl-icd-libopencl1 and pocl-opencl-icd",
+        ));
+    }
+    // A context contains devices of one platform.
+    let mut devices: Vec<Device> = ids.into_iter().map(Device::new).collect();
+    let first = devices[0].platform().ok();
+    devices.retain(|device| device.platform().ok() == first);
+    let ids: Vec<_> = devices.iter().map(Device::id).collect();
+    let context = Context::from_devices(&ids, &[], None, ptr::null_mut());
+    Ok(Platform { context: context.map_err(|error| cl_error("clCreateContext", error.0))?, devices })
+}
+
+/// Converts an error code of OpenCL.
+pub(crate) fn cl_error(call: &str, code: cl_int) -> Error {
+    use cl3::error_codes as codes;
+    let kind = match code {
+        codes::CL_MEM_OBJECT_ALLOCATION_FAILURE
+        | codes::CL_OUT_OF_RESOURCES
+        | codes::CL_OUT_OF_HOST_MEMORY
+        | codes::CL_INVALID_BUFFER_SIZE => ErrorCode::RESOURCE_EXHAUSTED,
+        codes::CL_DEVICE_NOT_AVAILABLE
+        | codes::CL_INVALID_COMMAND_QUEUE
+        | codes::CL_INVALID_CONTEXT
+        | codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST => ErrorCode::UNAVAILABLE,
+        _ => ErrorCode::INTERNAL,
+    };
+    Error::new(kind, format!("{call}: {}", codes::error_text(code)))
+}
+
+/// The arguments of a list of events.
+pub(crate) fn list(events: &[cl_event]) -> (u32, *const cl_event) {
+    let pointer = if events.is_empty() { ptr::null() } else { events.as_ptr() };
+    (u32::try_from(events.len()).unwrap_or(u32::MAX), pointer)
+}
+
+pub(crate) fn handles(after: &[Arc<Done>]) -> Vec<cl_event> {
+    after.iter().filter_map(|done| Some(done.event.as_ref()?.get())).collect()
+}
+
+impl OpenCl {
+    pub(crate) fn context(&self) -> &Context {
+        &self.platform.context
+    }
+
+    pub(crate) fn build_options(&self) -> &str {
+        &self.build_options
+    }
+
+    pub(crate) fn is_cpu(&self) -> bool {
+        self.platform.devices.iter().all(|device| device.dev_type().is_ok_and(|kind| kind & CL_DEVICE_TYPE_CPU != 0))
+    }
+
+    /// Whether the devices have the type `double`.
+    pub(crate) fn has_doubles(&self) -> bool {
+        self.platform.devices.iter().all(|device| device.double_fp_config().is_ok_and(|config| config != 0))
+    }
+
+    /// Creates memory, with a copy of some bytes.
+    pub(crate) fn buffer(&self, flags: u64, bytes: usize, contents: Option<&[u8]>) -> Result<Memory> {
+        let (flags, host) = match contents {
+            Some(contents) => (flags | CL_MEM_COPY_HOST_PTR, contents.as_ptr().cast_mut().cast::<c_void>()),
+            None => (flags, ptr::null_mut()),
+        };
+        // SAFETY: R1 (the driver is trusted): `host` is null, or the address of `bytes` bytes.
+        let buffer = unsafe { Buffer::create(self.context(), flags, bytes, host) };
+        buffer.map(Memory).map_err(|error| cl_error("clCreateBuffer", error.0))
+    }
+
+    fn queue(&self, queue: QueueId) -> &CommandQueue {
+        let queues = &self.queues[queue.device];
+        match queue.kind {
+            QueueKind::Compute => &queues.compute,
+            QueueKind::Transfer => &queues.transfer,
+        }
+    }
+
+    /// Makes sure that the driver begins what was submitted, and returns its completion.
+    fn begun(&self, queue: QueueId, call: &str, event: Result<cl_event, cl_int>) -> Result<Done> {
+        let event = Event::new(event.map_err(|code| cl_error(call, code))?);
+        self.queue(queue).flush().map_err(|error| cl_error("clFlush", error.0))?;
+        Ok(Done { event: Some(Arc::new(event)), error: Arc::default() })
+    }
+
+    /// Returns whether the device of a launch is lost.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.launches_left.fetch_sub(1, Ordering::Relaxed) <= 0
+    }
+}
+
+impl Driver for OpenCl {
+    type Memory = Memory;
+    type Executable = Executable;
+    type Prepared = Prepared;
+    type Completion = Done;
+
+    fn open(options: &ClientOptions) -> Result<Self> {
+        options.expect_only(&["devices", "memory_limit", "build_options", "lose_after"])?;
+        let platform = platform()?;
+        let positive = |name: &str| match options.int(name)? {
+            Some(value) => usize::try_from(value).ok().filter(|value| *value > 0).map(Some).ok_or_else(|| {
+                Error::invalid_argument(format!("option {name} is {value}, but must be positive"))
+            }),
+            None => Ok(None),
+        };
+        let count = positive("devices")?.unwrap_or(platform.devices.len());
+        let per_device = count.div_ceil(platform.devices.len());
+        let available = platform.devices[0].global_mem_size().unwrap_or(1 << 30);
+        let memory_limit = usize::try_from(available).unwrap_or(usize::MAX) / per_device;
+        let memory_limit = positive("memory_limit")?.unwrap_or(memory_limit);
+        let build_options = match options.get("build_options") {
+            Some(Value::String(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let mut queues = Vec::new();
+        for index in 0..count {
+            let device = platform.devices[index % platform.devices.len()];
+            let queue = || {
+                // SAFETY: R1 (the driver is trusted): the device belongs to the context.
+                let queue = unsafe { CommandQueue::create(&platform.context, device.id(), CL_QUEUE_PROFILING_ENABLE) };
+                queue.map_err(|error| cl_error("clCreateCommandQueue", error.0))
+            };
+            let (compute, transfer, worker) = (queue()?, queue()?, Worker::start(queue()?)?);
+            queues.push(Queues { device, compute, transfer, last: Mutex::default(), worker });
+        }
+        let launches_left = AtomicI64::new(options.int("lose_after")?.unwrap_or(i64::MAX));
+        Ok(Self { platform, queues, memory_limit, build_options, launches_left })
+    }
+
+    fn devices(&self) -> Vec<DriverDevice> {
+        let info = |(id, queues): (i32, &Queues)| {
+            let kind = queues.device.name().unwrap_or_else(|_| "OpenCL".to_owned());
+            DriverDevice::new(DeviceInfo::new(id, kind), self.memory_limit)
+        };
+        (0..).zip(&self.queues).map(info).collect()
+    }
+
+    fn allocate(&self, _: usize, bytes: usize) -> Result<Memory> {
+        self.buffer(CL_MEM_READ_WRITE, bytes, None)
+    }
+
+    fn copy_from_host(&self, queue: QueueId, from: &HostSource, to: &Arc<Memory>, after: &[Arc<Done>]) -> Result<Done> {
+        let after = handles(after);
+        let ((count, events), on) = (list(&after), self.queue(queue).get());
+        let (bytes, address) = (from.len(), from.as_ptr().cast::<c_void>());
+        // SAFETY: R1 (the driver is trusted): the runtime keeps both memories alive until the copy has ended.
+        let event = unsafe { queues::enqueue_write_buffer(on, to.get(), CL_FALSE, 0, bytes, address, count, events) };
+        self.begun(queue, "clEnqueueWriteBuffer", event)
+    }
+
+    fn copy_to_host(&self, queue: QueueId, from: &Arc<Memory>, to: &HostTarget, after: &[Arc<Done>]) -> Result<Done> {
+        let after = handles(after);
+        let ((count, events), on) = (list(&after), self.queue(queue).get());
+        let (bytes, address) = (to.len(), to.as_mut_ptr().cast::<c_void>());
+        // SAFETY: R1 (the driver is trusted): the runtime keeps both memories alive until the copy has ended.
+        let event = unsafe { queues::enqueue_read_buffer(on, from.get(), CL_FALSE, 0, bytes, address, count, events) };
+        self.begun(queue, "clEnqueueReadBuffer", event)
+    }
+
+    fn copy(
+        &self,
+        queue: QueueId,
+        (_, from): (usize, &Arc<Memory>),
+        to: &Arc<Memory>,
+        bytes: usize,
+        after: &[Arc<Done>],
+    ) -> Result<Done> {
+        let after = handles(after);
+        let ((count, events), on) = (list(&after), self.queue(queue).get());
+        // SAFETY: R1 (the driver is trusted): both memories belong to the context and are alive until the copy ends.
+        let event = unsafe { queues::enqueue_copy_buffer(on, from.get(), to.get(), 0, 0, bytes, count, events) };
+        self.begun(queue, "clEnqueueCopyBuffer", event)
+    }
+
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<Executable>> {
+        compile(self, program, options)
+    }
+
+    fn scratch_bytes(&self, executable: &Executable) -> usize {
+        executable.plan.scratch_bytes
+    }
+
+    fn output_alias(&self, executable: &Executable, output: usize) -> Option<usize> {
+        executable.plan.output_aliases.get(output).copied().flatten()
+    }
+
+    fn prepare(&self, executable: &Arc<Executable>, request: &LaunchRequest<'_, Self>) -> Result<Prepared> {
+        Ok(Prepared::new(executable, request))
+    }
+
+    fn launch(&self, queue: QueueId, prepared: Prepared, after: &[Arc<Done>]) -> Done {
+        if self.is_lost() {
+            let error = Error::new(ErrorCode::UNAVAILABLE, "the device was lost, as the option lose_after demands");
+            return Done { event: None, error: Arc::new(error.into()) };
+        }
+        let queues = &self.queues[queue.device];
+        let mut last = queues.last.lock().unwrap_or_else(PoisonError::into_inner);
+        crate::launch::launch(self.context(), queues, &mut last, prepared, after)
+    }
+
+    fn wait(&self, done: &Done) -> Result<()> {
+        if let Some(event) = &done.event {
+            event.wait().map_err(|error| cl_error("clWaitForEvents", error.0))?;
+        }
+        done.error.get().cloned().map_or(Ok(()), Err)
+    }
+}
