@@ -32,7 +32,8 @@ pub struct Plan<K> {
     pub constants: Vec<(usize, Literal)>,
     /// For each output, the donated argument whose memory the output can use.
     pub output_aliases: Vec<Option<usize>>,
-    /// The scratch memory that holds values after each point of time, for tests.
+    /// The scratch memory that holds values, and when it does.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests overwrite all other scratch memory"))]
     live: Vec<storage::Live>,
 }
 
@@ -120,10 +121,9 @@ impl<K> Plan<K> {
         let mut blocks = blocks::Blocks::new(func, &fused);
         let steps = blocks.function(&mut compile)?;
         let mut places = blocks.storages.places(&blocks.outputs, alignment.max(1));
-        let output_aliases = blocks.storages.output_aliases(func, &blocks.outputs);
         let steps = blocks::place(steps, &mut places);
-        let live = std::mem::take(&mut places.live);
-        Ok(Self { steps, scratch_bytes: places.extra, constants: places.constants, output_aliases, live })
+        let storage::Places { extra, constants, output_aliases, live, .. } = places;
+        Ok(Self { steps, scratch_bytes: extra, constants, output_aliases, live })
     }
 
     /// Calls `visit` for each kernel, also for those in nested steps.

@@ -23,6 +23,8 @@ pub(super) struct Storage {
     bytes: usize,
     values: Vec<ValueId>,
     output: Option<usize>,
+    /// The donated argument whose memory the output can use.
+    donor: Option<ValueId>,
 }
 
 /// The times from the step that writes a value to the last step that reads it, both included.
@@ -40,6 +42,7 @@ impl Interval {
 
 /// Scratch memory that holds values between two points of time.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(test), expect(dead_code, reason = "tests overwrite all other scratch memory"))]
 pub(super) struct Live {
     pub(super) place: Place,
     pub(super) interval: Interval,
@@ -69,6 +72,7 @@ pub(super) struct Places {
     pub(super) extra: usize,
     pub(super) alignment: usize,
     pub(super) constants: Vec<(usize, Literal)>,
+    pub(super) output_aliases: Vec<Option<usize>>,
     pub(super) live: Vec<Live>,
 }
 
@@ -105,7 +109,7 @@ impl<'f> Storages<'f> {
             stablehlo::Error::new(stablehlo::ErrorKind::Unsupported, message)
         })?;
         self.storage[index(value)] = Some(self.storages.len());
-        self.storages.push(Storage { kind, bytes, values: vec![value], output: None });
+        self.storages.push(Storage { kind, bytes, values: vec![value], output: None, donor: None });
         Ok(())
     }
 
@@ -154,9 +158,16 @@ impl<'f> Storages<'f> {
         if from == to || one.bytes != other.bytes || !is_temporary(one) || !is_temporary(other) {
             return;
         }
-        if one.values.iter().any(|&a| other.values.iter().any(|&b| self.conflict(a, b))) {
+        let all = |storage: &'_ Storage| {
+            storage.values.iter().copied().chain(storage.donor).collect::<Vec<_>>()
+        };
+        let (of_one, of_other) = (all(one), all(other));
+        let is_output = one.output.is_some() && other.output.is_some();
+        if is_output || of_one.iter().any(|&a| of_other.iter().any(|&b| self.conflict(a, b))) {
             return;
         }
+        let (output, donor) = (one.output.or(other.output), one.donor.or(other.donor));
+        (self.storages[to].output, self.storages[to].donor) = (output, donor);
         let moved = std::mem::take(&mut self.storages[from].values);
         moved.iter().for_each(|&value| self.storage[index(value)] = Some(to));
         self.storages[to].values.extend(moved);
@@ -165,15 +176,17 @@ impl<'f> Storages<'f> {
     /// Decides which values share memory, and assigns a place to each value. An output that an op computes is written
     /// to the memory of the output.
     pub(super) fn places(&mut self, outputs: &[ValueId], alignment: usize) -> Places {
-        for (from, to) in std::mem::take(&mut self.candidates) {
-            self.merge(self.resolve(from), self.resolve(to));
-        }
         for (output, &value) in outputs.iter().enumerate() {
             if let Some(storage) = self.of(self.resolve(value)).map(|at| &mut self.storages[at])
                 && matches!(storage.kind, Kind::Temporary)
             {
                 storage.output.get_or_insert(output);
             }
+        }
+        // First, because the memory of an output is more useful than that of a temporary value.
+        let output_aliases = self.output_aliases(outputs);
+        for (from, to) in std::mem::take(&mut self.candidates) {
+            self.merge(self.resolve(from), self.resolve(to));
         }
         let mut arena = Arena::new(alignment);
         let (mut constants, mut constant_bytes) = (Vec::new(), 0);
@@ -207,7 +220,7 @@ impl<'f> Storages<'f> {
         }
         let of = |at| self.of(self.resolve(ValueId(at))).and_then(|storage| places[storage]);
         let values = (0..).take(self.storage.len()).map(of).collect();
-        Places { values, scratch, extra: scratch, alignment, constants, live }
+        Places { values, scratch, extra: scratch, alignment, constants, output_aliases, live }
     }
 
     fn hull(&self, storage: &Storage) -> Interval {
@@ -217,7 +230,8 @@ impl<'f> Storages<'f> {
     }
 
     /// Returns for each output the donated argument whose memory it can overwrite.
-    pub(super) fn output_aliases(&self, func: &Func, outputs: &[ValueId]) -> Vec<Option<usize>> {
+    fn output_aliases(&mut self, outputs: &[ValueId]) -> Vec<Option<usize>> {
+        let func = self.func;
         let mut aliases = vec![None; outputs.len()];
         for (argument, &value) in func.args().iter().enumerate() {
             let is_donor = matches!(func.arg_attribute(argument, "jax.buffer_donor"), Some(Attribute::Bool(true)));
@@ -226,6 +240,9 @@ impl<'f> Storages<'f> {
             let fits = |&output: &usize| aliases[output].is_none() && self.can_overwrite(value, outputs[output], output);
             if let Some(output) = preferred.into_iter().chain(any).find(fits) {
                 aliases[output] = Some(argument);
+                if let Some(storage) = self.of(self.resolve(outputs[output])) {
+                    self.storages[storage].donor = Some(value);
+                }
             }
         }
         aliases
