@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use device_plugin::__private::host_size;
-use device_plugin::features::{AsyncReads, AtExit, DeviceCopies, Features, MemoryStatistics, MultiDevice};
+use device_plugin::features::{AsyncReads, AtExit, DeviceCopies, Features, MemoryStatistics, MultiDevice, Profiler};
 use device_plugin::{
     Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, Event, HostArray, HostDestination, Launch,
     MemoryStats, Placement, Program, Result, Shape,
@@ -87,7 +87,7 @@ impl<D: Driver> Backend for Runtime<D> {
     type Executable = D::Executable;
 
     const FEATURES: Features<Self> =
-        D::FEATURES.async_reads().at_exit().device_copies().memory_statistics().multi_device().queued();
+        D::FEATURES.async_reads().at_exit().device_copies().memory_statistics().multi_device().profiler().queued();
 
     fn create(options: &ClientOptions) -> Result<Self> {
         let driver = Arc::new(D::open(options)?);
@@ -176,6 +176,10 @@ impl<D: Driver> MemoryStatistics for Runtime<D> {
         Ok(())
     }
 }
+
+/// Profiles contain the executions and transfers. A driver adds the times of its kernels with
+/// [`profiler::record`](device_plugin::profiler::record).
+impl<D: Driver> Profiler for Runtime<D> {}
 
 impl<D: Driver> AtExit for Runtime<D> {
     fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 
 use device_plugin::{CompileOptions, Compiled, Error, Program, Result, stablehlo};
+use host_fallback::HostProgram;
 use opencl3::kernel::Kernel;
 use opencl3::memory::CL_MEM_READ_ONLY;
 use opencl3::program::Program as ClProgram;
@@ -15,7 +16,7 @@ use stablehlo_passes::{Pipeline, eliminate_dead_code, expand_scans, outline_unsu
 use crate::driver::{Memory, OpenCl, cl_error};
 use crate::kernels::{Emitter, Source, classify, supports};
 use crate::scalar::PRELUDE;
-use crate::{dot, launch};
+use crate::dot;
 
 /// What a step of the plan runs.
 pub(crate) enum Work {
@@ -31,7 +32,7 @@ pub struct Executable {
     /// The kernels. Arguments belong to the kernel object, so a launch locks it.
     pub(crate) kernels: Vec<Mutex<Kernel>>,
     pub(crate) names: Vec<String>,
-    pub(crate) functions: Vec<launch::Function>,
+    pub(crate) functions: Vec<HostProgram>,
     pub(crate) constants: Option<Memory>,
     /// Whether launches need the host.
     pub(crate) needs_host: bool,
@@ -57,7 +58,13 @@ pub(crate) fn compile(driver: &OpenCl, program: &Program, options: &CompileOptio
     pass("eliminate_dead_code", &|module| Ok(eliminate_dead_code(module)))?;
     let doubles = driver.has_doubles();
     pass("outline_unsupported", &|module| {
-        let outlined = outline_unsupported(module, |op, func| supports(op, func, doubles))?;
+        let stays = |op: &_, func: &_| {
+            supports(op, func, doubles) || host_fallback::supports(module, func, op).is_err()
+        };
+        let outlined = outline_unsupported(module, stays)?;
+        if let Some(text) = outlined.as_ref().and_then(|outlined| host_fallback::warning(&outlined.functions)) {
+            tracing::warn!("{text}");
+        }
         Ok(outlined.map(|outlined| outlined.module))
     })?;
     pass("canonical_dots", &|module| dot::canonicalize(module))?;
@@ -67,7 +74,8 @@ pub(crate) fn compile(driver: &OpenCl, program: &Program, options: &CompileOptio
     let plan = Plan::new(main, 256, |op| classify(op, main), |kernel| {
         let source = match &kernel.op.kind {
             OpKind::Call { callee } => {
-                functions.push(launch::Function::new(&module, callee)?);
+                let function = HostProgram::compile(&module, callee);
+                functions.push(function.map_err(|error| Error::unimplemented(error.to_string()))?);
                 return Ok(Work::Host(functions.len() - 1));
             }
             OpKind::DotGeneral { .. } => dot::emit(&module, kernel, driver.is_cpu())?,

@@ -18,7 +18,7 @@ use opencl3::event::Event;
 use opencl3::memory::{Buffer, CL_MEM_COPY_HOST_PTR, CL_MEM_READ_WRITE, ClMem};
 
 use crate::compile::{Executable, compile};
-use crate::launch::{Prepared, Worker};
+use crate::launch::{Prepared, Trace, Worker};
 
 /// Device memory.
 pub struct Memory(Buffer<u8>);
@@ -35,6 +35,7 @@ pub struct Done {
     pub(crate) event: Option<Arc<Event>>,
     /// The error of an operation that did not run. Set before the event is complete.
     pub(crate) error: Arc<OnceLock<Error>>,
+    pub(crate) trace: Option<Arc<Trace>>,
 }
 
 /// The queues of a device.
@@ -154,7 +155,7 @@ impl OpenCl {
     fn begun(&self, queue: QueueId, call: &str, event: Result<cl_event, cl_int>) -> Result<Done> {
         let event = Event::new(event.map_err(|code| cl_error(call, code))?);
         self.queue(queue).flush().map_err(|error| cl_error("clFlush", error.0))?;
-        Ok(Done { event: Some(Arc::new(event)), error: Arc::default() })
+        Ok(Done { event: Some(Arc::new(event)), error: Arc::default(), trace: None })
     }
 
     /// Returns whether the device of a launch is lost.
@@ -266,7 +267,7 @@ impl Driver for OpenCl {
     fn launch(&self, queue: QueueId, prepared: Prepared, after: &[Arc<Done>]) -> Done {
         if self.is_lost() {
             let error = Error::new(ErrorCode::UNAVAILABLE, "the device was lost, as the option lose_after demands");
-            return Done { event: None, error: Arc::new(error.into()) };
+            return Done { event: None, error: Arc::new(error.into()), trace: None };
         }
         let queues = &self.queues[queue.device];
         let mut last = queues.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -276,6 +277,9 @@ impl Driver for OpenCl {
     fn wait(&self, done: &Done) -> Result<()> {
         if let Some(event) = &done.event {
             event.wait().map_err(|error| cl_error("clWaitForEvents", error.0))?;
+        }
+        if let Some(trace) = &done.trace {
+            trace.record();
         }
         done.error.get().cloned().map_or(Ok(()), Err)
     }

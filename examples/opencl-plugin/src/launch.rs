@@ -2,36 +2,24 @@
 
 use std::ffi::c_void;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use cl3::command_queue as queues;
 use cl3::event::{CL_COMPLETE, create_user_event, set_user_event_status};
 use cl3::kernel::set_kernel_arg;
 use cl3::types::{CL_TRUE, cl_event, cl_kernel, cl_mem};
+use device_plugin::profiler::{self, Activity, Place as Line};
 use device_plugin::{Error, Result};
 use device_runtime::LaunchRequest;
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::event::Event;
-use stablehlo::ir::Module;
-use stablehlo_passes::plan::{self, Memory as From, Place};
+use stablehlo_passes::plan::{self, Memory as Kind, Place};
 
 use crate::compile::{Executable, Work};
 use crate::driver::{Done, Memory, OpenCl, Queues, cl_error, handles, list};
-
-/// A function of ops without kernels, which runs on the host.
-pub(crate) struct Function;
-
-impl Function {
-    pub(crate) fn new(_: &Module, callee: &str) -> Result<Self> {
-        Err(Error::unimplemented(callee.to_owned()))
-    }
-
-    fn run(&self, _: &[Vec<u8>]) -> Result<Vec<Vec<u8>>> {
-        Err(Error::unimplemented("host"))
-    }
-}
 
 /// The memory and the program of a launch.
 pub struct Prepared {
@@ -55,12 +43,34 @@ impl Prepared {
 
     fn memory(&self, place: Place) -> Result<cl_mem> {
         let memory = match place.memory {
-            From::Input(input) => self.inputs.get(input).map(|memory| memory.get()),
-            From::Output(output) => self.outputs.get(output).map(|memory| memory.get()),
-            From::Constants => self.executable.constants.as_ref().map(Memory::get),
-            From::Scratch => self.scratch.as_ref().map(|memory| memory.get()),
+            Kind::Input(input) => self.inputs.get(input).map(|memory| memory.get()),
+            Kind::Output(output) => self.outputs.get(output).map(|memory| memory.get()),
+            Kind::Constants => self.executable.constants.as_ref().map(Memory::get),
+            Kind::Scratch => self.scratch.as_ref().map(|memory| memory.get()),
         };
         memory.ok_or_else(|| Error::internal(format!("the launch has no memory {:?}", place.memory)))
+    }
+}
+
+/// The kernels of a launch during a profile: their names, when they were enqueued, and their events.
+pub(crate) struct Trace {
+    device: usize,
+    kernels: Mutex<Vec<(String, Instant, Event)>>,
+}
+
+impl Trace {
+    /// Adds the times of the kernels, which have ended, to the profile.
+    pub(crate) fn record(&self) {
+        let kernels = std::mem::take(&mut *self.kernels.lock().unwrap_or_else(PoisonError::into_inner));
+        for (name, enqueued, event) in kernels {
+            let Ok(queued) = event.profiling_command_queued() else { continue };
+            let (start, end) = (event.profiling_command_start(), event.profiling_command_end());
+            let at = |time: Result<u64, _>| {
+                enqueued + Duration::from_nanos(time.unwrap_or(queued).saturating_sub(queued))
+            };
+            let line = Line::device(self.device, "kernels");
+            profiler::record(Activity::new(name, line, at(start.map_err(drop)), at(end.map_err(drop))));
+        }
     }
 }
 
@@ -74,12 +84,13 @@ pub(crate) fn launch(
     prepared: Prepared,
     after: &[Arc<Done>],
 ) -> Done {
-    let error = Arc::new(OnceLock::new());
+    let (error, device) = (Arc::new(OnceLock::new()), prepared.device);
+    let trace = profiler::is_recording().then(|| Arc::new(Trace { device, kernels: Mutex::default() }));
     let begin = || -> Result<Arc<Event>> {
         if !prepared.executable.needs_host {
             let mut events = handles(after);
             events.extend(last.as_ref().filter(|(_, is_hosted)| *is_hosted).map(|(event, _)| event.get()));
-            let mut run = Run::new(&queues.compute, &prepared);
+            let mut run = Run { queue: &queues.compute, prepared: &prepared, trace: trace.as_deref() };
             let result = run.wait_for(&events).and_then(|()| plan::run(&prepared.executable.plan.steps, &mut run));
             result.unwrap_or_else(|failed| _ = error.set(failed));
             let event = run.marker()?;
@@ -91,12 +102,12 @@ pub(crate) fn launch(
         let event = Arc::new(Event::new(event));
         let before = last.replace((Arc::clone(&event), true));
         let after = after.iter().filter_map(|done| done.event.clone()).chain(before.map(|(event, _)| event)).collect();
-        let job = Job { prepared, after, event: Arc::clone(&event), error: Arc::clone(&error) };
+        let job = Job { prepared, after, event: Arc::clone(&event), error: Arc::clone(&error), trace: trace.clone() };
         queues.worker.submit(job);
         Ok(event)
     };
     let event = begin().map_err(|failed| error.set(failed)).ok();
-    Done { event, error }
+    Done { event, error, trace }
 }
 
 /// A launch that needs the host.
@@ -105,6 +116,7 @@ struct Job {
     after: Vec<Arc<Event>>,
     event: Arc<Event>,
     error: Arc<OnceLock<Error>>,
+    trace: Option<Arc<Trace>>,
 }
 
 impl Drop for Job {
@@ -148,7 +160,7 @@ fn work(queue: &CommandQueue, jobs: &Receiver<Job>) {
         let contained = std::panic::AssertUnwindSafe(|| -> Result<()> {
             // The operation runs even if these have failed.
             job.after.iter().for_each(|event| _ = event.wait());
-            let mut run = Run::new(queue, &job.prepared);
+            let mut run = Run { queue, prepared: &job.prepared, trace: job.trace.as_deref() };
             plan::run(&job.prepared.executable.plan.steps, &mut run)?;
             queue.finish().map_err(|error| cl_error("clFinish", error.0))
         });
@@ -161,17 +173,23 @@ fn work(queue: &CommandQueue, jobs: &Receiver<Job>) {
     }
 }
 
+/// An error of a function on the host.
+struct HostError(Error);
+
+impl From<host_fallback::Error> for HostError {
+    fn from(error: host_fallback::Error) -> Self {
+        Self(Error::internal(error.to_string()))
+    }
+}
+
 /// Enqueues steps.
 struct Run<'a> {
     queue: &'a CommandQueue,
     prepared: &'a Prepared,
+    trace: Option<&'a Trace>,
 }
 
-impl<'a> Run<'a> {
-    fn new(queue: &'a CommandQueue, prepared: &'a Prepared) -> Self {
-        Self { queue, prepared }
-    }
-
+impl Run<'_> {
     /// Delays later commands of the queue until the events are complete.
     fn wait_for(&self, events: &[cl_event]) -> Result<()> {
         if events.is_empty() {
@@ -204,7 +222,11 @@ impl<'a> Run<'a> {
             queues::enqueue_nd_range_kernel(queue, kernel.get(), 3, offset, global, local, count, events)
         };
         let event = event.map_err(|code| cl_error("clEnqueueNDRangeKernel", code))?;
-        drop(Event::new(event));
+        let event = Event::new(event);
+        if let Some(trace) = self.trace {
+            let name = self.prepared.executable.names[index].clone();
+            trace.kernels.lock().unwrap_or_else(PoisonError::into_inner).push((name, Instant::now(), event));
+        }
         Ok(())
     }
 
@@ -253,14 +275,10 @@ impl plan::Device for Run<'_> {
                 self.kernel(*index, [global, local], &places)
             }
             Work::Host(function) => {
-                let mut inputs = Vec::new();
-                for place in reads {
-                    let mut bytes = vec![0; place.bytes];
-                    self.read_into(*place, &mut bytes)?;
-                    inputs.push(bytes);
-                }
-                let outputs = self.prepared.executable.functions[*function].run(&inputs)?;
-                writes.iter().zip(outputs).try_for_each(|(place, bytes)| self.write(*place, &bytes))
+                let read = |index: usize, to: &mut [u8]| self.read_into(reads[index], to).map_err(HostError);
+                let write = |index: usize, from: &[u8]| self.write(writes[index], from).map_err(HostError);
+                let function = &self.prepared.executable.functions[*function];
+                function.run_with(read, write).map_err(|HostError(error)| error)
             }
         }
     }

@@ -62,9 +62,9 @@ fn loops_update_in_place() {
     assert!(body.iter().all(|step| matches!(step, Step::Run { .. })), "{body:?}");
 }
 
-/// Swapped values of a loop are copied through a third place.
+/// Both swapped values of a loop are first copied to other memory.
 #[test]
-fn swaps_need_three_copies() {
+fn swapped_values_are_copied_through_scratch_memory() {
     let plan = plan(programs::SWAP_LOOP);
     let Some(Step::While { body, .. }) = plan.steps.iter().find(|step| matches!(step, Step::While { .. })) else {
         panic!("{:?}", plan.steps)

@@ -1,0 +1,181 @@
+//! Calls the plugin as frameworks do, through the C function table.
+
+mod common;
+
+use std::process::Command;
+use std::time::Duration;
+
+use common::{client, compile};
+use pjrt::{ClientOptions, Error, ErrorCode, ExecuteOptions, Input, Upload};
+
+const ADD_ONE: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %one = stablehlo.constant dense<1.0> : tensor<4xf32>
+  %y = stablehlo.add %x, %one : tensor<4xf32>
+  return %y : tensor<4xf32>
+}";
+
+/// A program that runs about a million steps on the worker.
+const LONG_LOOP: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %0:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<4xf32>
+    cond {
+      %n = stablehlo.constant dense<20000> : tensor<i32>
+      %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %half = stablehlo.constant dense<0.5> : tensor<4xf32>
+      %b = stablehlo.multiply %a, %half : tensor<4xf32>
+      %c = stablehlo.add %b, %half : tensor<4xf32>
+      stablehlo.return %j, %c : tensor<i32>, tensor<4xf32>
+    }
+  return %0#1 : tensor<4xf32>
+}";
+
+#[test]
+fn x_plus_one() {
+    let Some(client) = client("x_plus_one", &ClientOptions::new()) else { return };
+    let add_one = compile(&client, ADD_ONE).unwrap();
+    let x = client.buffer_from_host(&[0.0f32, 1.5, -2.0, f32::MAX], &[4]).unwrap();
+    for _ in 0..3 {
+        let outputs = add_one.execute(&[&x]).unwrap();
+        assert_eq!(outputs[0].to_host::<f32>().unwrap(), [1.0, 2.5, -1.0, f32::MAX]);
+    }
+}
+
+/// Launches that need the host and others keep their order.
+#[test]
+fn launches_keep_their_order() {
+    let Some(client) = client("launches_keep_their_order", &ClientOptions::new()) else { return };
+    let (add_one, slow) = (compile(&client, ADD_ONE).unwrap(), compile(&client, &LONG_LOOP.replace("20000", "200")).unwrap());
+    let x = client.buffer_from_host(&[0.0f32; 4], &[4]).unwrap();
+    let mut value = slow.execute(&[&x]).unwrap().remove(0);
+    for _ in 0..4 {
+        value = add_one.execute(&[&value]).unwrap().remove(0);
+        value = slow.execute(&[&value]).unwrap().remove(0);
+    }
+    assert_eq!(value.to_host::<f32>().unwrap(), [1.0; 4]);
+}
+
+#[test]
+fn donated_argument_is_overwritten() {
+    let Some(client) = client("donated_argument_is_overwritten", &ClientOptions::new()) else { return };
+    let donating = ADD_ONE.replace("tensor<4xf32>)", "tensor<4xf32> {tf.aliasing_output = 0 : i32})");
+    let add_one = compile(&client, &donating).unwrap();
+    let mut value = client.buffer_from_host(&[0.0f32; 4], &[4]).unwrap();
+    let device = client.addressable_devices().unwrap().remove(0);
+    value.wait().unwrap();
+    let before = device.memory_stats().unwrap().bytes_in_use;
+    for _ in 0..5 {
+        let run = add_one.execute_with([Input::Donate(value)], &ExecuteOptions::new()).unwrap();
+        value = { run.outputs }.remove(0);
+        assert_eq!(device.memory_stats().unwrap().bytes_in_use, before);
+    }
+    assert_eq!(value.to_host::<f32>().unwrap(), [5.0; 4]);
+}
+
+#[test]
+fn two_devices_exchange_buffers() {
+    let Some(client) = client("two_devices_exchange_buffers", &ClientOptions::new().with("devices", 2i64)) else { return };
+    let devices = client.addressable_devices().unwrap();
+    assert_eq!(devices.len(), 2);
+    let x = client.upload(Upload::of(&[1.0f32, 2.0, 3.0, 4.0]).dims(&[4]).to(&devices[0])).unwrap();
+    let y = x.copy_to(&devices[1]).unwrap();
+    assert_eq!(y.device().unwrap().id().unwrap(), devices[1].id().unwrap());
+    assert_eq!(y.to_host::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
+}
+
+fn refused<T>(result: Result<T, Error>) -> (ErrorCode, String) {
+    let error = result.err().expect("an error");
+    (error.code(), error.to_string())
+}
+
+#[test]
+fn build_failure_shows_the_log() {
+    let options = ClientOptions::new().with("build_options", "-this-option-does-not-exist");
+    let Some(client) = client("build_failure_shows_the_log", &options) else { return };
+    let (code, text) = refused(compile(&client, ADD_ONE));
+    assert_eq!(code, ErrorCode::INTERNAL);
+    assert!(text.contains("the OpenCL compiler rejects the kernels"), "{text}");
+}
+
+#[test]
+fn memory_can_be_exhausted() {
+    let options = ClientOptions::new().with("memory_limit", 4i64 << 20);
+    let Some(client) = client("memory_can_be_exhausted", &options) else { return };
+    let (code, text) = refused(client.buffer_from_host(&vec![0.0f32; 2 << 20], &[2 << 20]));
+    assert_eq!(code, ErrorCode::RESOURCE_EXHAUSTED, "{text}");
+    let large = ADD_ONE.replace("tensor<4xf32>", "tensor<700000xf32>");
+    let add_one = compile(&client, &large).unwrap();
+    let x = client.buffer_from_host(&vec![1.0f32; 700_000], &[700_000]).unwrap();
+    let (code, text) = refused(add_one.execute(&[&x]));
+    assert_eq!(code, ErrorCode::RESOURCE_EXHAUSTED, "{text}");
+    // The client works on.
+    assert_eq!(x.to_host::<f32>().unwrap()[699_999], 1.0);
+}
+
+#[test]
+fn lost_device_fails_later_calls() {
+    let options = ClientOptions::new().with("lose_after", 1i64);
+    let Some(client) = client("lost_device_fails_later_calls", &options) else { return };
+    let add_one = compile(&client, ADD_ONE).unwrap();
+    let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
+    let y = add_one.execute(&[&x]).unwrap().remove(0);
+    assert_eq!(y.to_host::<f32>().unwrap(), [2.0; 4]);
+    let (code, text) = refused(add_one.execute(&[&x]).and_then(|outputs| outputs[0].to_host::<f32>()));
+    assert_eq!(code, ErrorCode::UNAVAILABLE, "{text}");
+    let (code, text) = refused(client.buffer_from_host(&[1.0f32; 4], &[4]));
+    assert_eq!(code, ErrorCode::UNAVAILABLE, "{text}");
+}
+
+#[test]
+fn options_and_programs_are_checked() {
+    let Some(client) = client("options_and_programs_are_checked", &ClientOptions::new()) else { return };
+    let (code, text) = refused(client.plugin().client(&ClientOptions::new().with("devices", 0i64)));
+    assert!(code == ErrorCode::INVALID_ARGUMENT && text.contains("option devices is 0"), "{text}");
+    let (_, text) = refused(client.plugin().client(&ClientOptions::new().with("devces", 2i64)));
+    assert!(text.contains("devces"), "{text}");
+    let program = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = stablehlo.custom_call @nothing_knows_this(%x) : (tensor<4xf32>) -> tensor<4xf32> loc(\"model.py\":7:3)
+      return %0 : tensor<4xf32>
+    }";
+    let (code, text) = refused(compile(&client, program));
+    assert_eq!(code, ErrorCode::UNIMPLEMENTED, "{text}");
+    assert!(text.contains("nothing_knows_this") && text.contains("model.py:7:3"), "{text}");
+}
+
+/// The name of the test that a child process runs.
+const CHILD: &str = "OPENCL_PLUGIN_EXIT";
+
+/// A process that exits while launches are in progress ends without a crash.
+#[test]
+fn exit_with_work_pending() {
+    if std::env::var_os(CHILD).is_some() {
+        let client = client("exit_with_work_pending", &ClientOptions::new()).expect("the parent has a device");
+        let slow = compile(&client, LONG_LOOP).unwrap();
+        let x = client.buffer_from_host(&[0.0f32; 4], &[4]).unwrap();
+        let outputs: Vec<_> = (0..20).map(|_| slow.execute(&[&x]).unwrap()).collect();
+        std::mem::forget((client, slow, outputs));
+        std::process::exit(7);
+    }
+    if client("exit_with_work_pending", &ClientOptions::new()).is_none() {
+        return;
+    }
+    for _ in 0..5 {
+        let test = std::env::current_exe().unwrap();
+        let mut child = Command::new(test).args(["--exact", "exit_with_work_pending"]).env(CHILD, "1").spawn().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+    }
+}
+
+/// A client that is dropped waits for its launches.
+#[test]
+fn drop_waits_for_launches() {
+    let Some(client) = client("drop_waits_for_launches", &ClientOptions::new()) else { return };
+    let slow = compile(&client, &LONG_LOOP.replace("20000", "500")).unwrap();
+    let x = client.buffer_from_host(&[0.0f32; 4], &[4]).unwrap();
+    let y = slow.execute(&[&x]).unwrap().remove(0);
+    client.synchronize(Duration::from_secs(60)).unwrap();
+    assert_eq!(y.to_host::<f32>().unwrap(), [1.0; 4]);
+}
