@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+pub mod c_kernel;
+mod canonicalize_dots;
 mod combine_all_reduces;
 mod decompose_quantized;
 mod effects;
@@ -21,6 +23,7 @@ mod replica_groups;
 mod sharding_attributes;
 mod sharding_text;
 
+pub use canonicalize_dots::canonicalize_dots;
 pub use combine_all_reduces::combine_all_reduces;
 pub use decompose_quantized::decompose_quantized;
 pub use eliminate_dead_code::eliminate_dead_code;

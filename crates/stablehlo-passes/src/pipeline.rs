@@ -54,8 +54,8 @@ impl Pipeline {
     ///
     /// Returns the error of the pass, with the name of the pass in front of its message.
     pub fn pass(&mut self, name: &str, pass: impl FnOnce(&Module) -> Result<Option<Module>>) -> Result<()> {
-        let changed = pass(&self.module)
-            .map_err(|error| Error::new(error.kind(), format_args!("pass `{name}`: {error}")))?;
+        let changed =
+            pass(&self.module).map_err(|error| Error::new(error.kind(), format_args!("pass `{name}`: {error}")))?;
         match changed {
             Some(module) => {
                 self.module = module;

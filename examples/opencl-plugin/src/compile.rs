@@ -4,19 +4,25 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Mutex;
 
+use ::stablehlo::ErrorKind;
 use device_plugin::{CompileOptions, Compiled, Error, Program, Result, stablehlo};
 use host_fallback::HostProgram;
 use opencl3::kernel::Kernel;
 use opencl3::memory::CL_MEM_READ_ONLY;
 use opencl3::program::Program as ClProgram;
-use stablehlo::ir::{Module, OpKind};
-use stablehlo_passes::plan::Plan;
-use stablehlo_passes::{Pipeline, eliminate_dead_code, expand_scans, outline_unsupported, remove_shardings};
+use stablehlo::ir::{Module, Op, OpKind};
+use stablehlo_passes::plan::{self, Plan};
+use stablehlo_passes::{
+    Pipeline, canonicalize_dots, eliminate_dead_code, expand_scans, outline_unsupported, remove_shardings,
+};
 
-use crate::driver::{Memory, OpenCl, cl_error};
-use crate::kernels::{Emitter, Source, classify, supports};
-use crate::scalar::PRELUDE;
 use crate::dot;
+use crate::driver::{Memory, OpenCl, failed};
+use crate::kernels::{Source, classify, emit, supports};
+use crate::scalar::PRELUDE;
+
+/// Alignment of values in scratch memory, for vectors of any type.
+const ALIGNMENT: usize = 256;
 
 /// What a step of the plan runs.
 pub(crate) enum Work {
@@ -38,8 +44,11 @@ pub struct Executable {
     pub(crate) needs_host: bool,
 }
 
-fn invalid(error: ::stablehlo::Error) -> Error {
-    Error::invalid_argument(error.to_string())
+fn failed_pass(error: ::stablehlo::Error) -> Error {
+    match error.kind() {
+        ErrorKind::Unsupported | ErrorKind::Limit => Error::unimplemented(error.to_string()),
+        _ => Error::invalid_argument(error.to_string()),
+    }
 }
 
 pub(crate) fn compile(driver: &OpenCl, program: &Program, options: &CompileOptions) -> Result<Compiled<Executable>> {
@@ -48,9 +57,9 @@ pub(crate) fn compile(driver: &OpenCl, program: &Program, options: &CompileOptio
     }
     let module = stablehlo::parse(program, stablehlo::VerifyLevel::FULL)?;
     let info = stablehlo::info(&module)?;
-    let mut pipeline = Pipeline::new(module).map_err(invalid)?;
+    let mut pipeline = Pipeline::new(module).map_err(failed_pass)?;
     let mut pass = |name: &str, pass: &dyn Fn(&Module) -> ::stablehlo::Result<Option<Module>>| {
-        pipeline.pass(name, pass).map_err(invalid)
+        pipeline.pass(name, pass).map_err(failed_pass)
     };
     pass("inline", &|module| ::stablehlo::inline(module, &[]).map(Some))?;
     pass("remove_shardings", &|module| remove_shardings(module))?;
@@ -58,61 +67,43 @@ pub(crate) fn compile(driver: &OpenCl, program: &Program, options: &CompileOptio
     pass("eliminate_dead_code", &|module| Ok(eliminate_dead_code(module)))?;
     let doubles = driver.has_doubles();
     pass("outline_unsupported", &|module| {
-        let stays = |op: &_, func: &_| {
-            supports(op, func, doubles) || host_fallback::supports(module, func, op).is_err()
-        };
+        let stays =
+            |op: &_, func: &_| supports(op, func, doubles) || host_fallback::supports(module, func, op).is_err();
         let outlined = outline_unsupported(module, stays)?;
         if let Some(text) = outlined.as_ref().and_then(|outlined| host_fallback::warning(&outlined.functions)) {
             tracing::warn!("{text}");
         }
         Ok(outlined.map(|outlined| outlined.module))
     })?;
-    pass("canonical_dots", &|module| dot::canonicalize(module))?;
+    pass("canonicalize_dots", &|module| canonicalize_dots(module))?;
     let module = pipeline.module().clone();
     let main = stablehlo::entry(&module)?;
+    let is_wrong = |op: &&Op| !matches!(op.kind, OpKind::Call { .. }) && !supports(op, main, doubles);
+    if let Some(op) = main.body.ops.iter().find(is_wrong) {
+        return Err(stablehlo::unsupported(&module, op));
+    }
     let (mut sources, mut functions) = (Sources::default(), Vec::new());
-    let plan = Plan::new(main, 256, |op| classify(op, main), |kernel| {
+    let compile = |kernel: &plan::Kernel<'_>| {
         let source = match &kernel.op.kind {
             OpKind::Call { callee } => {
                 let function = HostProgram::compile(&module, callee);
-                functions.push(function.map_err(|error| Error::unimplemented(error.to_string()))?);
+                functions.push(function.map_err(|error| ::stablehlo::Error::new(ErrorKind::Unsupported, error))?);
                 return Ok(Work::Host(functions.len() - 1));
             }
-            OpKind::DotGeneral { .. } => dot::emit(&module, kernel, driver.is_cpu())?,
-            _ => Emitter::new(&module, kernel).emit()?,
+            OpKind::DotGeneral { .. } => dot::emit(kernel, driver.is_cpu())?,
+            _ => emit(kernel)?,
         };
         let (global, local) = (source.global, source.local);
-        Ok::<_, PlanError>(Work::Kernel(sources.add(source, &kernel.op.kind.name()), global, local))
-    });
-    let plan = plan.map_err(|PlanError(error)| error)?;
+        Ok(Work::Kernel(sources.add(source, &kernel.op.kind.name()), global, local))
+    };
+    let plan = Plan::new(main, ALIGNMENT, |op| classify(op, main), compile).map_err(failed_pass)?;
     let Sources { text, names, .. } = sources;
-    pipeline.write("kernels", "cl", &text).map_err(invalid)?;
+    pipeline.write("kernels", "cl", &text).map_err(failed_pass)?;
     let kernels = build(driver, &text, names.len())?;
-    let mut constants = None;
-    if let Some((offset, last)) = plan.constants.last() {
-        let mut bytes = vec![0; offset + last.ty.byte_size().unwrap_or(0)];
-        for (offset, literal) in &plan.constants {
-            bytes[*offset..][..literal.data.len()].copy_from_slice(&literal.data);
-        }
-        constants = Some(driver.buffer(CL_MEM_READ_ONLY, bytes.len(), Some(&bytes))?);
-    }
+    let constants = Some(&plan.constants).filter(|bytes| !bytes.is_empty());
+    let constants = constants.map(|bytes| driver.buffer(CL_MEM_READ_ONLY, bytes.len(), Some(bytes))).transpose()?;
     let needs_host = plan.has_control_flow() || !functions.is_empty();
     Ok(Compiled::new(Executable { plan, kernels, names, functions, constants, needs_host }, info))
-}
-
-/// An error of a plan or of a kernel.
-struct PlanError(Error);
-
-impl From<::stablehlo::Error> for PlanError {
-    fn from(error: ::stablehlo::Error) -> Self {
-        Self(Error::unimplemented(error.to_string()))
-    }
-}
-
-impl From<Error> for PlanError {
-    fn from(error: Error) -> Self {
-        Self(error)
-    }
 }
 
 /// The text of all kernels, without duplicates.
@@ -145,5 +136,5 @@ fn build(driver: &OpenCl, text: &str, count: usize) -> Result<Vec<Mutex<Kernel>>
     let program = ClProgram::create_and_build_from_source(driver.context(), text, driver.build_options());
     let program = program.map_err(|log| Error::internal(format!("the OpenCL compiler rejects the kernels: {log}")))?;
     let kernel = |at: usize| Kernel::create(&program, &format!("k{at}")).map(Mutex::new);
-    (0..count).map(kernel).collect::<Result<_, _>>().map_err(|error| cl_error("clCreateKernel", error.0))
+    (0..count).map(kernel).collect::<Result<_, _>>().map_err(failed("clCreateKernel"))
 }

@@ -1,90 +1,17 @@
-//! `dot_general` as products of matrices: the program with all of them in one form, and their kernel.
+//! The kernel of a product of matrices, in the form of `stablehlo_passes::canonicalize_dots`.
 
 use std::fmt::Write as _;
 
-use device_plugin::{Result, stablehlo::unsupported};
-use stablehlo::Patch;
-use stablehlo::ir::{Dims, DotDimensions, ElementType, Module, Op, OpKind, TensorType, ValueId};
+use stablehlo::ir::{ElementType, OpKind, TensorType};
 use stablehlo_passes::plan::Kernel;
 
 use crate::kernels::{Source, head, tensor};
 use crate::scalar::c_type;
 
-/// Rewrites each `dot_general` so that its operands have the dimensions `[batch, m, k]` or `[batch, k, m]`, and
-/// `[batch, k, n]`.
-pub(crate) fn canonicalize(module: &Module) -> stablehlo::Result<Option<Module>> {
-    let mut module = module.clone();
-    let locations = module.locations.clone();
-    for func in &mut module.funcs {
-        stablehlo::rewrite(func, &locations, |op, patch| match op.kind.clone() {
-            OpKind::DotGeneral { dimensions, precision } => {
-                let (result, kind) = product(&op, &dimensions, patch)?;
-                let kind = OpKind::DotGeneral { dimensions: kind, precision };
-                let ty = patch.tensor(op.results[0])?.clone();
-                let value = patch.add(kind, &result.0, TensorType::new(result.1, ty.element));
-                patch.define(OpKind::Reshape, &[value], &op.results);
-                Ok(())
-            }
-            _ => {
-                patch.push(op);
-                Ok(())
-            }
-        })?;
-    }
-    Ok(Some(module))
-}
-
-/// Adds the operands in their new form. Returns them, the shape of the product, and its dimensions.
-#[allow(clippy::type_complexity, reason = "a local helper")]
-fn product(
-    op: &Op,
-    dimensions: &DotDimensions,
-    patch: &mut Patch<'_>,
-) -> stablehlo::Result<(([ValueId; 2], [i64; 3]), DotDimensions)> {
-    let (left, right) = (op.operands[0], op.operands[1]);
-    let DotDimensions { lhs_batching, rhs_batching, lhs_contracting, rhs_contracting } = dimensions;
-    let free = |rank: usize, batch: &Dims, inner: &Dims| -> Dims {
-        (0..rank).filter(|dimension| !batch.contains(dimension) && !inner.contains(dimension)).collect()
-    };
-    let (from, to) = (patch.tensor(left)?.clone(), patch.tensor(right)?.clone());
-    let rows = free(from.rank(), lhs_batching, lhs_contracting);
-    let columns = free(to.rank(), rhs_batching, rhs_contracting);
-    let size = |ty: &TensorType, dims: &Dims| dims.iter().map(|&dimension| ty.shape[dimension]).product::<i64>();
-    let (b, k) = (size(&from, lhs_batching), size(&from, lhs_contracting));
-    let (m, n) = (size(&from, &rows), size(&to, &columns));
-    let order = |groups: [&Dims; 3]| groups.into_iter().flatten().copied().collect::<Dims>();
-    let is_sorted = |order: &Dims| order.iter().copied().eq(0..order.len());
-    let transposed = order([lhs_batching, lhs_contracting, &rows]);
-    let is_transposed = is_sorted(&transposed) && m > 1;
-    let (left_order, left_shape) = match is_transposed {
-        true => (transposed, [b, k, m]),
-        false => (order([lhs_batching, &rows, lhs_contracting]), [b, m, k]),
-    };
-    let right_order = order([rhs_batching, rhs_contracting, &columns]);
-    let mut operand = |value: ValueId, order: Dims, shape: [i64; 3]| -> stablehlo::Result<ValueId> {
-        let mut ty = patch.tensor(value)?.clone();
-        let mut value = value;
-        if !is_sorted(&order) {
-            ty.shape = order.iter().map(|&dimension| ty.shape[dimension]).collect();
-            value = patch.add(OpKind::Transpose { permutation: order }, &[value], ty.clone());
-        }
-        Ok(patch.add(OpKind::Reshape, &[value], TensorType::new(shape, ty.element)))
-    };
-    let operands = [operand(left, left_order, left_shape)?, operand(right, right_order, [b, k, n])?];
-    let dims = |dimension: usize| Dims::from_slice(&[dimension]);
-    let dimensions = DotDimensions {
-        lhs_batching: dims(0),
-        rhs_batching: dims(0),
-        lhs_contracting: dims(if is_transposed { 1 } else { 2 }),
-        rhs_contracting: dims(1),
-    };
-    Ok(((operands, [b, m, n]), dimensions))
-}
-
 /// Returns the kernel of a product. Each work-item computes a tile of the result in registers.
-pub(crate) fn emit(module: &Module, kernel: &Kernel<'_>, is_cpu: bool) -> Result<Source> {
+pub(crate) fn emit(kernel: &Kernel<'_>, is_cpu: bool) -> stablehlo::Result<Source> {
     let op = kernel.op;
-    let fail = || unsupported(module, op);
+    let fail = || stablehlo::Error::new(stablehlo::ErrorKind::Unsupported, "kernels do not support this dot_general");
     let types = op.operands.iter().chain(&op.results).map(|&value| tensor(kernel.func, value));
     let types = types.collect::<Option<Vec<_>>>().ok_or_else(fail)?;
     let elements = types.iter().map(|ty| c_type(ty.element)).collect::<Option<Vec<_>>>().ok_or_else(fail)?;
@@ -108,8 +35,9 @@ pub(crate) fn emit(module: &Module, kernel: &Kernel<'_>, is_cpu: bool) -> Result
     let global = [tiles_y.next_multiple_of(local[0]), tiles_x.next_multiple_of(local[1]), batch];
     let _ = writeln!(text, "  if (ty >= {tiles_y} || tx >= {tiles_x}) return;");
     let _ = writeln!(text, "  long y = min(ty * {rows}, {}l), x = min(tx * {columns}, {}l);", m - rows, n - columns);
-    let (first, second) = (kernel.read(op.operands[0]), kernel.read(op.operands[1]));
-    let (Some(first), Some(second)) = (first, second) else { return Err(fail()) };
+    let (Some(first), Some(second)) = (kernel.read(op.operands[0]), kernel.read(op.operands[1])) else {
+        return Err(fail());
+    };
     for r in 0..rows {
         (0..vectors).for_each(|v| _ = writeln!(text, "  {vector} c{r}_{v} = 0;"));
     }

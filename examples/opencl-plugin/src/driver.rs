@@ -1,24 +1,22 @@
 //! The driver: OpenCL devices, their queues and memory, and copies.
 
-use std::ffi::c_void;
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use cl3::command_queue as queues;
-use cl3::types::{CL_FALSE, cl_event, cl_int, cl_mem};
-use device_plugin::{
-    ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, ErrorCode, Program, Result, Value,
-};
-use device_runtime::{Driver, DriverDevice, HostSource, HostTarget, LaunchRequest, QueueId, QueueKind};
-use opencl3::command_queue::{CL_QUEUE_PROFILING_ENABLE, CommandQueue};
+use device_plugin::{ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, ErrorCode, Program, Result, Value};
+use device_runtime::{Driver, DriverDevice, HostSource, HostTarget, HostThread, LaunchRequest, QueueId, QueueKind};
+use opencl3::command_queue::{CL_QUEUE_PROFILING_ENABLE, CommandQueue, enqueue_read_buffer};
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, Device, get_all_devices};
+use opencl3::error_codes::{self as codes, ClError};
 use opencl3::event::Event;
 use opencl3::memory::{Buffer, CL_MEM_COPY_HOST_PTR, CL_MEM_READ_WRITE, ClMem};
+use opencl3::types::{CL_FALSE, cl_event, cl_mem};
 
 use crate::compile::{Executable, compile};
-use crate::launch::{Prepared, Trace, Worker};
+use crate::launch::{Prepared, Trace, launch};
 
 /// Device memory.
 pub struct Memory(Buffer<u8>);
@@ -26,6 +24,11 @@ pub struct Memory(Buffer<u8>);
 impl Memory {
     pub(crate) fn get(&self) -> cl_mem {
         self.0.get()
+    }
+
+    /// Returns the memory for calls that write to it. The driver orders its accesses.
+    pub(crate) fn lent(&self) -> ManuallyDrop<Buffer<u8>> {
+        ManuallyDrop::new(Buffer::new(self.get()))
     }
 }
 
@@ -43,9 +46,11 @@ pub(crate) struct Queues {
     pub(crate) device: Device,
     pub(crate) compute: CommandQueue,
     pub(crate) transfer: CommandQueue,
-    /// The completion of the last launch, and whether the worker runs it.
+    /// For launches that need the host, which run on the thread.
+    pub(crate) hosted: Arc<CommandQueue>,
+    pub(crate) thread: HostThread,
+    /// The completion of the last launch, and whether the launch needs the host.
     pub(crate) last: Mutex<Option<(Arc<Event>, bool)>>,
-    pub(crate) worker: Worker,
 }
 
 /// Devices of one OpenCL platform.
@@ -84,30 +89,25 @@ fn open() -> Result<Platform> {
     devices.retain(|device| device.platform().ok() == first);
     let ids: Vec<_> = devices.iter().map(Device::id).collect();
     let context = Context::from_devices(&ids, &[], None, ptr::null_mut());
-    Ok(Platform { context: context.map_err(|error| cl_error("clCreateContext", error.0))?, devices })
+    Ok(Platform { context: context.map_err(failed("clCreateContext"))?, devices })
 }
 
-/// Converts an error code of OpenCL.
-pub(crate) fn cl_error(call: &str, code: cl_int) -> Error {
-    use cl3::error_codes as codes;
-    let kind = match code {
-        codes::CL_MEM_OBJECT_ALLOCATION_FAILURE
-        | codes::CL_OUT_OF_RESOURCES
-        | codes::CL_OUT_OF_HOST_MEMORY
-        | codes::CL_INVALID_BUFFER_SIZE => ErrorCode::RESOURCE_EXHAUSTED,
-        codes::CL_DEVICE_NOT_AVAILABLE
-        | codes::CL_INVALID_COMMAND_QUEUE
-        | codes::CL_INVALID_CONTEXT
-        | codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST => ErrorCode::UNAVAILABLE,
-        _ => ErrorCode::INTERNAL,
-    };
-    Error::new(kind, format!("{call}: {}", codes::error_text(code)))
-}
-
-/// The arguments of a list of events.
-pub(crate) fn list(events: &[cl_event]) -> (u32, *const cl_event) {
-    let pointer = if events.is_empty() { ptr::null() } else { events.as_ptr() };
-    (u32::try_from(events.len()).unwrap_or(u32::MAX), pointer)
+/// Returns a function that converts the error of a call of OpenCL.
+pub(crate) fn failed(call: &str) -> impl Fn(ClError) -> Error {
+    move |ClError(code)| {
+        let kind = match code {
+            codes::CL_MEM_OBJECT_ALLOCATION_FAILURE
+            | codes::CL_OUT_OF_RESOURCES
+            | codes::CL_OUT_OF_HOST_MEMORY
+            | codes::CL_INVALID_BUFFER_SIZE => ErrorCode::RESOURCE_EXHAUSTED,
+            codes::CL_DEVICE_NOT_AVAILABLE
+            | codes::CL_INVALID_COMMAND_QUEUE
+            | codes::CL_INVALID_CONTEXT
+            | codes::CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST => ErrorCode::UNAVAILABLE,
+            _ => ErrorCode::INTERNAL,
+        };
+        Error::new(kind, format!("{call}: {}", codes::error_text(code)))
+    }
 }
 
 pub(crate) fn handles(after: &[Arc<Done>]) -> Vec<cl_event> {
@@ -135,12 +135,12 @@ impl OpenCl {
     /// Creates memory, with a copy of some bytes.
     pub(crate) fn buffer(&self, flags: u64, bytes: usize, contents: Option<&[u8]>) -> Result<Memory> {
         let (flags, host) = match contents {
-            Some(contents) => (flags | CL_MEM_COPY_HOST_PTR, contents.as_ptr().cast_mut().cast::<c_void>()),
+            Some(contents) => (flags | CL_MEM_COPY_HOST_PTR, contents.as_ptr().cast_mut().cast()),
             None => (flags, ptr::null_mut()),
         };
         // SAFETY: R1 (the driver is trusted): `host` is null, or the address of `bytes` bytes.
         let buffer = unsafe { Buffer::create(self.context(), flags, bytes, host) };
-        buffer.map(Memory).map_err(|error| cl_error("clCreateBuffer", error.0))
+        buffer.map(Memory).map_err(failed("clCreateBuffer"))
     }
 
     fn queue(&self, queue: QueueId) -> &CommandQueue {
@@ -152,15 +152,10 @@ impl OpenCl {
     }
 
     /// Makes sure that the driver begins what was submitted, and returns its completion.
-    fn begun(&self, queue: QueueId, call: &str, event: Result<cl_event, cl_int>) -> Result<Done> {
-        let event = Event::new(event.map_err(|code| cl_error(call, code))?);
-        self.queue(queue).flush().map_err(|error| cl_error("clFlush", error.0))?;
-        Ok(Done { event: Some(Arc::new(event)), error: Arc::default(), trace: None })
-    }
-
-    /// Returns whether the device of a launch is lost.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.launches_left.fetch_sub(1, Ordering::Relaxed) <= 0
+    fn begun(&self, queue: QueueId, call: &str, event: Result<Event, ClError>) -> Result<Done> {
+        let event = Some(Arc::new(event.map_err(failed(call))?));
+        self.queue(queue).flush().map_err(failed("clFlush"))?;
+        Ok(Done { event, error: Arc::default(), trace: None })
     }
 }
 
@@ -174,9 +169,11 @@ impl Driver for OpenCl {
         options.expect_only(&["devices", "memory_limit", "build_options", "lose_after"])?;
         let platform = platform()?;
         let positive = |name: &str| match options.int(name)? {
-            Some(value) => usize::try_from(value).ok().filter(|value| *value > 0).map(Some).ok_or_else(|| {
-                Error::invalid_argument(format!("option {name} is {value}, but must be positive"))
-            }),
+            Some(value) => usize::try_from(value)
+                .ok()
+                .filter(|value| *value > 0)
+                .map(Some)
+                .ok_or_else(|| Error::invalid_argument(format!("option {name} is {value}, but must be positive"))),
             None => Ok(None),
         };
         let count = positive("devices")?.unwrap_or(platform.devices.len());
@@ -194,10 +191,11 @@ impl Driver for OpenCl {
             let queue = || {
                 // SAFETY: R1 (the driver is trusted): the device belongs to the context.
                 let queue = unsafe { CommandQueue::create(&platform.context, device.id(), CL_QUEUE_PROFILING_ENABLE) };
-                queue.map_err(|error| cl_error("clCreateCommandQueue", error.0))
+                queue.map_err(failed("clCreateCommandQueue"))
             };
-            let (compute, transfer, worker) = (queue()?, queue()?, Worker::start(queue()?)?);
-            queues.push(Queues { device, compute, transfer, last: Mutex::default(), worker });
+            let (compute, transfer, hosted) = (queue()?, queue()?, Arc::new(queue()?));
+            let thread = HostThread::start("opencl-host")?;
+            queues.push(Queues { device, compute, transfer, hosted, thread, last: Mutex::default() });
         }
         let launches_left = AtomicI64::new(options.int("lose_after")?.unwrap_or(i64::MAX));
         Ok(Self { platform, queues, memory_limit, build_options, launches_left })
@@ -216,21 +214,20 @@ impl Driver for OpenCl {
     }
 
     fn copy_from_host(&self, queue: QueueId, from: &HostSource, to: &Arc<Memory>, after: &[Arc<Done>]) -> Result<Done> {
-        let after = handles(after);
-        let ((count, events), on) = (list(&after), self.queue(queue).get());
-        let (bytes, address) = (from.len(), from.as_ptr().cast::<c_void>());
+        let (mut to, after) = (to.lent(), handles(after));
         // SAFETY: R1 (the driver is trusted): the runtime keeps both memories alive until the copy has ended.
-        let event = unsafe { queues::enqueue_write_buffer(on, to.get(), CL_FALSE, 0, bytes, address, count, events) };
+        let event = unsafe { self.queue(queue).enqueue_write_buffer(&mut to, CL_FALSE, 0, from, &after) };
         self.begun(queue, "clEnqueueWriteBuffer", event)
     }
 
     fn copy_to_host(&self, queue: QueueId, from: &Arc<Memory>, to: &HostTarget, after: &[Arc<Done>]) -> Result<Done> {
-        let after = handles(after);
-        let ((count, events), on) = (list(&after), self.queue(queue).get());
-        let (bytes, address) = (to.len(), to.as_mut_ptr().cast::<c_void>());
+        let (after, on) = (handles(after), self.queue(queue).get());
+        let events = if after.is_empty() { ptr::null() } else { after.as_ptr() };
+        let count = u32::try_from(after.len()).unwrap_or(u32::MAX);
+        let (bytes, address) = (to.len(), to.as_mut_ptr().cast());
         // SAFETY: R1 (the driver is trusted): the runtime keeps both memories alive until the copy has ended.
-        let event = unsafe { queues::enqueue_read_buffer(on, from.get(), CL_FALSE, 0, bytes, address, count, events) };
-        self.begun(queue, "clEnqueueReadBuffer", event)
+        let event = unsafe { enqueue_read_buffer(on, from.get(), CL_FALSE, 0, bytes, address, count, events) };
+        self.begun(queue, "clEnqueueReadBuffer", event.map(Event::new).map_err(ClError))
     }
 
     fn copy(
@@ -241,10 +238,9 @@ impl Driver for OpenCl {
         bytes: usize,
         after: &[Arc<Done>],
     ) -> Result<Done> {
-        let after = handles(after);
-        let ((count, events), on) = (list(&after), self.queue(queue).get());
+        let (from, mut to, after) = (from.lent(), to.lent(), handles(after));
         // SAFETY: R1 (the driver is trusted): both memories belong to the context and are alive until the copy ends.
-        let event = unsafe { queues::enqueue_copy_buffer(on, from.get(), to.get(), 0, 0, bytes, count, events) };
+        let event = unsafe { self.queue(queue).enqueue_copy_buffer(&from, &mut to, 0, 0, bytes, &after) };
         self.begun(queue, "clEnqueueCopyBuffer", event)
     }
 
@@ -265,18 +261,16 @@ impl Driver for OpenCl {
     }
 
     fn launch(&self, queue: QueueId, prepared: Prepared, after: &[Arc<Done>]) -> Done {
-        if self.is_lost() {
+        if self.launches_left.fetch_sub(1, Ordering::Relaxed) <= 0 {
             let error = Error::new(ErrorCode::UNAVAILABLE, "the device was lost, as the option lose_after demands");
             return Done { event: None, error: Arc::new(error.into()), trace: None };
         }
-        let queues = &self.queues[queue.device];
-        let mut last = queues.last.lock().unwrap_or_else(PoisonError::into_inner);
-        crate::launch::launch(self.context(), queues, &mut last, prepared, after)
+        launch(self.context(), &self.queues[queue.device], prepared, after)
     }
 
     fn wait(&self, done: &Done) -> Result<()> {
         if let Some(event) = &done.event {
-            event.wait().map_err(|error| cl_error("clWaitForEvents", error.0))?;
+            event.wait().map_err(failed("clWaitForEvents"))?;
         }
         if let Some(trace) = &done.trace {
             trace.record();

@@ -1,11 +1,10 @@
 //! Kernels in OpenCL C: loops over the elements of a result, and reductions.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use device_plugin::{Error, Result, stablehlo::unsupported};
-use stablehlo::ir::{Func, Module, Op, OpKind, TensorType, Type, ValueId};
-use stablehlo_passes::index_map::{Coordinate, Source as From, index_map};
+use stablehlo::ir::{ElementType, Func, Op, OpKind, TensorType, Type, ValueId};
+use stablehlo_passes::c_kernel::{Language, statements};
+use stablehlo_passes::index_map::index_map;
 use stablehlo_passes::plan::{Fusion, Kernel};
 
 use crate::scalar::{CType, c_type, expression};
@@ -49,7 +48,7 @@ pub(crate) fn supports(op: &Op, func: &Func, doubles: bool) -> bool {
     match &op.kind {
         OpKind::Constant(_) | OpKind::Iota { .. } | OpKind::Reshape | OpKind::OptimizationBarrier => true,
         OpKind::Reduce { .. } | OpKind::DotGeneral { .. } => true,
-        kind if index_map(op, &func.values).is_some() => !matches!(kind, OpKind::DynamicUpdateSlice if op.operands.len() < 2),
+        _ if index_map(op, &func.values).is_some() => true,
         kind => to.len() == 1 && expression(kind, &from, to[0], &vec![String::new(); from.len()]).is_some(),
     }
 }
@@ -69,298 +68,52 @@ pub(crate) fn classify(op: &Op, func: &Func) -> Fusion {
     }
 }
 
-/// The index of an element.
-#[derive(Clone)]
-enum At {
-    Linear(String),
-    Coordinates(Vec<String>),
+/// OpenCL C, in which the value with index `at` begins at the pointer `p{at}`.
+struct OpenClC {
+    reads: usize,
 }
 
-pub(crate) struct Emitter<'a> {
-    module: &'a Module,
-    kernel: &'a Kernel<'a>,
-    text: String,
-    names: usize,
-    /// Type of an index.
-    int: &'static str,
-    /// The variables of each open block: values at an index, and indices.
-    scopes: Vec<HashMap<(Option<ValueId>, String), String>>,
+impl Language for OpenClC {
+    fn type_name(&self, element: ElementType) -> Option<&str> {
+        c_type(element).map(|ty| ty.name)
+    }
+
+    fn load(&self, element: ElementType, read: usize, index: &str) -> String {
+        c_type(element).map_or_else(String::new, |ty| ty.load(&format!("p{read}"), index))
+    }
+
+    fn store(&self, element: ElementType, write: usize, index: &str, value: &str) -> String {
+        c_type(element).map_or_else(String::new, |ty| ty.store(&format!("p{}", self.reads + write), index, value))
+    }
+
+    fn constant(&self, element: ElementType, bytes: &[u8]) -> String {
+        c_type(element).map_or_else(String::new, |ty| ty.constant(bytes))
+    }
+
+    fn expression(&self, kind: &OpKind, from: &[ElementType], to: ElementType, operands: &[String]) -> Option<String> {
+        let from = from.iter().map(|&element| c_type(element)).collect::<Option<Vec<_>>>()?;
+        expression(kind, &from, c_type(to)?, operands)
+    }
 }
 
-impl<'a> Emitter<'a> {
-    pub(crate) fn new(module: &'a Module, kernel: &'a Kernel<'a>) -> Self {
-        let types = kernel.func.values.iter();
-        let large = |ty: &Type| matches!(ty, Type::Tensor(ty) if ty.num_elements().is_none_or(|n| n >= 1 << 30));
-        let int = if types.clone().any(large) { "long" } else { "int" };
-        Self { module, kernel, text: String::new(), names: 0, int, scopes: vec![HashMap::new()] }
-    }
-
-    /// Returns the kernel of an elementwise op, a shape op or a reduction.
-    pub(crate) fn emit(mut self) -> Result<Source> {
-        let to = self.ty(self.kernel.writes[0])?;
-        let elements = to.num_elements().unwrap_or(0);
-        // One dimension for the last extent, so that the other coordinates are equal in a work-group.
-        let x = to.shape.last().and_then(|&extent| usize::try_from(extent).ok()).filter(|extent| *extent >= 16);
-        let x = x.unwrap_or(elements);
-        let y = elements / x.max(1);
-        let (local_x, local_y) = (local(x, GROUP), local(y, (GROUP / local(x, GROUP)).max(1)));
-        let global = [x.next_multiple_of(local_x), y.next_multiple_of(local_y), 1];
-        self.head(&["x", "y"]);
-        if global[0] != x || global[1] != y {
-            let _ = writeln!(self.text, "  if (x >= {x} || y >= {y}) return;");
-        }
-        let at = if y == 1 { "x".to_owned() } else { self.index(format!("y * {x} + x")) };
-        match &self.kernel.op.kind {
-            OpKind::Reduce { dimensions } => self.reduce(dimensions, &at)?,
-            _ => {
-                let value = self.kernel.writes[0];
-                let result = self.op(self.kernel.op, value, &At::Linear(at.clone()))?;
-                self.store(0, &at, &result)?;
-            }
-        }
-        self.text.push_str("}\n");
-        Ok(Source { text: self.text, global, local: [local_x, local_y, 1] })
-    }
-
-    /// Writes the signature and the variables of the pointers and the ids.
-    pub(crate) fn head(&mut self, ids: &[&str]) {
-        self.text = head(self.kernel, self.int, ids);
-    }
-
-    fn ty(&self, value: ValueId) -> Result<&'a TensorType> {
-        tensor(self.kernel.func, value).ok_or_else(|| unsupported(self.module, self.kernel.op))
-    }
-
-    fn ctype(&self, value: ValueId) -> Result<CType> {
-        c_type(self.ty(value)?.element).ok_or_else(|| unsupported(self.module, self.kernel.op))
-    }
-
-    fn store(&mut self, write: usize, at: &str, value: &str) -> Result<()> {
-        let ty = self.ctype(self.kernel.writes[write])?;
-        let pointer = format!("p{}", self.kernel.reads.len() + write);
-        let _ = writeln!(self.text, "  {}", ty.store(&pointer, at, value));
-        Ok(())
-    }
-
-    fn variable(&mut self, ty: &str, expression: &str) -> String {
-        self.names += 1;
-        let _ = writeln!(self.text, "  {ty} v{} = {expression};", self.names);
-        format!("v{}", self.names)
-    }
-
-    fn known(&self, key: &(Option<ValueId>, String)) -> Option<String> {
-        self.scopes.iter().rev().find_map(|scope| scope.get(key).cloned())
-    }
-
-    fn remember(&mut self, key: (Option<ValueId>, String), name: &str) {
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.insert(key, name.to_owned());
-        }
-    }
-
-    /// Returns a variable with this index.
-    fn index(&mut self, expression: String) -> String {
-        let key = (None, expression);
-        if let Some(name) = self.known(&key) {
-            return name;
-        }
-        let name = self.variable(self.int, &key.1);
-        self.remember(key, &name);
-        name
-    }
-
-    fn linear(&mut self, ty: &TensorType, at: &At) -> String {
-        let coordinates = match at {
-            At::Linear(at) => return at.clone(),
-            At::Coordinates(coordinates) => coordinates,
-        };
-        let (mut terms, mut stride) = (Vec::new(), 1);
-        for (coordinate, &extent) in coordinates.iter().zip(&ty.shape).rev() {
-            match coordinate.as_str() {
-                "0" => {}
-                _ if extent == 1 => {}
-                coordinate if stride == 1 => terms.push(coordinate.to_owned()),
-                coordinate => terms.push(format!("{coordinate} * {stride}")),
-            }
-            stride *= extent;
-        }
-        match &terms[..] {
-            [] => "0".to_owned(),
-            [term] if !term.contains(' ') => term.clone(),
-            terms => self.index(terms.join(" + ")),
-        }
-    }
-
-    fn coordinates(&mut self, ty: &TensorType, at: &At) -> Vec<String> {
-        let at = match at {
-            At::Linear(at) => at.clone(),
-            At::Coordinates(coordinates) => return coordinates.clone(),
-        };
-        let total: i64 = ty.shape.iter().product();
-        let mut stride = total;
-        let each = |&extent: &i64| {
-            let outer = stride;
-            stride /= extent.max(1);
-            match (extent, outer == total, stride) {
-                (1, ..) => "0".to_owned(),
-                (_, true, 1) => at.clone(),
-                (_, true, _) => self.index(format!("{at} / {stride}")),
-                (_, _, 1) => self.index(format!("{at} % {extent}")),
-                _ => self.index(format!("{at} / {stride} % {extent}")),
-            }
-        };
-        ty.shape.iter().map(each).collect()
-    }
-
-    /// Returns a variable with an element of a value.
-    fn value(&mut self, value: ValueId, at: &At) -> Result<String> {
-        let ty = self.ty(value)?;
-        let at = if ty.num_elements() == Some(1) { &At::Linear("0".to_owned()) } else { at };
-        let linear = self.linear(ty, at);
-        let key = (Some(value), linear);
-        if let Some(name) = self.known(&key) {
-            return Ok(name);
-        }
-        let name = match (self.kernel.read(value), self.kernel.definition(value)) {
-            (Some(read), _) => {
-                let ty = self.ctype(value)?;
-                self.variable(ty.name, &ty.load(&format!("p{read}"), &key.1))
-            }
-            (None, Some(op)) => self.op(op, value, at)?,
-            (None, None) => return Err(unsupported(self.module, self.kernel.op)),
-        };
-        self.remember(key, &name);
-        Ok(name)
-    }
-
-    /// Returns a variable with an element of an op's result.
-    fn op(&mut self, op: &Op, result: ValueId, at: &At) -> Result<String> {
-        let (ty, to) = (self.ty(result)?, self.ctype(result)?);
-        if let Some(sources) = index_map(op, &self.kernel.func.values) {
-            let out = self.coordinates(ty, at);
-            return self.sources(op, &sources, &out, to);
-        }
-        let expression = match &op.kind {
-            OpKind::Constant(literal) => to.constant(&literal.data),
-            OpKind::Iota { iota_dimension } => {
-                let coordinate = self.coordinates(ty, at).swap_remove(*iota_dimension);
-                let cast = format!("({}){coordinate}", to.name);
-                if to.round.is_empty() { cast } else { format!("{}({cast})", to.round) }
-            }
-            OpKind::Reshape | OpKind::OptimizationBarrier => {
-                let operand = op.results.iter().position(|&value| value == result).unwrap_or(0);
-                let linear = self.linear(ty, at);
-                return self.value(op.operands[operand], &At::Linear(linear));
-            }
-            kind => {
-                let types = op.operands.iter().map(|&value| self.ctype(value)).collect::<Result<Vec<_>>>()?;
-                let values = op.operands.iter().map(|&value| self.value(value, at)).collect::<Result<Vec<_>>>()?;
-                expression(kind, &types, to, &values).ok_or_else(|| unsupported(self.module, op))?
-            }
-        };
-        Ok(self.variable(to.name, &expression))
-    }
-
-    /// Returns a variable with the element of the first source that contains it.
-    fn sources(&mut self, op: &Op, sources: &[From], out: &[String], to: CType) -> Result<String> {
-        let Some((source, others)) = sources.split_first() else { return Err(Error::internal("no source")) };
-        let (mut conditions, mut coordinates) = (Vec::new(), Vec::new());
-        for coordinate in &source.coordinates {
-            let name = self.coordinate(op, coordinate, out)?;
-            let divisor = coordinate.divisor;
-            if let Some(extent) = coordinate.within {
-                conditions.push(format!("{name} >= 0 && {name} < {}", extent * divisor));
-                if divisor > 1 {
-                    conditions.push(format!("{name} % {divisor} == 0"));
-                }
-            }
-            coordinates.push(if divisor == 1 { name } else { self.index(format!("{name} / {divisor}")) });
-        }
-        let (operand, at) = (op.operands[source.operand], At::Coordinates(coordinates));
-        if conditions.is_empty() {
-            return self.value(operand, &at);
-        }
-        self.names += 1;
-        let name = format!("v{}", self.names);
-        let _ = writeln!(self.text, "  {} {name}; if ({}) {{", to.name, conditions.join(" && "));
-        self.scopes.push(HashMap::new());
-        let value = self.value(operand, &at)?;
-        let _ = writeln!(self.text, "  {name} = {value}; }} else {{");
-        self.scopes.pop();
-        self.scopes.push(HashMap::new());
-        let value = self.sources(op, others, out, to)?;
-        let _ = writeln!(self.text, "  {name} = {value}; }}");
-        self.scopes.pop();
-        Ok(name)
-    }
-
-    /// Returns the coordinate before the division.
-    fn coordinate(&mut self, op: &Op, coordinate: &Coordinate, out: &[String]) -> Result<String> {
-        let mut text = coordinate.dimension.map_or_else(|| "0".to_owned(), |dimension| out[dimension].clone());
-        if coordinate.stride != 1 {
-            text = format!("{text} * {}", coordinate.stride);
-        }
-        if coordinate.offset != 0 {
-            text = format!("{text} + {}", coordinate.offset);
-        }
-        if let Some(start) = &coordinate.start {
-            let value = self.value(op.operands[start.operand], &At::Linear("0".to_owned()))?;
-            let sign = if start.subtracts { "-" } else { "+" };
-            text = format!("{text} {sign} ({})clamp((long){value}, 0l, (long){})", self.int, start.last);
-        }
-        Ok(if text.contains(' ') { self.index(text) } else { text })
-    }
-
-    fn reduce(&mut self, dimensions: &[usize], at: &str) -> Result<()> {
-        let (op, count) = (self.kernel.op, self.kernel.op.results.len());
-        let (inputs, inits) = op.operands.split_at(count);
-        let [body] = &op.regions[..] else { return Err(Error::internal("a reduction without a body")) };
-        let (from, to) = (self.ty(inputs[0])?, self.ty(op.results[0])?);
-        let mut sums = Vec::new();
-        for (&init, &result) in inits.iter().zip(&op.results) {
-            let value = self.value(init, &At::Linear("0".to_owned()))?;
-            let ty = self.ctype(result)?;
-            sums.push(self.variable(ty.name, &value));
-        }
-        let mut kept = self.coordinates(to, &At::Linear(at.to_owned())).into_iter();
-        let mut coordinates = Vec::new();
-        for (dimension, &extent) in from.shape.iter().enumerate() {
-            if dimensions.contains(&dimension) {
-                let int = self.int;
-                let _ = writeln!(self.text, "  for ({int} r{dimension} = 0; r{dimension} < {extent}; r{dimension}++) {{");
-                self.scopes.push(HashMap::new());
-                coordinates.push(format!("r{dimension}"));
-            } else {
-                coordinates.extend(kept.next());
-            }
-        }
-        let element = At::Coordinates(coordinates);
-        let mut arguments = sums.clone();
-        for &input in inputs {
-            arguments.push(self.value(input, &element)?);
-        }
-        for (&arg, name) in body.args.iter().zip(&arguments) {
-            self.remember((Some(arg), "0".to_owned()), name);
-        }
-        let returned = body.ops.last().map_or(&[][..], |op| &op.operands);
-        let mut next = Vec::new();
-        for &value in returned {
-            let name = self.value(value, &At::Linear("0".to_owned()))?;
-            let ty = self.ctype(value)?;
-            next.push(self.variable(ty.name, &name));
-        }
-        for (sum, value) in sums.iter().zip(next) {
-            let _ = writeln!(self.text, "  {sum} = {value};");
-        }
-        for _ in dimensions {
-            self.scopes.pop();
-            self.text.push_str("  }\n");
-        }
-        for (write, sum) in sums.iter().enumerate() {
-            self.store(write, at, sum)?;
-        }
-        Ok(())
-    }
+/// Returns the kernel of an elementwise op, a shape op or a reduction.
+pub(crate) fn emit(kernel: &Kernel<'_>) -> stablehlo::Result<Source> {
+    let is_large = |ty: &Type| matches!(ty, Type::Tensor(ty) if ty.num_elements().is_none_or(|n| n >= 1 << 30));
+    let int = if kernel.func.values.iter().any(is_large) { "long" } else { "int" };
+    let to = tensor(kernel.func, kernel.writes[0]);
+    let elements = to.and_then(TensorType::num_elements).unwrap_or(0);
+    // One dimension for the last extent, so that the other coordinates are equal in a work-group.
+    let x = to.and_then(|ty| usize::try_from(*ty.shape.last()?).ok()).filter(|extent| *extent >= 16);
+    let x = x.unwrap_or(elements);
+    let y = elements / x.max(1);
+    let local_x = local(x, GROUP);
+    let local_y = local(y, GROUP / local_x);
+    let mut text = head(kernel, int, &["x", "y"]);
+    let _ = writeln!(text, "  if (x >= {x} || y >= {y}) return;\n  {int} element = y * {x} + x;");
+    text += &statements(kernel, &OpenClC { reads: kernel.reads.len() }, int, "element")?;
+    text.push_str("}\n");
+    let global = [x.next_multiple_of(local_x), y.next_multiple_of(local_y), 1];
+    Ok(Source { text, global, local: [local_x, local_y, 1] })
 }
 
 /// Returns the signature of a kernel and the variables of the pointers and the ids.

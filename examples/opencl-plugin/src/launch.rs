@@ -1,25 +1,21 @@
 //! Launches: the steps of a plan in the queues of a device.
 
-use std::ffi::c_void;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::ptr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use cl3::command_queue as queues;
-use cl3::event::{CL_COMPLETE, create_user_event, set_user_event_status};
-use cl3::kernel::set_kernel_arg;
-use cl3::types::{CL_TRUE, cl_event, cl_kernel, cl_mem};
 use device_plugin::profiler::{self, Activity, Place as Line};
 use device_plugin::{Error, Result};
 use device_runtime::LaunchRequest;
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
-use opencl3::event::Event;
+use opencl3::event::{CL_COMPLETE, Event, create_user_event, set_user_event_status};
+use opencl3::memory::ClMem;
+use opencl3::types::{CL_TRUE, cl_event};
 use stablehlo_passes::plan::{self, Memory as Kind, Place};
 
 use crate::compile::{Executable, Work};
-use crate::driver::{Done, Memory, OpenCl, Queues, cl_error, handles, list};
+use crate::driver::{Done, Memory, OpenCl, Queues, failed, handles};
 
 /// The memory and the program of a launch.
 pub struct Prepared {
@@ -32,23 +28,24 @@ pub struct Prepared {
 
 impl Prepared {
     pub(crate) fn new(executable: &Arc<Executable>, request: &LaunchRequest<'_, OpenCl>) -> Self {
-        Self {
-            executable: Arc::clone(executable),
-            inputs: request.inputs.to_vec(),
-            outputs: request.outputs.to_vec(),
-            scratch: request.scratch.cloned(),
-            device: request.device,
-        }
+        let (inputs, outputs) = (request.inputs.to_vec(), request.outputs.to_vec());
+        let (executable, scratch) = (Arc::clone(executable), request.scratch.cloned());
+        Self { executable, inputs, outputs, scratch, device: request.device }
     }
 
-    fn memory(&self, place: Place) -> Result<cl_mem> {
+    fn memory(&self, place: Place) -> Result<&Memory> {
         let memory = match place.memory {
-            Kind::Input(input) => self.inputs.get(input).map(|memory| memory.get()),
-            Kind::Output(output) => self.outputs.get(output).map(|memory| memory.get()),
-            Kind::Constants => self.executable.constants.as_ref().map(Memory::get),
-            Kind::Scratch => self.scratch.as_ref().map(|memory| memory.get()),
+            Kind::Input(input) => self.inputs.get(input).map(|memory| &**memory),
+            Kind::Output(output) => self.outputs.get(output).map(|memory| &**memory),
+            Kind::Constants => self.executable.constants.as_ref(),
+            Kind::Scratch => self.scratch.as_deref(),
         };
         memory.ok_or_else(|| Error::internal(format!("the launch has no memory {:?}", place.memory)))
+    }
+
+    /// Runs the steps, and waits for them if they need the host.
+    fn run(&self, queue: &CommandQueue, trace: Option<&Trace>) -> Result<()> {
+        plan::run(&self.executable.plan.steps, &mut Run { queue, prepared: self, trace })
     }
 }
 
@@ -64,112 +61,125 @@ impl Trace {
         let kernels = std::mem::take(&mut *self.kernels.lock().unwrap_or_else(PoisonError::into_inner));
         for (name, enqueued, event) in kernels {
             let Ok(queued) = event.profiling_command_queued() else { continue };
-            let (start, end) = (event.profiling_command_start(), event.profiling_command_end());
-            let at = |time: Result<u64, _>| {
-                enqueued + Duration::from_nanos(time.unwrap_or(queued).saturating_sub(queued))
-            };
-            let line = Line::device(self.device, "kernels");
-            profiler::record(Activity::new(name, line, at(start.map_err(drop)), at(end.map_err(drop))));
+            let times = [event.profiling_command_start(), event.profiling_command_end()];
+            let [start, end] = times.map(|time| time.unwrap_or(queued).saturating_sub(queued));
+            let [start, end] = [start, end].map(|time| enqueued + Duration::from_nanos(time));
+            profiler::record(Activity::new(name, Line::device(self.device, "kernels"), start, end));
         }
     }
 }
 
-/// Begins a launch, and returns its completion. The queue of a device runs launches in the order of the calls. Launches
-/// that need the host run on the worker of the device. They have a queue of their own and a user event, which later
-/// launches wait for.
-pub(crate) fn launch(
-    context: &Context,
-    queues: &Queues,
-    last: &mut Option<(Arc<Event>, bool)>,
-    prepared: Prepared,
-    after: &[Arc<Done>],
-) -> Done {
+/// Begins a launch, and returns its completion. A launch that needs the host runs on the host thread of the device, in
+/// a queue of its own. A user event tells later launches and copies when it has ended.
+pub(crate) fn launch(context: &Context, queues: &Queues, prepared: Prepared, after: &[Arc<Done>]) -> Done {
     let (error, device) = (Arc::new(OnceLock::new()), prepared.device);
     let trace = profiler::is_recording().then(|| Arc::new(Trace { device, kernels: Mutex::default() }));
+    // The last launch of the device, and whether it needs the host.
+    let mut last = queues.last.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = || -> Result<Arc<Event>> {
         if !prepared.executable.needs_host {
-            let mut events = handles(after);
-            events.extend(last.as_ref().filter(|(_, is_hosted)| *is_hosted).map(|(event, _)| event.get()));
-            let mut run = Run { queue: &queues.compute, prepared: &prepared, trace: trace.as_deref() };
-            let result = run.wait_for(&events).and_then(|()| plan::run(&prepared.executable.plan.steps, &mut run));
-            result.unwrap_or_else(|failed| _ = error.set(failed));
-            let event = run.marker()?;
-            queues.compute.flush().map_err(|error| cl_error("clFlush", error.0))?;
+            let queue = &queues.compute;
+            let hosted = last.as_ref().filter(|(_, needs_host)| *needs_host).map(|(event, _)| event.get());
+            let result = wait_for(queue, &handles(after).into_iter().chain(hosted).collect::<Vec<_>>());
+            if let Err(failed) = result.and_then(|()| prepared.run(queue, trace.as_deref())) {
+                let _ = error.set(failed);
+            }
+            // SAFETY: R1 (the driver is trusted): an empty list stands for all commands before.
+            let event = unsafe { queue.enqueue_marker_with_wait_list(&[]) };
+            let event = Arc::new(event.map_err(failed("clEnqueueMarkerWithWaitList"))?);
+            queue.flush().map_err(failed("clFlush"))?;
             *last = Some((Arc::clone(&event), false));
             return Ok(event);
         }
-        let event = create_user_event(context.get()).map_err(|code| cl_error("clCreateUserEvent", code))?;
+        let event = create_user_event(context.get()).map_err(|code| failed("clCreateUserEvent")(code.into()))?;
         let event = Arc::new(Event::new(event));
-        let before = last.replace((Arc::clone(&event), true));
-        let after = after.iter().filter_map(|done| done.event.clone()).chain(before.map(|(event, _)| event)).collect();
-        let job = Job { prepared, after, event: Arc::clone(&event), error: Arc::clone(&error), trace: trace.clone() };
-        queues.worker.submit(job);
+        let before = last.replace((Arc::clone(&event), true)).map(|(event, _)| event);
+        let before: Vec<_> = after.iter().filter_map(|done| done.event.clone()).chain(before).collect();
+        let end = End { event: Arc::clone(&event), error: Arc::clone(&error) };
+        let (queue, trace) = (Arc::clone(&queues.hosted), trace.clone());
+        queues.thread.run(move || {
+            // The launch runs even if these have failed.
+            before.iter().for_each(|event| _ = event.wait());
+            let result = prepared.run(&queue, trace.as_deref());
+            // Also after an error, because commands may still use the memory.
+            let finished = queue.finish().map_err(failed("clFinish"));
+            if let Err(failed) = result.and(finished) {
+                let _ = end.error.set(failed);
+            }
+        });
         Ok(event)
     };
     let event = begin().map_err(|failed| error.set(failed)).ok();
     Done { event, error, trace }
 }
 
-/// A launch that needs the host.
-struct Job {
-    prepared: Prepared,
-    after: Vec<Arc<Event>>,
+/// The end of a launch that needs the host.
+struct End {
     event: Arc<Event>,
     error: Arc<OnceLock<Error>>,
-    trace: Option<Arc<Trace>>,
 }
 
-impl Drop for Job {
-    /// Completes the event, also if the launch panicked, because other operations wait for it.
+impl Drop for End {
+    /// Completes the event, also if the launch has panicked, because other operations wait for it.
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = self.error.set(Error::internal("the launch panicked"));
+        }
         let _ = set_user_event_status(self.event.get(), CL_COMPLETE);
     }
 }
 
-/// A thread for the launches of a device that need the host. Dropping it waits for them.
-pub(crate) struct Worker {
-    jobs: Option<Sender<Job>>,
-    thread: Option<JoinHandle<()>>,
+/// Delays later commands of a queue until the events are complete.
+fn wait_for(queue: &CommandQueue, events: &[cl_event]) -> Result<()> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    // SAFETY: R1 (the driver is trusted): the events belong to the context.
+    let event = unsafe { queue.enqueue_barrier_with_wait_list(events) };
+    event.map(drop).map_err(failed("clEnqueueBarrierWithWaitList"))
 }
 
-impl Worker {
-    pub(crate) fn start(queue: CommandQueue) -> Result<Self> {
-        let (jobs, receiver) = channel();
-        let thread = std::thread::Builder::new().name("opencl-host".to_owned()).spawn(move || work(&queue, &receiver));
-        let thread = thread.map_err(|error| Error::resource_exhausted(format!("no thread for launches: {error}")))?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
-    }
+/// Enqueues steps.
+struct Run<'a> {
+    queue: &'a CommandQueue,
+    prepared: &'a Prepared,
+    trace: Option<&'a Trace>,
+}
 
-    fn submit(&self, job: Job) {
-        if let Some(jobs) = &self.jobs {
-            // If the thread is gone, dropping the job completes its event.
-            let _ = jobs.send(job);
+impl Run<'_> {
+    fn kernel(&mut self, index: usize, [global, local]: [&[usize; 3]; 2], places: &[&Place]) -> Result<()> {
+        let executable = &self.prepared.executable;
+        let kernel = executable.kernels[index].lock().unwrap_or_else(PoisonError::into_inner);
+        for (at, &&place) in (0..).step_by(2).zip(places) {
+            let memory = self.prepared.memory(place)?.get();
+            // SAFETY: R1 (the driver is trusted): the parameters of kernels are pairs of a memory and an offset.
+            unsafe { kernel.set_arg(at, &memory) }.map_err(failed("clSetKernelArg"))?;
+            // SAFETY: as above. An offset has 64 bits.
+            unsafe { kernel.set_arg(at + 1, &(place.offset as u64)) }.map_err(failed("clSetKernelArg"))?;
         }
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        self.jobs = None;
-        self.thread.take().map(JoinHandle::join);
-    }
-}
-
-fn work(queue: &CommandQueue, jobs: &Receiver<Job>) {
-    for job in jobs {
-        let contained = std::panic::AssertUnwindSafe(|| -> Result<()> {
-            // The operation runs even if these have failed.
-            job.after.iter().for_each(|event| _ = event.wait());
-            let mut run = Run { queue, prepared: &job.prepared, trace: job.trace.as_deref() };
-            plan::run(&job.prepared.executable.plan.steps, &mut run)?;
-            queue.finish().map_err(|error| cl_error("clFinish", error.0))
-        });
-        let result = contained();
-        if let Err(error) = result {
-            // Commands of the launch may still use its memory.
-            let _ = queue.finish();
-            let _ = job.error.set(error);
+        let (kernel, global, local) = (kernel.get(), global.as_ptr(), local.as_ptr());
+        // SAFETY: R1 (the driver is trusted): the ranges have three dimensions, and all arguments are set.
+        let event = unsafe { self.queue.enqueue_nd_range_kernel(kernel, 3, ptr::null(), global, local, &[]) };
+        let event = event.map_err(failed("clEnqueueNDRangeKernel"))?;
+        if let Some(trace) = self.trace {
+            let mut kernels = trace.kernels.lock().unwrap_or_else(PoisonError::into_inner);
+            kernels.push((executable.names[index].clone(), Instant::now(), event));
         }
+        Ok(())
+    }
+
+    fn read_into(&self, from: Place, to: &mut [u8]) -> Result<()> {
+        let memory = self.prepared.memory(from)?.lent();
+        // SAFETY: R1 (the driver is trusted): the call returns when the bytes are in `to`.
+        let event = unsafe { self.queue.enqueue_read_buffer(&memory, CL_TRUE, from.offset, to, &[]) };
+        event.map(drop).map_err(failed("clEnqueueReadBuffer"))
+    }
+
+    fn write(&self, to: Place, from: &[u8]) -> Result<()> {
+        let mut memory = self.prepared.memory(to)?.lent();
+        // SAFETY: R1 (the driver is trusted): the call returns when `from` was read.
+        let event = unsafe { self.queue.enqueue_write_buffer(&mut memory, CL_TRUE, to.offset, from, &[]) };
+        event.map(drop).map_err(failed("clEnqueueWriteBuffer"))
     }
 }
 
@@ -182,88 +192,6 @@ impl From<host_fallback::Error> for HostError {
     }
 }
 
-/// Enqueues steps.
-struct Run<'a> {
-    queue: &'a CommandQueue,
-    prepared: &'a Prepared,
-    trace: Option<&'a Trace>,
-}
-
-impl Run<'_> {
-    /// Delays later commands of the queue until the events are complete.
-    fn wait_for(&self, events: &[cl_event]) -> Result<()> {
-        if events.is_empty() {
-            return Ok(());
-        }
-        let (count, events) = list(events);
-        // SAFETY: R1 (the driver is trusted): the events belong to the context.
-        let event = unsafe { queues::enqueue_barrier_with_wait_list(self.queue.get(), count, events) };
-        event.map(|event| drop(Event::new(event))).map_err(|code| cl_error("clEnqueueBarrierWithWaitList", code))
-    }
-
-    /// Returns the completion of all commands before.
-    fn marker(&self) -> Result<Arc<Event>> {
-        let (count, events) = list(&[]);
-        // SAFETY: R1 (the driver is trusted): the list is empty, which stands for all commands before.
-        let event = unsafe { queues::enqueue_marker_with_wait_list(self.queue.get(), count, events) };
-        event.map(|event| Arc::new(Event::new(event))).map_err(|code| cl_error("clEnqueueMarkerWithWaitList", code))
-    }
-
-    fn kernel(&mut self, index: usize, ranges: [&[usize; 3]; 2], places: &[&Place]) -> Result<()> {
-        let kernel = self.prepared.executable.kernels[index].lock().unwrap_or_else(PoisonError::into_inner);
-        for (at, place) in (0..).step_by(2).zip(places) {
-            argument(kernel.get(), at, &self.prepared.memory(**place)?)?;
-            argument(kernel.get(), at + 1, &(place.offset as u64))?;
-        }
-        let ((count, events), [global, local]) = (list(&[]), ranges.map(|range| range.as_ptr()));
-        let (queue, offset) = (self.queue.get(), std::ptr::null());
-        // SAFETY: R1 (the driver is trusted): the ranges have three dimensions, and all arguments are set.
-        let event = unsafe {
-            queues::enqueue_nd_range_kernel(queue, kernel.get(), 3, offset, global, local, count, events)
-        };
-        let event = event.map_err(|code| cl_error("clEnqueueNDRangeKernel", code))?;
-        let event = Event::new(event);
-        if let Some(trace) = self.trace {
-            let name = self.prepared.executable.names[index].clone();
-            trace.kernels.lock().unwrap_or_else(PoisonError::into_inner).push((name, Instant::now(), event));
-        }
-        Ok(())
-    }
-
-    fn read_into(&self, from: Place, to: &mut [u8]) -> Result<()> {
-        if to.is_empty() {
-            return Ok(());
-        }
-        let ((count, events), memory) = (list(&[]), self.prepared.memory(from)?);
-        let (queue, address) = (self.queue.get(), to.as_mut_ptr().cast::<c_void>());
-        // SAFETY: R1 (the driver is trusted): `address` is that of `to`, and the call returns when the bytes are there.
-        let event = unsafe {
-            queues::enqueue_read_buffer(queue, memory, CL_TRUE, from.offset, to.len(), address, count, events)
-        };
-        event.map(|event| drop(Event::new(event))).map_err(|code| cl_error("clEnqueueReadBuffer", code))
-    }
-
-    fn write(&self, to: Place, from: &[u8]) -> Result<()> {
-        if from.is_empty() {
-            return Ok(());
-        }
-        let ((count, events), memory) = (list(&[]), self.prepared.memory(to)?);
-        let (queue, address) = (self.queue.get(), from.as_ptr().cast::<c_void>());
-        // SAFETY: R1 (the driver is trusted): `address` is that of `from`, and the call returns when it was read.
-        let event = unsafe {
-            queues::enqueue_write_buffer(queue, memory, CL_TRUE, to.offset, from.len(), address, count, events)
-        };
-        event.map(|event| drop(Event::new(event))).map_err(|code| cl_error("clEnqueueWriteBuffer", code))
-    }
-}
-
-/// Sets an argument of a kernel.
-fn argument<T: Copy>(kernel: cl_kernel, index: u32, value: &T) -> Result<()> {
-    // SAFETY: R1 (the driver is trusted): the kernels' parameters are pairs of a memory and an offset of 64 bits.
-    let result = unsafe { set_kernel_arg(kernel, index, size_of::<T>(), std::ptr::from_ref(value).cast()) };
-    result.map_err(|code| cl_error("clSetKernelArg", code))
-}
-
 impl plan::Device for Run<'_> {
     type Kernel = Work;
     type Error = Error;
@@ -271,31 +199,28 @@ impl plan::Device for Run<'_> {
     fn run(&mut self, work: &Work, reads: &[Place], writes: &[Place]) -> Result<()> {
         match work {
             Work::Kernel(index, global, local) => {
-                let places: Vec<_> = reads.iter().chain(writes).collect();
-                self.kernel(*index, [global, local], &places)
+                self.kernel(*index, [global, local], &reads.iter().chain(writes).collect::<Vec<_>>())
             }
-            Work::Host(function) => {
-                let read = |index: usize, to: &mut [u8]| self.read_into(reads[index], to).map_err(HostError);
-                let write = |index: usize, from: &[u8]| self.write(writes[index], from).map_err(HostError);
-                let function = &self.prepared.executable.functions[*function];
-                function.run_with(read, write).map_err(|HostError(error)| error)
-            }
+            // OpenCL does not copy zero bytes.
+            Work::Host(function) => self.prepared.executable.functions[*function]
+                .run_with(
+                    |at, to| if to.is_empty() { Ok(()) } else { self.read_into(reads[at], to).map_err(HostError) },
+                    |at, from| if from.is_empty() { Ok(()) } else { self.write(writes[at], from).map_err(HostError) },
+                )
+                .map_err(|HostError(error)| error),
         }
     }
 
     fn copy(&mut self, from: Place, to: Place) -> Result<()> {
-        let (source, target) = (self.prepared.memory(from)?, self.prepared.memory(to)?);
+        let (source, mut target) = (self.prepared.memory(from)?.lent(), self.prepared.memory(to)?.lent());
         // An output may use the memory of a donated argument.
-        if source == target && from.offset == to.offset {
+        if source.get() == target.get() && from.offset == to.offset {
             return Ok(());
         }
-        let (count, events) = list(&[]);
-        let (queue, offsets) = (self.queue.get(), (from.offset, to.offset));
+        let (queue, bytes) = (self.queue, from.bytes);
         // SAFETY: R1 (the driver is trusted): the places are within the memories, and do not overlap.
-        let event = unsafe {
-            queues::enqueue_copy_buffer(queue, source, target, offsets.0, offsets.1, from.bytes, count, events)
-        };
-        event.map(|event| drop(Event::new(event))).map_err(|code| cl_error("clEnqueueCopyBuffer", code))
+        let event = unsafe { queue.enqueue_copy_buffer(&source, &mut target, from.offset, to.offset, bytes, &[]) };
+        event.map(drop).map_err(failed("clEnqueueCopyBuffer"))
     }
 
     fn read(&mut self, from: Place, to: &mut [u8]) -> Result<()> {

@@ -39,7 +39,11 @@ impl DevicePlugin for Plugin {
         OptionSchema::only([
             OptionSpec::new("devices", OptionType::Int64, "Number of devices. By default each OpenCL device is one."),
             OptionSpec::new("memory_limit", OptionType::Int64, "Bytes of memory of each device."),
-            OptionSpec::new("build_options", OptionType::String, "Options for the OpenCL compiler, such as -cl-mad-enable."),
+            OptionSpec::new(
+                "build_options",
+                OptionType::String,
+                "Options for the OpenCL compiler, such as -cl-mad-enable.",
+            ),
             OptionSpec::new("lose_after", OptionType::Int64, "For tests: the devices are lost after so many launches."),
         ])
     }

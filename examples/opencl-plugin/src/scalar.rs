@@ -10,6 +10,10 @@ float rb(float x) {
 }
 ushort hb(float x) { ushort r; vstore_half_rte(x, 0, (half*)&r); return r; }
 float rh(float x) { ushort r = hb(x); return vload_half(0, (half*)&r); }
+int order_float(float x) { int i = as_int(x); return i ^ ((i >> 31) & INT_MAX); }
+#ifdef cl_khr_fp64
+long order_double(double x) { long i = as_long(x); return i ^ ((i >> 63) & LONG_MAX); }
+#endif
 #define POWER(T, U, N) T N(T x, T y) { U r = 1, b = (U)x, e = (U)y; \\
   if (y < 0) return x == 1 ? 1 : x == (T)-1 ? ((y & 1) ? (T)-1 : 1) : 0; \\
   while (e) { if (e & 1) r *= b; b *= b; e >>= 1; } return (T)r; }
@@ -88,7 +92,10 @@ impl CType {
         match self.element {
             ElementType::Bf16 => format!("as_float({:#x}u)", bits << 16),
             // Through memory, because not all devices have the type `half`.
-            ElementType::F16 => format!("as_float({:#x}u)", half_to_float(bits)),
+            ElementType::F16 => {
+                let half = half::f16::from_le_bytes([bytes[0], bytes[1]]);
+                format!("as_float({:#x}u)", half.to_f32().to_bits())
+            }
             ElementType::Bool => String::from(if bits == 0 { "0" } else { "1" }),
             _ => format!("as_{}(({}){bits:#x}ul)", self.name, self.bits),
         }
@@ -103,20 +110,6 @@ impl CType {
     }
 }
 
-/// Returns the bits of the `float` with the value of a `half`.
-fn half_to_float(bits: u64) -> u64 {
-    let (sign, exponent, mantissa) = ((bits >> 15) << 31, (bits >> 10) & 31, bits & 1023);
-    sign | match (exponent, mantissa) {
-        (0, 0) => 0,
-        (0, _) => {
-            let shift = u64::from(mantissa.leading_zeros()) - 53;
-            ((113 - shift) << 23) | (((mantissa << shift) & 1023) << 13)
-        }
-        (31, _) => (255 << 23) | (mantissa << 13),
-        _ => ((exponent + 112) << 23) | (mantissa << 13),
-    }
-}
-
 /// Returns the expression of an elementwise op, or `None` if kernels do not support the op with these types.
 pub(crate) fn expression(kind: &OpKind, from: &[CType], to: CType, x: &[String]) -> Option<String> {
     let &first = from.first()?;
@@ -126,8 +119,8 @@ pub(crate) fn expression(kind: &OpKind, from: &[CType], to: CType, x: &[String])
         OpKind::Compare { compare_type, direction } => compare(*compare_type, *direction, first, &x[0], &x[1])?,
         OpKind::Select => format!("{} ? {} : {}", x[0], x[1], x[2]),
         OpKind::Clamp => {
-            let low = extremum(">", to, &x[0], &x[1]);
-            extremum("<", to, &format!("({low})"), &x[2])
+            let low = format!("({})", binary(Binary::Maximum, to, &x[0], &x[1])?);
+            binary(Binary::Minimum, to, &low, &x[2])?
         }
         OpKind::Fma if to.round.is_empty() && to.is_float() => format!("fma({}, {}, {})", x[0], x[1], x[2]),
         OpKind::Convert => convert(first, to, &x[0]),
@@ -141,97 +134,102 @@ pub(crate) fn expression(kind: &OpKind, from: &[CType], to: CType, x: &[String])
     })
 }
 
-fn unary(op: Unary, ty: CType, x: &str) -> Option<String> {
-    let call = |name: &str| Some(format!("{name}({x})"));
-    match (op, ty.is_float()) {
-        (Unary::Negate, _) => Some(format!("-{x}")),
-        (Unary::Abs, true) => call("fabs"),
-        (Unary::Abs, false) if ty.name.starts_with('u') => Some(x.to_owned()),
-        (Unary::Abs, false) => Some(format!("{x} < 0 ? -{x} : {x}")),
-        (Unary::Sign, true) => Some(format!("{x} != {x} ? {x} : sign({x})")),
-        (Unary::Sign, false) => Some(format!("({x} > 0) - ({x} < 0)")),
-        (Unary::Not, false) if ty.is_bool() => Some(format!("!{x}")),
-        (Unary::Not, false) => Some(format!("~{x}")),
-        (Unary::Popcnt, false) => call("popcount"),
-        (Unary::CountLeadingZeros, false) => call("clz"),
-        (Unary::IsFinite, true) => call("isfinite"),
-        (Unary::Cbrt, true) => call("cbrt"),
-        (Unary::Ceil, true) => call("ceil"),
-        (Unary::Floor, true) => call("floor"),
-        (Unary::Cosine, true) => call("cos"),
-        (Unary::Sine, true) => call("sin"),
-        (Unary::Tan, true) => call("tan"),
-        (Unary::Tanh, true) => call("tanh"),
-        (Unary::Exponential, true) => call("exp"),
-        (Unary::Exp2, true) => call("exp2"),
-        (Unary::ExponentialMinusOne, true) => call("expm1"),
-        (Unary::Log, true) => call("log"),
-        (Unary::Log2, true) => call("log2"),
-        (Unary::LogPlusOne, true) => call("log1p"),
-        (Unary::Logistic, true) => Some(format!("1 / (1 + exp(-{x}))")),
-        (Unary::RoundNearestAfz, true) => call("round"),
-        (Unary::RoundNearestEven, true) => call("rint"),
-        (Unary::Sqrt, true) => call("sqrt"),
-        (Unary::Rsqrt, true) => Some(format!("1 / sqrt({x})")),
-        _ => None,
+/// Replaces `X` and `Y` with the operands, `T` with the type, `U` with the unsigned type of the same size, `S` with the
+/// signed one, and `W` with the number of bits.
+fn filled(template: &str, ty: CType, x: &str, y: &str) -> String {
+    let mut text = String::new();
+    for c in template.chars() {
+        match c {
+            'X' => text.push_str(x),
+            'Y' => text.push_str(y),
+            'T' => text.push_str(ty.name),
+            'U' => text.push_str(ty.bits),
+            'S' => text.push_str(ty.bits.trim_start_matches('u')),
+            'W' => text.push_str(&ty.element.bit_width().to_string()),
+            c => text.push(c),
+        }
     }
+    text
 }
 
-/// The larger (`>`) or the smaller (`<`) of two values, or NaN if one of them is NaN.
-fn extremum(order: &str, ty: CType, x: &str, y: &str) -> String {
-    match ty.is_float() {
-        // Of two zeros, the positive one is larger.
-        true => {
-            let first = if order == ">" { "!signbit" } else { "signbit" };
-            format!("{x} != {x} ? {x} : {y} != {y} ? {y} : {x} == {y} ? ({first}({x}) ? {x} : {y}) : {x} {order} {y} ? {x} : {y}")
-        }
-        false => format!("{x} {order} {y} ? {x} : {y}"),
-    }
+fn unary(op: Unary, ty: CType, x: &str) -> Option<String> {
+    let is_unsigned = ty.name == ty.bits;
+    let template = match (op, ty.is_float()) {
+        (Unary::Negate, true) => "-X",
+        (Unary::Negate, false) => "-(U)X",
+        (Unary::Abs, true) => "fabs(X)",
+        (Unary::Abs, false) if is_unsigned => "X",
+        (Unary::Abs, false) => "X < 0 ? -(U)X : (U)X",
+        (Unary::Sign, true) => "X != X ? X : sign(X)",
+        (Unary::Sign, false) => "(X > 0) - (X < 0)",
+        (Unary::Not, false) if ty.is_bool() => "!X",
+        (Unary::Not, false) => "~X",
+        (Unary::Popcnt, false) => "popcount(X)",
+        (Unary::CountLeadingZeros, false) => "clz(X)",
+        (Unary::IsFinite, true) => "isfinite(X)",
+        (Unary::Cbrt, true) => "cbrt(X)",
+        (Unary::Ceil, true) => "ceil(X)",
+        (Unary::Floor, true) => "floor(X)",
+        (Unary::Cosine, true) => "cos(X)",
+        (Unary::Sine, true) => "sin(X)",
+        (Unary::Tan, true) => "tan(X)",
+        (Unary::Tanh, true) => "tanh(X)",
+        (Unary::Exponential, true) => "exp(X)",
+        (Unary::Exp2, true) => "exp2(X)",
+        (Unary::ExponentialMinusOne, true) => "expm1(X)",
+        (Unary::Log, true) => "log(X)",
+        (Unary::Log2, true) => "log2(X)",
+        (Unary::LogPlusOne, true) => "log1p(X)",
+        (Unary::Logistic, true) => "1 / (1 + exp(-X))",
+        (Unary::RoundNearestAfz, true) => "round(X)",
+        (Unary::RoundNearestEven, true) => "rint(X)",
+        (Unary::Sqrt, true) => "sqrt(X)",
+        (Unary::Rsqrt, true) => "1 / sqrt(X)",
+        _ => return None,
+    };
+    Some(filled(template, ty, x, ""))
 }
+
+/// NaN if one of the numbers is NaN. Of two zeros, the positive one is larger.
+const MAXIMUM: &str = "X != X ? X : Y != Y ? Y : X == Y ? (signbit(X) ? Y : X) : X > Y ? X : Y";
+const MINIMUM: &str = "X != X ? X : Y != Y ? Y : X == Y ? (signbit(X) ? X : Y) : X < Y ? X : Y";
 
 fn binary(op: Binary, ty: CType, x: &str, y: &str) -> Option<String> {
-    let (is_float, unsigned) = (ty.is_float(), ty.bits);
-    let infix = |sign: &str| match is_float || ty.is_bool() {
-        true => Some(format!("{x} {sign} {y}")),
-        // Unsigned, because the overflow of signed numbers is undefined.
-        false => Some(format!("({unsigned}){x} {sign} ({unsigned}){y}")),
+    let (is_float, is_unsigned) = (ty.is_float(), ty.name == ty.bits);
+    // Integers are added as unsigned ones, because the overflow of signed ones is undefined.
+    let template = match (op, is_float) {
+        (Binary::Add, false) if ty.is_bool() => "X | Y",
+        (Binary::Multiply, false) if ty.is_bool() => "X & Y",
+        (Binary::Add, true) => "X + Y",
+        (Binary::Add, false) => "(U)X + (U)Y",
+        (Binary::Subtract, true) => "X - Y",
+        (Binary::Subtract, false) => "(U)X - (U)Y",
+        (Binary::Multiply, true) => "X * Y",
+        // The type `uint` is at least as wide, and C would multiply narrower types as signed integers.
+        (Binary::Multiply, false) if ty.element.bit_width() < 32 => "(uint)X * (uint)Y",
+        (Binary::Multiply, false) => "(U)X * (U)Y",
+        (Binary::Divide, true) => "X / Y",
+        (Binary::Divide, false) if is_unsigned => "Y == 0 ? (U)-1 : X / (Y == 0 ? 1 : Y)",
+        (Binary::Divide, false) => "Y == 0 ? (T)-1 : Y == -1 ? (T)-(U)X : X / (Y == 0 || Y == -1 ? 1 : Y)",
+        (Binary::Remainder, true) => "fmod(X, Y)",
+        (Binary::Remainder, false) if is_unsigned => "Y == 0 ? X : X % (Y == 0 ? 1 : Y)",
+        (Binary::Remainder, false) => "Y == 0 ? X : X % (Y == 0 || Y == -1 ? 1 : Y)",
+        (Binary::Maximum, true) => MAXIMUM,
+        (Binary::Minimum, true) => MINIMUM,
+        (Binary::Maximum, false) => "X > Y ? X : Y",
+        (Binary::Minimum, false) => "X < Y ? X : Y",
+        (Binary::Power, true) => "pow(X, Y)",
+        (Binary::Power, false) => "pow_T(X, Y)",
+        (Binary::Atan2, true) => "atan2(X, Y)",
+        (Binary::And, false) => "X & Y",
+        (Binary::Or, false) => "X | Y",
+        (Binary::Xor, false) => "X ^ Y",
+        (Binary::ShiftLeft, false) => "(U)Y < W ? (U)X << (Y & (W - 1)) : 0",
+        (Binary::ShiftRightLogical, false) => "(U)Y < W ? (U)X >> (Y & (W - 1)) : 0",
+        (Binary::ShiftRightArithmetic, false) => "(S)X >> ((U)Y < W ? Y : W - 1)",
+        _ => return None,
     };
-    let width = format!("{}", ty.element.bit_width());
-    let is_negative_one = |y: &str| if ty.name.starts_with('u') { "0".to_owned() } else { format!("{y} == -1") };
-    match (op, is_float) {
-        (Binary::Add, false) if ty.is_bool() => infix("|"),
-        (Binary::Multiply, false) if ty.is_bool() => infix("&"),
-        (Binary::Add, _) => infix("+"),
-        (Binary::Subtract, _) => infix("-"),
-        (Binary::Multiply, _) => infix("*"),
-        (Binary::Divide, true) => infix("/"),
-        (Binary::Remainder, true) => Some(format!("fmod({x}, {y})")),
-        (Binary::Divide, false) => {
-            let minus = is_negative_one(y);
-            Some(format!("{y} == 0 ? -1 : {minus} ? -({unsigned}){x} : {x} / ({y} == 0 ? 1 : {y})"))
-        }
-        (Binary::Remainder, false) => {
-            let minus = is_negative_one(y);
-            Some(format!("{y} == 0 ? {x} : {minus} ? 0 : {x} % ({y} == 0 ? 1 : {y})"))
-        }
-        (Binary::Maximum, _) => Some(extremum(">", ty, x, y)),
-        (Binary::Minimum, _) => Some(extremum("<", ty, x, y)),
-        (Binary::Power, true) => Some(format!("pow({x}, {y})")),
-        (Binary::Power, false) => Some(format!("pow_{}({x}, {y})", ty.name)),
-        (Binary::Atan2, true) => Some(format!("atan2({x}, {y})")),
-        (Binary::And, false) => infix("&"),
-        (Binary::Or, false) => infix("|"),
-        (Binary::Xor, false) => infix("^"),
-        (Binary::ShiftLeft, false) => Some(format!("({unsigned}){y} < {width} ? ({unsigned}){x} << ({y} & ({width} - 1)) : 0")),
-        (Binary::ShiftRightLogical, false) => {
-            Some(format!("({unsigned}){y} < {width} ? ({unsigned}){x} >> ({y} & ({width} - 1)) : 0"))
-        }
-        (Binary::ShiftRightArithmetic, false) => {
-            let signed = ty.bits.trim_start_matches('u');
-            Some(format!("({signed}){x} >> (({unsigned}){y} < {width} ? {y} : {width} - 1)"))
-        }
-        _ => None,
-    }
+    Some(filled(template, ty, x, y))
 }
 
 fn compare(order: ComparisonType, direction: ComparisonDirection, ty: CType, x: &str, y: &str) -> Option<String> {
@@ -243,13 +241,12 @@ fn compare(order: ComparisonType, direction: ComparisonDirection, ty: CType, x: 
         ComparisonDirection::Le => "<=",
         ComparisonDirection::Lt => "<",
     };
-    if order != ComparisonType::TotalOrder || !ty.is_float() {
-        return (order != ComparisonType::WeakOrder).then(|| format!("{x} {sign} {y}"));
+    match (order, ty.name) {
+        (ComparisonType::WeakOrder, _) => None,
+        (ComparisonType::TotalOrder, "float") => Some(format!("order_float({x}) {sign} order_float({y})")),
+        (ComparisonType::TotalOrder, "double") => Some(format!("order_double({x}) {sign} order_double({y})")),
+        _ => Some(format!("{x} {sign} {y}")),
     }
-    // As integers, whose order is reversed for negative numbers.
-    let (signed, shift) = if ty.name == "double" { ("long", 63) } else { ("int", 31) };
-    let key = |x: &str| format!("(as_{signed}({x}) ^ (({signed})((as_u{signed}({x}) >> {shift}) ? -1 : 0) & (((u{signed})-1) >> 1)))");
-    Some(format!("{} {sign} {}", key(x), key(y)))
 }
 
 fn convert(from: CType, to: CType, x: &str) -> String {

@@ -45,27 +45,43 @@ const FLOAT_BINARY: &[(&str, bool)] = &[
 const INTEGER_UNARY: &[&str] = &["negate", "not", "popcnt", "count_leading_zeros"];
 const SIGNED_UNARY: &[&str] = &["abs", "sign"];
 const INTEGER_BINARY: &[&str] = &[
-    "add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum", "and", "or", "xor", "power",
-    "shift_left", "shift_right_arithmetic", "shift_right_logical",
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "remainder",
+    "maximum",
+    "minimum",
+    "and",
+    "or",
+    "xor",
+    "power",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
 ];
 
 /// Bit patterns of a type, whose pairs are the operands.
 fn patterns(ty: &str) -> (Vec<u64>, usize) {
     let float = |numbers: &[f64], bits: &dyn Fn(f64) -> u64| numbers.iter().map(|&number| bits(number)).collect();
-    let numbers = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 7.0, 1e-3, -123.25, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
+    let numbers =
+        [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.5, 7.0, 1e-3, -123.25, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
     match ty {
         "f64" => (float(&numbers, &f64::to_bits), 8),
         #[allow(clippy::cast_possible_truncation, reason = "the numbers are rounded")]
         "f32" => (float(&numbers, &|number| u64::from((number as f32).to_bits())), 4),
         #[allow(clippy::cast_possible_truncation, reason = "the numbers are rounded")]
         "bf16" => (float(&numbers, &|number| u64::from((number as f32).to_bits() >> 16)), 2),
-        "f16" => (vec![0, 0x8000, 0x3c00, 0xbc00, 0x3800, 0xc100, 0x4300, 0x4700, 0x1419, 0xd7b4, 0x7c00, 0xfc00, 0x7e00], 2),
+        "f16" => {
+            (vec![0, 0x8000, 0x3c00, 0xbc00, 0x3800, 0xc100, 0x4300, 0x4700, 0x1419, 0xd7b4, 0x7c00, 0xfc00, 0x7e00], 2)
+        }
         "i1" => (vec![0, 1], 1),
         _ => {
             let bits: u32 = ty.trim_start_matches(['u', 'i']).parse().unwrap();
             let high = 1u64 << (bits - 1);
             let mask = u64::MAX >> (64 - bits);
-            let all = [0, 1, 2, 3, 5, 7, 100, high, high - 1, mask, mask - 1, mask - 6, u64::from(bits), u64::from(bits) + 1];
+            let all =
+                [0, 1, 2, 3, 5, 7, 100, high, high - 1, mask, mask - 1, mask - 6, u64::from(bits), u64::from(bits) + 1];
             (all.iter().map(|pattern| pattern & mask).collect(), usize::try_from(bits / 8).unwrap())
         }
     }
@@ -105,21 +121,26 @@ impl Comparison {
         let (all, size) = patterns(from);
         let (a, b): (Vec<u64>, Vec<u64>) = all.iter().flat_map(|&a| all.iter().map(move |&b| (a, b))).unzip();
         let count = a.len();
-        let lines = lines.replace("FROM", &format!("tensor<{count}x{from}>")).replace("TO", &format!("tensor<{count}x{to}>"));
+        let lines =
+            lines.replace("FROM", &format!("tensor<{count}x{from}>")).replace("TO", &format!("tensor<{count}x{to}>"));
         let text = format!(
             "func.func @main(%a: tensor<{count}x{from}>, %b: tensor<{count}x{from}>) -> tensor<{count}x{to}> {{
                {lines}
                return %y : tensor<{count}x{to}>
              }}"
         );
-        let module = stablehlo::parse(text.clone(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{e} {text}"));
+        let module =
+            stablehlo::parse(text.clone(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{e} {text}"));
         let host = HostProgram::compile(&module, "main").unwrap();
         let mut expected = vec![0; host.output_sizes()[0]];
         let inputs = [bytes(&a, size), bytes(&b, size)];
         host.run(&[&inputs[0], &inputs[1]], &mut [&mut expected]).unwrap();
         let program = compile(&self.client, &text).unwrap_or_else(|error| panic!("{name} {from} {to}: {error}"));
         let parameters = program.parameters().unwrap().to_vec();
-        let buffers = [upload(&self.client, parameters[0].shape().unwrap(), &inputs[0]), upload(&self.client, parameters[1].shape().unwrap(), &inputs[1])];
+        let buffers = [
+            upload(&self.client, parameters[0].shape().unwrap(), &inputs[0]),
+            upload(&self.client, parameters[1].shape().unwrap(), &inputs[1]),
+        ];
         let outputs = program.execute(&[&buffers[0], &buffers[1]]).unwrap();
         let found = outputs[0].download().bytes().unwrap();
         let wide = |bytes: &[u8]| {
@@ -132,7 +153,8 @@ impl Comparison {
             let (found, expected) = (wide(found), wide(expected));
             self.checked += 1;
             if distance(to, found, expected) > most {
-                self.faults.push(format!("{name} {from} {to} of {:x}, {:x}: {found:x} instead of {expected:x}", a[at], b[at]));
+                self.faults
+                    .push(format!("{name} {from} {to} of {:x}, {:x}: {found:x} instead of {expected:x}", a[at], b[at]));
                 break;
             }
         }
@@ -191,7 +213,12 @@ fn comparisons_and_choices() {
     let Some(mut all) = comparison("comparisons_and_choices") else { return };
     for ty in FLOATS.iter().chain(INTEGERS).chain(&["i1"]) {
         for direction in ["EQ", "NE", "LT", "LE", "GT", "GE"] {
-            all.check("compare", (ty, "i1"), &format!("%y = stablehlo.compare {direction}, %a, %b : (FROM, FROM) -> TO"), 0);
+            all.check(
+                "compare",
+                (ty, "i1"),
+                &format!("%y = stablehlo.compare {direction}, %a, %b : (FROM, FROM) -> TO"),
+                0,
+            );
             if FLOATS.contains(ty) {
                 let line = format!("%y = stablehlo.compare {direction}, %a, %b, TOTALORDER : (FROM, FROM) -> TO");
                 all.check("total order", (ty, "i1"), &line, 0);
@@ -200,7 +227,8 @@ fn comparisons_and_choices() {
         if *ty != "i1" {
             all.check("clamp", (ty, ty), "%y = stablehlo.clamp %a, %b, %a : FROM", 0);
         }
-        let lines = "%c = stablehlo.compare EQ, %a, %b : (FROM, FROM) -> MASK\n%y = stablehlo.select %c, %a, %b : MASK, FROM";
+        let lines =
+            "%c = stablehlo.compare EQ, %a, %b : (FROM, FROM) -> MASK\n%y = stablehlo.select %c, %a, %b : MASK, FROM";
         let count = patterns(ty).0.len().pow(2);
         all.check("select", (ty, ty), &lines.replace("MASK", &format!("tensor<{count}xi1>")), 0);
     }

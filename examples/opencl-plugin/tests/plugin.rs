@@ -48,7 +48,8 @@ fn x_plus_one() {
 #[test]
 fn launches_keep_their_order() {
     let Some(client) = client("launches_keep_their_order", &ClientOptions::new()) else { return };
-    let (add_one, slow) = (compile(&client, ADD_ONE).unwrap(), compile(&client, &LONG_LOOP.replace("20000", "200")).unwrap());
+    let (add_one, slow) =
+        (compile(&client, ADD_ONE).unwrap(), compile(&client, &LONG_LOOP.replace("20000", "200")).unwrap());
     let x = client.buffer_from_host(&[0.0f32; 4], &[4]).unwrap();
     let mut value = slow.execute(&[&x]).unwrap().remove(0);
     for _ in 0..4 {
@@ -77,7 +78,9 @@ fn donated_argument_is_overwritten() {
 
 #[test]
 fn two_devices_exchange_buffers() {
-    let Some(client) = client("two_devices_exchange_buffers", &ClientOptions::new().with("devices", 2i64)) else { return };
+    let Some(client) = client("two_devices_exchange_buffers", &ClientOptions::new().with("devices", 2i64)) else {
+        return;
+    };
     let devices = client.addressable_devices().unwrap();
     assert_eq!(devices.len(), 2);
     let x = client.upload(Upload::of(&[1.0f32, 2.0, 3.0, 4.0]).dims(&[4]).to(&devices[0])).unwrap();

@@ -9,11 +9,23 @@ use super::{Memory, Place, Step, is_data};
 
 /// A step before places are known.
 pub(super) enum Draft<K> {
-    Run { kernel: K, reads: Vec<ValueId>, writes: Vec<ValueId>, time: u32 },
+    Run {
+        kernel: K,
+        reads: Vec<ValueId>,
+        writes: Vec<ValueId>,
+        time: u32,
+    },
     /// Copies at the same time.
     Moves(Vec<(ValueId, Target)>),
-    While { condition: Vec<Self>, predicate: ValueId, body: Vec<Self> },
-    Case { index: ValueId, branches: Vec<Vec<Self>> },
+    While {
+        condition: Vec<Self>,
+        predicate: ValueId,
+        body: Vec<Self>,
+    },
+    Case {
+        index: ValueId,
+        branches: Vec<Vec<Self>>,
+    },
 }
 
 #[derive(Clone, Copy)]

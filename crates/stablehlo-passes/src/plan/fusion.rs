@@ -239,7 +239,8 @@ impl<'f> Decision<'_, 'f> {
     fn inside(&mut self, op: &'f Op, class: Fusion, block: u32) {
         let result = op.results[0];
         let uses = std::mem::take(&mut self.uses[index(result)]);
-        let is_data = matches!(&op.kind, OpKind::Constant(literal) if literal.data.len() > literal.ty.element.byte_size());
+        let is_data =
+            matches!(&op.kind, OpKind::Constant(literal) if literal.data.len() > literal.ty.element.byte_size());
         let is_required = self.fused.stored[index(result)] || (is_data && !uses.is_empty());
         if is_data && is_required {
             return self.store(result);

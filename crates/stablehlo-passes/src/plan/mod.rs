@@ -16,7 +16,7 @@ mod storage;
 mod tests;
 
 use stablehlo::Error;
-use stablehlo::ir::{Func, Literal, Op, OpKind, Type, ValueId};
+use stablehlo::ir::{Func, Op, OpKind, Type, ValueId};
 
 pub use fusion::{Fusion, Kernel};
 pub use run::{Device, run};
@@ -28,8 +28,8 @@ pub struct Plan<K> {
     pub steps: Vec<Step<K>>,
     /// Size in bytes of the memory for temporary values.
     pub scratch_bytes: usize,
-    /// Constants that kernels read from memory, each with its offset in [`Memory::Constants`].
-    pub constants: Vec<(usize, Literal)>,
+    /// The contents of [`Memory::Constants`].
+    pub constants: Vec<u8>,
     /// For each output, the donated argument whose memory the output can use.
     pub output_aliases: Vec<Option<usize>>,
     /// The scratch memory that holds values, and when it does.
@@ -96,7 +96,7 @@ pub enum Memory {
     Input(usize),
     /// The memory of an output.
     Output(usize),
-    /// Memory with [`Plan::constants`].
+    /// Memory with the bytes of [`Plan::constants`].
     Constants,
     /// Memory of [`Plan::scratch_bytes`] bytes.
     Scratch,

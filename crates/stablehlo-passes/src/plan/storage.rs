@@ -71,7 +71,7 @@ pub(super) struct Places {
     /// Size of the scratch memory with the copies that moves need.
     pub(super) extra: usize,
     pub(super) alignment: usize,
-    pub(super) constants: Vec<(usize, Literal)>,
+    pub(super) constants: Vec<u8>,
     pub(super) output_aliases: Vec<Option<usize>>,
     pub(super) live: Vec<Live>,
 }
@@ -158,9 +158,7 @@ impl<'f> Storages<'f> {
         if from == to || one.bytes != other.bytes || !is_temporary(one) || !is_temporary(other) {
             return;
         }
-        let all = |storage: &'_ Storage| {
-            storage.values.iter().copied().chain(storage.donor).collect::<Vec<_>>()
-        };
+        let all = |storage: &'_ Storage| storage.values.iter().copied().chain(storage.donor).collect::<Vec<_>>();
         let (of_one, of_other) = (all(one), all(other));
         let is_output = one.output.is_some() && other.output.is_some();
         if is_output || of_one.iter().any(|&a| of_other.iter().any(|&b| self.conflict(a, b))) {
@@ -189,16 +187,16 @@ impl<'f> Storages<'f> {
             self.merge(self.resolve(from), self.resolve(to));
         }
         let mut arena = Arena::new(alignment);
-        let (mut constants, mut constant_bytes) = (Vec::new(), 0);
+        let mut constants: Vec<u8> = Vec::new();
         let mut places: Vec<Option<Place>> = vec![None; self.storages.len()];
         for (at, storage) in self.storages.iter().enumerate() {
             let bytes = storage.bytes;
             let (memory, offset) = match (&storage.kind, storage.output) {
                 (Kind::Input(input), _) => (Memory::Input(*input), 0),
                 (Kind::Constant(literal), _) => {
-                    let offset = constant_bytes;
-                    constants.push((offset, literal.clone()));
-                    constant_bytes = (offset + bytes).next_multiple_of(alignment);
+                    let offset = constants.len().next_multiple_of(alignment);
+                    constants.resize(offset, 0);
+                    constants.extend_from_slice(&literal.data);
                     (Memory::Constants, offset)
                 }
                 (Kind::Temporary, Some(output)) => (Memory::Output(output), 0),
@@ -237,7 +235,8 @@ impl<'f> Storages<'f> {
             let is_donor = matches!(func.arg_attribute(argument, "jax.buffer_donor"), Some(Attribute::Bool(true)));
             let preferred = func.aliased_result(argument).ok().flatten();
             let any = if is_donor { 0..outputs.len() } else { 0..0 };
-            let fits = |&output: &usize| aliases[output].is_none() && self.can_overwrite(value, outputs[output], output);
+            let fits =
+                |&output: &usize| aliases[output].is_none() && self.can_overwrite(value, outputs[output], output);
             if let Some(output) = preferred.into_iter().chain(any).find(fits) {
                 aliases[output] = Some(argument);
                 if let Some(storage) = self.of(self.resolve(outputs[output])) {

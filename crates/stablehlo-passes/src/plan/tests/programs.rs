@@ -26,7 +26,8 @@ pub(super) const SUM_LOOP: &str = "func.func @main(%x: tensor<4xi32>) -> tensor<
   return %1#1 : tensor<4xi32>
 }";
 
-pub(super) const SWAP_LOOP: &str = "func.func @main(%x: tensor<4xi32>, %y: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>) {
+pub(super) const SWAP_LOOP: &str =
+    "func.func @main(%x: tensor<4xi32>, %y: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %1:3 = stablehlo.while(%i = %zero, %a = %x, %b = %y) : tensor<i32>, tensor<4xi32>, tensor<4xi32>
     cond {
@@ -78,7 +79,8 @@ pub(super) const DONATED_BUT_REVERSED: &str = "func.func @main(%x: tensor<4xi32>
   return %1 : tensor<4xi32>
 }";
 
-const NESTED: &str = "func.func @main(%x: tensor<4xi32>, %y: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>, tensor<i32>) {
+const NESTED: &str =
+    "func.func @main(%x: tensor<4xi32>, %y: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %k = stablehlo.constant dense<[1, 2, 3, 4]> : tensor<4xi32>
   %dead = stablehlo.multiply %y, %k : tensor<4xi32>

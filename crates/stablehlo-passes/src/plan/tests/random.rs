@@ -101,12 +101,18 @@ impl Writer {
         self.line(&format!("{zero} = stablehlo.constant dense<0> : tensor<i32>"));
         let pairs: Vec<String> = args.iter().zip(&inits).map(|(arg, init)| format!("{arg} = {init}")).collect();
         let types = vec![V; count].join(", ");
-        self.line(&format!("{name}:{} = stablehlo.while({counter} = {zero}, {}) : tensor<i32>, {types}", count + 1, pairs.join(", ")));
+        self.line(&format!(
+            "{name}:{} = stablehlo.while({counter} = {zero}, {}) : tensor<i32>, {types}",
+            count + 1,
+            pairs.join(", ")
+        ));
         let (limit, less) = (self.name(), self.name());
         let turns = self.random.below(4);
         self.line("cond {");
         self.line(&format!("{limit} = stablehlo.constant dense<{turns}> : tensor<i32>"));
-        self.line(&format!("{less} = stablehlo.compare LT, {counter}, {limit} : (tensor<i32>, tensor<i32>) -> tensor<i1>"));
+        self.line(&format!(
+            "{less} = stablehlo.compare LT, {counter}, {limit} : (tensor<i32>, tensor<i32>) -> tensor<i1>"
+        ));
         self.line(&format!("stablehlo.return {less} : tensor<i1>\n}} do {{"));
         let mut inner = values.clone();
         inner.extend(args.iter().cloned());

@@ -45,7 +45,12 @@ pub(super) fn plan(module: &Module) -> Plan<Toy> {
                 }
             }
         }
-        Ok::<_, stablehlo::Error>(Toy { func: func.clone(), op: kernel.op.clone(), reads: kernel.reads.clone(), inside })
+        Ok::<_, stablehlo::Error>(Toy {
+            func: func.clone(),
+            op: kernel.op.clone(),
+            reads: kernel.reads.clone(),
+            inside,
+        })
     };
     Plan::new(&func, 16, classify, compile).unwrap()
 }
@@ -253,12 +258,7 @@ fn execute(plan: &Plan<Toy>, func: &Func, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
             memories.len() - 1
         }));
     }
-    let mut constants = Vec::new();
-    for (offset, literal) in &plan.constants {
-        constants.resize(*offset, 0);
-        constants.extend_from_slice(&literal.data);
-    }
-    memories.extend([constants, vec![0x5a; plan.scratch_bytes]]);
+    memories.extend([plan.constants.clone(), vec![0x5a; plan.scratch_bytes]]);
     let (constants, scratch) = (memories.len() - 2, memories.len() - 1);
     let inputs = (0..inputs.len()).collect();
     let mut machine = Machine { plan, inputs, outputs: outputs.clone(), memories, constants, scratch, steps: 0 };

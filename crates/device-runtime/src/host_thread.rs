@@ -1,0 +1,93 @@
+//! A thread for the part of launches that runs on the host.
+
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use device_plugin::{Error, Result};
+
+/// A thread that runs functions in the order of [`HostThread::run`], for launches that need the host: to read a
+/// predicate, or to run an op that the device does not support. [`Driver::launch`](crate::Driver::launch) must not wait
+/// for such work.
+///
+/// Dropping it waits until all functions have ended. If a function panics, the thread ends, and drops this function and
+/// all later ones. A function that must report its end should therefore do so in a destructor.
+#[derive(Debug)]
+pub struct HostThread {
+    work: Option<Sender<Work>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+impl HostThread {
+    /// Starts a thread with this name.
+    ///
+    /// # Errors
+    ///
+    /// Returns `RESOURCE_EXHAUSTED` if the system cannot start a thread.
+    pub fn start(name: &str) -> Result<Self> {
+        let (work, receiver) = channel::<Work>();
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || receiver.into_iter().for_each(|work| work()));
+        let thread = thread.map_err(|error| Error::resource_exhausted(format!("cannot start a thread: {error}")))?;
+        Ok(Self { work: Some(work), thread: Some(thread) })
+    }
+
+    /// Adds a function to those that the thread runs.
+    pub fn run(&self, function: impl FnOnce() + Send + 'static) {
+        if let Some(work) = &self.work {
+            // If the thread has ended, this drops the function.
+            let _ = work.send(Box::new(function));
+        }
+    }
+}
+
+impl Drop for HostThread {
+    fn drop(&mut self) {
+        self.work = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[test]
+    fn functions_run_in_order_and_drop_waits() {
+        let thread = HostThread::start("test").unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        for number in 0..100 {
+            let order = Arc::clone(&order);
+            thread.run(move || order.lock().unwrap().push(number));
+        }
+        drop(thread);
+        assert_eq!(*order.lock().unwrap(), (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn panic_drops_all_functions() {
+        struct Counted(Arc<AtomicU32>);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        let thread = HostThread::start("test").unwrap();
+        let dropped = Arc::new(AtomicU32::new(0));
+        for _ in 0..3 {
+            let counted = Counted(Arc::clone(&dropped));
+            thread.run(move || {
+                let _counted = counted;
+                panic!("a panic on purpose");
+            });
+        }
+        drop(thread);
+        assert_eq!(dropped.load(Ordering::Relaxed), 3);
+    }
+}
