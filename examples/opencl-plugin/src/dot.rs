@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use stablehlo::ir::{ElementType, OpKind, TensorType};
+use stablehlo_passes::c_kernel::Language as _;
 use stablehlo_passes::plan::Kernel;
 
 use crate::kernels::{Source, head, tensor};
-use crate::scalar::c_type;
+use crate::scalar::{OpenClC, c_type};
 
 /// Returns the kernel of a product. Each work-item computes a tile of the result in registers.
 pub(crate) fn emit(kernel: &Kernel<'_>, is_cpu: bool) -> stablehlo::Result<Source> {
@@ -20,11 +21,11 @@ pub(crate) fn emit(kernel: &Kernel<'_>, is_cpu: bool) -> stablehlo::Result<Sourc
     let is_transposed = dimensions.lhs_contracting[0] == 1;
     let (batch, m, n) = (size(types[2], 0), size(types[2], 1), size(types[2], 2));
     let k = size(types[1], 1);
-    let sum = if elements[2].is_float() && elements[2].name != "double" { "float" } else { elements[2].name };
-    let mut width = [16, 8, 4, 2, 1].into_iter().find(|&width| width <= n).unwrap_or(1);
-    if elements[2].element == ElementType::Bool {
-        width = 1;
-    }
+    let [_, right, to] = elements[..] else { return Err(fail()) };
+    let (is_bool, language) = (to.element == ElementType::Bool, OpenClC { reads: kernel.reads.len() });
+    // Integers are added as unsigned ones, because the overflow of signed ones is undefined.
+    let sum = if to.is_float() { to.name } else { to.unsigned };
+    let width = [16, 8, 4, 2, 1].into_iter().find(|&width| width <= n && !is_bool).unwrap_or(1);
     let vectors = if n >= 2 * width && width == 16 { 2 } else { 1 };
     let (rows, columns) = (m.min(8), width * vectors);
     let vector = if width == 1 { sum.to_owned() } else { format!("{sum}{width}") };
@@ -44,14 +45,14 @@ pub(crate) fn emit(kernel: &Kernel<'_>, is_cpu: bool) -> stablehlo::Result<Sourc
     let _ = writeln!(text, "  for (long k = 0; k < {k}; k++) {{");
     for v in 0..vectors {
         let at = format!("(b * {k} + k) * {n} + x + {}", v * width);
-        let load = match (elements[1].element, width) {
-            (_, 1) => format!("({sum}){}", elements[1].load(&format!("p{second}"), &at)),
+        let load = match (right.element, width) {
+            (_, 1) => format!("({sum}){}", language.load(right.element, second, &at)),
             (ElementType::Bf16, _) => format!(
                 "as_float{width}(convert_uint{width}(vload{width}(0, (__global const ushort*)p{second} + {at})) << 16)"
             ),
             (ElementType::F16, _) => format!("vload_half{width}(0, (__global const half*)p{second} + {at})"),
             _ => {
-                format!("convert_{vector}(vload{width}(0, (__global const {}*)p{second} + {at}))", elements[1].stored)
+                format!("convert_{vector}(vload{width}(0, (__global const {}*)p{second} + {at}))", right.name)
             }
         };
         let _ = writeln!(text, "    {vector} b{v} = {load};");
@@ -61,35 +62,29 @@ pub(crate) fn emit(kernel: &Kernel<'_>, is_cpu: bool) -> stablehlo::Result<Sourc
             true => format!("(b * {k} + k) * {m} + y + {r}"),
             false => format!("(b * {m} + y + {r}) * {k} + k"),
         };
-        let _ = writeln!(text, "    {sum} a{r} = {};", elements[0].load(&format!("p{first}"), &at));
+        let _ = writeln!(text, "    {sum} a{r} = {};", language.load(types[0].element, first, &at));
         for v in 0..vectors {
-            let product = match elements[2].is_float() {
+            let product = match to.is_float() {
                 true => format!("fma(({vector})a{r}, b{v}, c{r}_{v})"),
-                false if elements[2].element == ElementType::Bool => format!("c{r}_{v} | (a{r} & b{v})"),
+                false if is_bool => format!("c{r}_{v} | (a{r} & b{v})"),
                 false => format!("c{r}_{v} + ({vector})a{r} * b{v}"),
             };
             let _ = writeln!(text, "    c{r}_{v} = {product};");
         }
     }
     text.push_str("  }\n");
-    let out = kernel.reads.len();
     for r in 0..rows {
         let _ = writeln!(text, "  if (y + {r} >= ty * {rows}) {{");
         for v in 0..vectors {
             let at = format!("(b * {m} + y + {r}) * {n} + x + {}", v * width);
-            let whole = elements[2].round.is_empty() && width > 1;
-            if whole {
-                let stored = elements[2].stored;
-                let _ = writeln!(
-                    text,
-                    "    if (x == tx * {columns}) vstore{width}(c{r}_{v}, 0, (__global {stored}*)p{out} + {at}); else {{"
-                );
-            } else {
-                text.push_str("    {\n");
-            }
+            let is_vector = to.round.is_empty() && width > 1;
+            let at_once = format!("vstore{width}(c{r}_{v}, 0, (__global {sum}*)p{} + {at})", language.reads);
+            let otherwise =
+                if is_vector { format!("if (x == tx * {columns}) {at_once}; else ") } else { String::new() };
+            let _ = writeln!(text, "    {otherwise}{{");
             for lane in 0..width {
                 let value = if width == 1 { format!("c{r}_{v}") } else { format!("c{r}_{v}.s{lane:x}") };
-                let store = elements[2].store(&format!("p{out}"), &format!("{at} + {lane}"), &value);
+                let store = language.store(to.element, 0, &format!("{at} + {lane}"), &value);
                 let _ = writeln!(text, "      if (x + {} >= tx * {columns}) {store}", v * width + lane);
             }
             text.push_str("    }\n");

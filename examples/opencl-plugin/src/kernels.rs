@@ -7,7 +7,7 @@ use stablehlo_passes::c_kernel::{Language, statements};
 use stablehlo_passes::index_map::index_map;
 use stablehlo_passes::plan::{Fusion, Kernel};
 
-use crate::scalar::{CType, c_type, expression};
+use crate::scalar::{OpenClC, c_type};
 
 /// The source of a kernel, whose name is `KERNEL`, and its ranges.
 pub(crate) struct Source {
@@ -26,10 +26,6 @@ pub(crate) fn tensor(func: &Func, value: ValueId) -> Option<&TensorType> {
     }
 }
 
-fn ctype(func: &Func, value: ValueId) -> Option<CType> {
-    c_type(tensor(func, value)?.element)
-}
-
 /// Whether kernels of this module, or steps without kernels, implement an op.
 pub(crate) fn supports(op: &Op, func: &Func, doubles: bool) -> bool {
     let is_token = |value: &ValueId| *func.ty(*value) == Type::Token;
@@ -39,17 +35,17 @@ pub(crate) fn supports(op: &Op, func: &Func, doubles: bool) -> bool {
     if matches!(op.kind, OpKind::AfterAll | OpKind::CreateToken) {
         return op.operands.iter().chain(&op.results).all(is_token);
     }
-    let types: Option<Vec<CType>> = op.operands.iter().map(|&value| ctype(func, value)).collect();
-    let results: Option<Vec<CType>> = op.results.iter().map(|&value| ctype(func, value)).collect();
-    let (Some(from), Some(to)) = (types, results) else { return false };
-    if !doubles && from.iter().chain(&to).any(|ty| ty.name == "double") {
-        return false;
-    }
-    match &op.kind {
-        OpKind::Constant(_) | OpKind::Iota { .. } | OpKind::Reshape | OpKind::OptimizationBarrier => true,
-        OpKind::Reduce { .. } | OpKind::DotGeneral { .. } => true,
+    let elements = |values: &[ValueId]| -> Option<Vec<ElementType>> {
+        let is_supported = |ty: &_| c_type(*ty).is_some_and(|ty| doubles || ty.name != "double");
+        values.iter().map(|&value| Some(tensor(func, value)?.element).filter(is_supported)).collect()
+    };
+    let (Some(from), Some(to)) = (elements(&op.operands), elements(&op.results)) else { return false };
+    match (&op.kind, &to[..]) {
+        (OpKind::Constant(_) | OpKind::Iota { .. } | OpKind::Reshape | OpKind::OptimizationBarrier, _) => true,
+        (OpKind::Reduce { .. } | OpKind::DotGeneral { .. }, _) => true,
         _ if index_map(op, &func.values).is_some() => true,
-        kind => to.len() == 1 && expression(kind, &from, to[0], &vec![String::new(); from.len()]).is_some(),
+        (kind, &[to]) => OpenClC { reads: 0 }.expression(kind, &from, to, &vec![String::new(); from.len()]).is_some(),
+        _ => false,
     }
 }
 
@@ -65,34 +61,6 @@ pub(crate) fn classify(op: &Op, func: &Func) -> Fusion {
         OpKind::DotGeneral { .. } | OpKind::Call { .. } => Fusion::Opaque,
         OpKind::Binary(_) | OpKind::Compare { .. } | OpKind::Select if op.results.iter().all(scalar) => Fusion::Cheap,
         _ => Fusion::Fusible,
-    }
-}
-
-/// OpenCL C, in which the value with index `at` begins at the pointer `p{at}`.
-struct OpenClC {
-    reads: usize,
-}
-
-impl Language for OpenClC {
-    fn type_name(&self, element: ElementType) -> Option<&str> {
-        c_type(element).map(|ty| ty.name)
-    }
-
-    fn load(&self, element: ElementType, read: usize, index: &str) -> String {
-        c_type(element).map_or_else(String::new, |ty| ty.load(&format!("p{read}"), index))
-    }
-
-    fn store(&self, element: ElementType, write: usize, index: &str, value: &str) -> String {
-        c_type(element).map_or_else(String::new, |ty| ty.store(&format!("p{}", self.reads + write), index, value))
-    }
-
-    fn constant(&self, element: ElementType, bytes: &[u8]) -> String {
-        c_type(element).map_or_else(String::new, |ty| ty.constant(bytes))
-    }
-
-    fn expression(&self, kind: &OpKind, from: &[ElementType], to: ElementType, operands: &[String]) -> Option<String> {
-        let from = from.iter().map(|&element| c_type(element)).collect::<Option<Vec<_>>>()?;
-        expression(kind, &from, c_type(to)?, operands)
     }
 }
 

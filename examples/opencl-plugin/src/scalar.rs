@@ -1,6 +1,7 @@
 //! The scalar operations of StableHLO as expressions in OpenCL C.
 
-use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, ElementType, OpKind, Unary};
+use stablehlo::ir::{ComparisonType, ElementType, OpKind};
+use stablehlo_passes::c_kernel::{CType, Language, scalar_expression};
 
 /// Helpers that the expressions use. A `half` or `bf16` is a `float` that is rounded after each operation.
 pub(crate) const PRELUDE: &str = "#pragma OPENCL FP_CONTRACT OFF
@@ -22,230 +23,83 @@ POWER(uchar, uchar, pow_uchar) POWER(ushort, ushort, pow_ushort) POWER(uint, uin
 POWER(ulong, ulong, pow_ulong)
 ";
 
-/// How OpenCL C represents an element type.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CType {
-    /// Type of a value, such as `float`.
-    pub(crate) name: &'static str,
-    /// The unsigned type with the same size as a stored element.
-    pub(crate) bits: &'static str,
-    /// Type of a stored element.
-    pub(crate) stored: &'static str,
-    /// Function that rounds a result, or an empty string.
-    pub(crate) round: &'static str,
-    pub(crate) element: ElementType,
-}
-
 /// Returns the representation of an element type, or `None` if kernels do not support it.
 pub(crate) fn c_type(element: ElementType) -> Option<CType> {
     use ElementType::{Bf16, Bool, F16, F32, F64, I8, I16, I32, I64, Ui8, Ui16, Ui32, Ui64};
-    let (name, bits, stored, round) = match element {
-        Bool | Ui8 => ("uchar", "uchar", "uchar", ""),
-        I8 => ("char", "uchar", "char", ""),
-        I16 => ("short", "ushort", "short", ""),
-        I32 => ("int", "uint", "int", ""),
-        I64 => ("long", "ulong", "long", ""),
-        Ui16 => ("ushort", "ushort", "ushort", ""),
-        Ui32 => ("uint", "uint", "uint", ""),
-        Ui64 => ("ulong", "ulong", "ulong", ""),
-        Bf16 => ("float", "ushort", "ushort", "rb"),
-        F16 => ("float", "ushort", "half", "rh"),
-        F32 => ("float", "uint", "float", ""),
-        F64 => ("double", "ulong", "double", ""),
+    let (name, unsigned, round) = match element {
+        Bool | Ui8 => ("uchar", "uchar", ""),
+        I8 => ("char", "uchar", ""),
+        I16 => ("short", "ushort", ""),
+        I32 => ("int", "uint", ""),
+        I64 => ("long", "ulong", ""),
+        Ui16 => ("ushort", "ushort", ""),
+        Ui32 => ("uint", "uint", ""),
+        Ui64 => ("ulong", "ulong", ""),
+        Bf16 => ("float", "ushort", "rb"),
+        F16 => ("float", "ushort", "rh"),
+        F32 => ("float", "uint", ""),
+        F64 => ("double", "ulong", ""),
         _ => return None,
     };
-    Some(CType { name, bits, stored, round, element })
+    Some(CType { element, name, unsigned, round })
 }
 
-impl CType {
-    pub(crate) fn is_float(self) -> bool {
-        self.element.is_float()
+/// OpenCL C. The value with index `at` begins at the pointer `p{at}`. Reads come before writes.
+pub(crate) struct OpenClC {
+    pub(crate) reads: usize,
+}
+
+impl Language for OpenClC {
+    fn type_name(&self, element: ElementType) -> Option<&str> {
+        c_type(element).map(|ty| ty.name)
     }
 
-    fn is_bool(self) -> bool {
-        self.element == ElementType::Bool
-    }
-
-    /// The expression of element `at` of memory that begins at `pointer`.
-    pub(crate) fn load(self, pointer: &str, at: &str) -> String {
-        match self.element {
-            ElementType::Bf16 => format!("as_float((uint)((__global const ushort*){pointer})[{at}] << 16)"),
-            ElementType::F16 => format!("vload_half({at}, (__global const half*){pointer})"),
-            _ => format!("((__global const {}*){pointer})[{at}]", self.stored),
+    fn load(&self, element: ElementType, read: usize, at: &str) -> String {
+        match element {
+            ElementType::Bf16 => format!("as_float((uint)((__global const ushort*)p{read})[{at}] << 16)"),
+            ElementType::F16 => format!("vload_half({at}, (__global const half*)p{read})"),
+            _ => format!("((__global const {}*)p{read})[{at}]", self.type_name(element).unwrap_or_default()),
         }
     }
 
-    /// The statement that stores a value as element `at`.
-    pub(crate) fn store(self, pointer: &str, at: &str, value: &str) -> String {
-        match self.element {
-            ElementType::Bf16 => format!("((__global ushort*){pointer})[{at}] = as_uint(rb({value})) >> 16;"),
-            ElementType::F16 => format!("vstore_half_rte({value}, {at}, (__global half*){pointer});"),
-            _ => format!("((__global {}*){pointer})[{at}] = {value};", self.stored),
+    fn store(&self, element: ElementType, write: usize, at: &str, value: &str) -> String {
+        let to = self.reads + write;
+        match element {
+            ElementType::Bf16 => format!("((__global ushort*)p{to})[{at}] = as_uint(rb({value})) >> 16;"),
+            ElementType::F16 => format!("vstore_half_rte({value}, {at}, (__global half*)p{to});"),
+            _ => format!("((__global {}*)p{to})[{at}] = {value};", self.type_name(element).unwrap_or_default()),
         }
     }
 
-    /// The expression of a constant with these bytes.
-    pub(crate) fn constant(self, bytes: &[u8]) -> String {
-        let mut wide = [0; 8];
-        wide[..bytes.len().min(8)].copy_from_slice(&bytes[..bytes.len().min(8)]);
-        let bits = u64::from_le_bytes(wide);
-        match self.element {
-            ElementType::Bf16 => format!("as_float({:#x}u)", bits << 16),
-            // Through memory, because not all devices have the type `half`.
-            ElementType::F16 => {
-                let half = half::f16::from_le_bytes([bytes[0], bytes[1]]);
-                format!("as_float({:#x}u)", half.to_f32().to_bits())
+    fn constant(&self, element: ElementType, bytes: &[u8]) -> String {
+        let bits = bytes.iter().rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
+        match (element, c_type(element)) {
+            (ElementType::Bf16, _) => format!("as_float({:#x}u)", bits << 16),
+            // As a `float`, because not all devices have the type `half`.
+            (ElementType::F16, _) => {
+                format!("as_float({:#x}u)", half::f16::from_le_bytes([bytes[0], bytes[1]]).to_f32().to_bits())
             }
-            ElementType::Bool => String::from(if bits == 0 { "0" } else { "1" }),
-            _ => format!("as_{}(({}){bits:#x}ul)", self.name, self.bits),
+            (_, ty) => ty.map_or_else(String::new, |ty| format!("as_{}(({}){bits:#x}ul)", ty.name, ty.unsigned)),
         }
     }
 
-    fn rounded(self, value: String) -> String {
-        match self.round {
-            "" if self.is_float() => value,
-            "" => format!("({})({value})", self.name),
-            round => format!("{round}({value})"),
-        }
-    }
-}
-
-/// Returns the expression of an elementwise op, or `None` if kernels do not support the op with these types.
-pub(crate) fn expression(kind: &OpKind, from: &[CType], to: CType, x: &[String]) -> Option<String> {
-    let &first = from.first()?;
-    Some(match kind {
-        OpKind::Unary(op) => to.rounded(unary(*op, first, &x[0])?),
-        OpKind::Binary(op) => to.rounded(binary(*op, first, &x[0], &x[1])?),
-        OpKind::Compare { compare_type, direction } => compare(*compare_type, *direction, first, &x[0], &x[1])?,
-        OpKind::Select => format!("{} ? {} : {}", x[0], x[1], x[2]),
-        OpKind::Clamp => {
-            let low = format!("({})", binary(Binary::Maximum, to, &x[0], &x[1])?);
-            binary(Binary::Minimum, to, &low, &x[2])?
-        }
-        OpKind::Fma if to.round.is_empty() && to.is_float() => format!("fma({}, {}, {})", x[0], x[1], x[2]),
-        OpKind::Convert => convert(first, to, &x[0]),
-        OpKind::BitcastConvert if first.round.is_empty() && to.round.is_empty() && first.bits == to.bits => {
-            if first.is_bool() || to.is_bool() {
-                return None;
+    fn expression(&self, kind: &OpKind, from: &[ElementType], to: ElementType, x: &[String]) -> Option<String> {
+        let (first, to) = (c_type(*from.first()?)?, c_type(to)?);
+        // Variables of these types have the bits of stored elements, and all bits are valid.
+        let is_plain = |ty: CType| ty.round.is_empty() && !ty.is_bool();
+        match kind {
+            OpKind::Convert => Some(convert(first, to, &x[0])),
+            OpKind::BitcastConvert if first.unsigned == to.unsigned && is_plain(first) && is_plain(to) => {
+                Some(format!("as_{}({})", to.name, x[0]))
             }
-            format!("as_{}({})", to.name, x[0])
+            // As integers that have the same order.
+            OpKind::Compare { compare_type: ComparisonType::TotalOrder, direction } if first.is_float() => {
+                let keys: Vec<_> = x.iter().map(|x| format!("order_{}({x})", first.name)).collect();
+                let kind = OpKind::Compare { compare_type: ComparisonType::NoType, direction: *direction };
+                scalar_expression(&kind, first, to, &keys)
+            }
+            kind => scalar_expression(kind, first, to, x),
         }
-        _ => return None,
-    })
-}
-
-/// Replaces `X` and `Y` with the operands, `T` with the type, `U` with the unsigned type of the same size, `S` with the
-/// signed one, and `W` with the number of bits.
-fn filled(template: &str, ty: CType, x: &str, y: &str) -> String {
-    let mut text = String::new();
-    for c in template.chars() {
-        match c {
-            'X' => text.push_str(x),
-            'Y' => text.push_str(y),
-            'T' => text.push_str(ty.name),
-            'U' => text.push_str(ty.bits),
-            'S' => text.push_str(ty.bits.trim_start_matches('u')),
-            'W' => text.push_str(&ty.element.bit_width().to_string()),
-            c => text.push(c),
-        }
-    }
-    text
-}
-
-fn unary(op: Unary, ty: CType, x: &str) -> Option<String> {
-    let is_unsigned = ty.name == ty.bits;
-    let template = match (op, ty.is_float()) {
-        (Unary::Negate, true) => "-X",
-        (Unary::Negate, false) => "-(U)X",
-        (Unary::Abs, true) => "fabs(X)",
-        (Unary::Abs, false) if is_unsigned => "X",
-        (Unary::Abs, false) => "X < 0 ? -(U)X : (U)X",
-        (Unary::Sign, true) => "X != X ? X : sign(X)",
-        (Unary::Sign, false) => "(X > 0) - (X < 0)",
-        (Unary::Not, false) if ty.is_bool() => "!X",
-        (Unary::Not, false) => "~X",
-        (Unary::Popcnt, false) => "popcount(X)",
-        (Unary::CountLeadingZeros, false) => "clz(X)",
-        (Unary::IsFinite, true) => "isfinite(X)",
-        (Unary::Cbrt, true) => "cbrt(X)",
-        (Unary::Ceil, true) => "ceil(X)",
-        (Unary::Floor, true) => "floor(X)",
-        (Unary::Cosine, true) => "cos(X)",
-        (Unary::Sine, true) => "sin(X)",
-        (Unary::Tan, true) => "tan(X)",
-        (Unary::Tanh, true) => "tanh(X)",
-        (Unary::Exponential, true) => "exp(X)",
-        (Unary::Exp2, true) => "exp2(X)",
-        (Unary::ExponentialMinusOne, true) => "expm1(X)",
-        (Unary::Log, true) => "log(X)",
-        (Unary::Log2, true) => "log2(X)",
-        (Unary::LogPlusOne, true) => "log1p(X)",
-        (Unary::Logistic, true) => "1 / (1 + exp(-X))",
-        (Unary::RoundNearestAfz, true) => "round(X)",
-        (Unary::RoundNearestEven, true) => "rint(X)",
-        (Unary::Sqrt, true) => "sqrt(X)",
-        (Unary::Rsqrt, true) => "1 / sqrt(X)",
-        _ => return None,
-    };
-    Some(filled(template, ty, x, ""))
-}
-
-/// NaN if one of the numbers is NaN. Of two zeros, the positive one is larger.
-const MAXIMUM: &str = "X != X ? X : Y != Y ? Y : X == Y ? (signbit(X) ? Y : X) : X > Y ? X : Y";
-const MINIMUM: &str = "X != X ? X : Y != Y ? Y : X == Y ? (signbit(X) ? X : Y) : X < Y ? X : Y";
-
-fn binary(op: Binary, ty: CType, x: &str, y: &str) -> Option<String> {
-    let (is_float, is_unsigned) = (ty.is_float(), ty.name == ty.bits);
-    // Integers are added as unsigned ones, because the overflow of signed ones is undefined.
-    let template = match (op, is_float) {
-        (Binary::Add, false) if ty.is_bool() => "X | Y",
-        (Binary::Multiply, false) if ty.is_bool() => "X & Y",
-        (Binary::Add, true) => "X + Y",
-        (Binary::Add, false) => "(U)X + (U)Y",
-        (Binary::Subtract, true) => "X - Y",
-        (Binary::Subtract, false) => "(U)X - (U)Y",
-        (Binary::Multiply, true) => "X * Y",
-        // The type `uint` is at least as wide, and C would multiply narrower types as signed integers.
-        (Binary::Multiply, false) if ty.element.bit_width() < 32 => "(uint)X * (uint)Y",
-        (Binary::Multiply, false) => "(U)X * (U)Y",
-        (Binary::Divide, true) => "X / Y",
-        (Binary::Divide, false) if is_unsigned => "Y == 0 ? (U)-1 : X / (Y == 0 ? 1 : Y)",
-        (Binary::Divide, false) => "Y == 0 ? (T)-1 : Y == -1 ? (T)-(U)X : X / (Y == 0 || Y == -1 ? 1 : Y)",
-        (Binary::Remainder, true) => "fmod(X, Y)",
-        (Binary::Remainder, false) if is_unsigned => "Y == 0 ? X : X % (Y == 0 ? 1 : Y)",
-        (Binary::Remainder, false) => "Y == 0 ? X : X % (Y == 0 || Y == -1 ? 1 : Y)",
-        (Binary::Maximum, true) => MAXIMUM,
-        (Binary::Minimum, true) => MINIMUM,
-        (Binary::Maximum, false) => "X > Y ? X : Y",
-        (Binary::Minimum, false) => "X < Y ? X : Y",
-        (Binary::Power, true) => "pow(X, Y)",
-        (Binary::Power, false) => "pow_T(X, Y)",
-        (Binary::Atan2, true) => "atan2(X, Y)",
-        (Binary::And, false) => "X & Y",
-        (Binary::Or, false) => "X | Y",
-        (Binary::Xor, false) => "X ^ Y",
-        (Binary::ShiftLeft, false) => "(U)Y < W ? (U)X << (Y & (W - 1)) : 0",
-        (Binary::ShiftRightLogical, false) => "(U)Y < W ? (U)X >> (Y & (W - 1)) : 0",
-        (Binary::ShiftRightArithmetic, false) => "(S)X >> ((U)Y < W ? Y : W - 1)",
-        _ => return None,
-    };
-    Some(filled(template, ty, x, y))
-}
-
-fn compare(order: ComparisonType, direction: ComparisonDirection, ty: CType, x: &str, y: &str) -> Option<String> {
-    let sign = match direction {
-        ComparisonDirection::Eq => "==",
-        ComparisonDirection::Ne => "!=",
-        ComparisonDirection::Ge => ">=",
-        ComparisonDirection::Gt => ">",
-        ComparisonDirection::Le => "<=",
-        ComparisonDirection::Lt => "<",
-    };
-    match (order, ty.name) {
-        (ComparisonType::WeakOrder, _) => None,
-        (ComparisonType::TotalOrder, "float") => Some(format!("order_float({x}) {sign} order_float({y})")),
-        (ComparisonType::TotalOrder, "double") => Some(format!("order_double({x}) {sign} order_double({y})")),
-        _ => Some(format!("{x} {sign} {y}")),
     }
 }
 

@@ -3,11 +3,15 @@
 //! A vendor implements [`Language`], which knows types, memory and scalar operations. [`statements`] writes the rest of
 //! a kernel: indices, shape ops, reductions, and the ops that the kernel computes inside.
 
+mod scalar;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use stablehlo::ir::{ElementType, Func, Op, OpKind, TensorType, Type, ValueId};
 use stablehlo::{Error, ErrorKind, Result};
+
+pub use scalar::{CType, scalar_expression};
 
 use crate::index_map::{Coordinate, Source, index_map};
 use crate::plan::Kernel;
