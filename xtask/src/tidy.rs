@@ -33,6 +33,7 @@ const SAFE: &[&str] = &[
 /// Forbidden dependencies: the first package must not depend on the second package, except in tests.
 const WALLS: &[(&str, &str)] = &[
     ("pjrt-plugin-minimal", "pjrt-rs"),
+    ("pjrt-plugin-opencl", "pjrt-rs"),
     ("pjrt-rs", "device-plugin"),
     ("device-plugin", "pjrt-rs"),
     ("device-runtime", "pjrt-rs"),
