@@ -1,5 +1,6 @@
 //! A thread for the part of launches that runs on the host.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -18,6 +19,20 @@ pub struct HostThread {
 }
 
 type Work = Box<dyn FnOnce() + Send>;
+
+/// Whether the process is about to end.
+static EXITS: AtomicBool = AtomicBool::new(false);
+
+/// Whether the process is about to end. The driver must then end its work on the host soon, with an error, because the
+/// process does not wait for it longer than a few seconds, and the libraries of the driver end before the threads.
+pub fn process_exits() -> bool {
+    EXITS.load(Ordering::Acquire)
+}
+
+/// Makes [`process_exits`] return `true`.
+pub(crate) fn set_process_exits() {
+    EXITS.store(true, Ordering::Release);
+}
 
 impl HostThread {
     /// Starts a thread with this name.

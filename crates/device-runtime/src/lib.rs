@@ -90,5 +90,5 @@ mod timeline;
 pub use buffer::Buffer;
 pub use driver::{Driver, DriverDevice, LaunchRequest, QueueId, QueueKind};
 pub use host_memory::{HostSource, HostTarget};
-pub use host_thread::HostThread;
+pub use host_thread::{HostThread, process_exits};
 pub use runtime::Runtime;

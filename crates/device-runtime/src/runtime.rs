@@ -17,6 +17,7 @@ use crate::copies;
 use crate::device::Device;
 use crate::driver::Driver;
 use crate::host_memory::{HostSource, HostTarget};
+use crate::host_thread::set_process_exits;
 use crate::launch::{PlannedLaunch, plan};
 
 /// Maximum time that the end of the process waits for the devices.
@@ -186,6 +187,7 @@ impl<D: Driver> AtExit for Runtime<D> {
         let queues = self.devices.iter().flat_map(|device| [&device.compute, &device.transfer]);
         let queues: Vec<_> = queues.map(|queue| Arc::clone(queue.shared())).collect();
         Some(Box::new(move || {
+            set_process_exits();
             let deadline = Instant::now() + EXIT_LIMIT;
             queues.iter().for_each(|queue| queue.close_at_exit());
             queues.iter().for_each(|queue| queue.drain_until(deadline));

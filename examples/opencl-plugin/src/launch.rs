@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use device_plugin::profiler::{self, Activity, Place as Line};
-use device_plugin::{Error, Result};
-use device_runtime::LaunchRequest;
+use device_plugin::{Error, ErrorCode, Result};
+use device_runtime::{LaunchRequest, process_exits};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::event::{CL_COMPLETE, Event, create_user_event, set_user_event_status};
@@ -197,6 +197,9 @@ impl plan::Device for Run<'_> {
     type Error = Error;
 
     fn run(&mut self, work: &Work, reads: &[Place], writes: &[Place]) -> Result<()> {
+        if process_exits() {
+            return Err(Error::new(ErrorCode::CANCELLED, "the process is about to end"));
+        }
         match work {
             Work::Kernel(index, global, local) => {
                 self.kernel(*index, [global, local], &reads.iter().chain(writes).collect::<Vec<_>>())

@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{client, compile, upload};
+use common::{client, compile};
 use host_fallback::HostProgram;
-use pjrt::{Client, ClientOptions};
+use pjrt::{Buffer, Client, ClientOptions, Shape, Upload};
 
 const FLOATS: &[&str] = &["f32", "f64", "f16", "bf16"];
 const INTEGERS: &[&str] = &["i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"];
@@ -109,6 +109,11 @@ fn bytes(patterns: &[u64], size: usize) -> Vec<u8> {
     patterns.iter().flat_map(|pattern| pattern.to_le_bytes()[..size].to_vec()).collect()
 }
 
+/// Uploads the bytes of an array.
+fn upload(client: &Client, shape: &Shape, bytes: &[u8]) -> Buffer {
+    client.upload(Upload::of(bytes).shape(shape)).unwrap()
+}
+
 struct Comparison {
     client: Client,
     checked: usize,
@@ -121,8 +126,9 @@ impl Comparison {
         let (all, size) = patterns(from);
         let (a, b): (Vec<u64>, Vec<u64>) = all.iter().flat_map(|&a| all.iter().map(move |&b| (a, b))).unzip();
         let count = a.len();
-        let lines =
-            lines.replace("FROM", &format!("tensor<{count}x{from}>")).replace("TO", &format!("tensor<{count}x{to}>"));
+        let lines = lines
+            .replace("FROM", &format!("tensor<{count}x{from}>"))
+            .replace("RESULT", &format!("tensor<{count}x{to}>"));
         let text = format!(
             "func.func @main(%a: tensor<{count}x{from}>, %b: tensor<{count}x{from}>) -> tensor<{count}x{to}> {{
                {lines}
@@ -185,7 +191,7 @@ fn float_ops() {
             let most = if *is_exact { 0 } else { 32 };
             all.check(op, (ty, ty), &format!("%y = stablehlo.{op} %a, %b : FROM"), most);
         }
-        all.check("is_finite", (ty, "i1"), "%y = stablehlo.is_finite %a : (FROM) -> TO", 0);
+        all.check("is_finite", (ty, "i1"), "%y = stablehlo.is_finite %a : (FROM) -> RESULT", 0);
     }
     all.end();
 }
@@ -216,11 +222,11 @@ fn comparisons_and_choices() {
             all.check(
                 "compare",
                 (ty, "i1"),
-                &format!("%y = stablehlo.compare {direction}, %a, %b : (FROM, FROM) -> TO"),
+                &format!("%y = stablehlo.compare {direction}, %a, %b : (FROM, FROM) -> RESULT"),
                 0,
             );
             if FLOATS.contains(ty) {
-                let line = format!("%y = stablehlo.compare {direction}, %a, %b, TOTALORDER : (FROM, FROM) -> TO");
+                let line = format!("%y = stablehlo.compare {direction}, %a, %b, TOTALORDER : (FROM, FROM) -> RESULT");
                 all.check("total order", (ty, "i1"), &line, 0);
             }
         }
@@ -241,7 +247,7 @@ fn conversions() {
     let types: Vec<&str> = FLOATS.iter().chain(INTEGERS).chain(&["i1"]).copied().collect();
     for from in &types {
         for to in &types {
-            all.check("convert", (from, to), "%y = stablehlo.convert %a : (FROM) -> TO", 0);
+            all.check("convert", (from, to), "%y = stablehlo.convert %a : (FROM) -> RESULT", 0);
         }
     }
     all.end();

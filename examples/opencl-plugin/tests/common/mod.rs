@@ -1,6 +1,6 @@
-//! A client of the plugin, and the reference results of the host.
+//! A client of the plugin.
 
-use pjrt::{Buffer, Client, ClientOptions, CompileOptions, Error, LoadedExecutable, Plugin, Program, Shape, Upload};
+use pjrt::{Client, ClientOptions, CompileOptions, Error, LoadedExecutable, Plugin, Program};
 
 /// Returns a client. If there is no OpenCL device, reports that the test is skipped, and returns `None`.
 pub(crate) fn client(test: &str, options: &ClientOptions) -> Option<Client> {
@@ -17,9 +17,4 @@ pub(crate) fn client(test: &str, options: &ClientOptions) -> Option<Client> {
 
 pub(crate) fn compile(client: &Client, text: &str) -> Result<LoadedExecutable, Error> {
     client.compile(&Program::mlir(text.to_owned()), &CompileOptions::default())
-}
-
-/// Uploads the bytes of an array.
-pub(crate) fn upload(client: &Client, shape: &Shape, bytes: &[u8]) -> Buffer {
-    client.upload(Upload::of(bytes).shape(shape)).unwrap()
 }
