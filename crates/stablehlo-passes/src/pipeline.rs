@@ -30,8 +30,11 @@ impl Pipeline {
     ///
     /// Returns an error if the file cannot be written.
     pub fn new(module: Module) -> Result<Self> {
+        Self::in_folder(module, std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()).map(PathBuf::from))
+    }
+
+    fn in_folder(module: Module, folder: Option<PathBuf>) -> Result<Self> {
         static PROGRAMS: AtomicU32 = AtomicU32::new(0);
-        let folder = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()).map(PathBuf::from);
         let name = module.name.as_deref().unwrap_or("program").replace(|c: char| !c.is_ascii_alphanumeric(), "_");
         let name = match folder {
             Some(_) => format!("{name}.{}", PROGRAMS.fetch_add(1, Ordering::Relaxed)),
@@ -89,5 +92,48 @@ impl Pipeline {
         }
         let text = self.module.to_string();
         self.write(name, "mlir", &text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stablehlo::VerifyLevel;
+
+    use super::*;
+    use crate::eliminate_dead_code;
+
+    fn program() -> Module {
+        let text = "module @step { func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+          %0 = stablehlo.sine %x : tensor<2xf32>
+          return %x : tensor<2xf32>
+        } }";
+        stablehlo::parse(text.to_owned(), VerifyLevel::FULL).unwrap()
+    }
+
+    #[test]
+    fn files_contain_each_change() {
+        let folder = std::env::temp_dir().join(format!("pjrt-plugin-dump-{}", std::process::id()));
+        let mut pipeline = Pipeline::in_folder(program(), Some(folder.clone())).unwrap();
+        pipeline.pass("no_change", |_| Ok(None)).unwrap();
+        pipeline.pass("eliminate_dead_code", |module| Ok(eliminate_dead_code(module))).unwrap();
+        pipeline.write("kernels", "cl", "text").unwrap();
+        let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        let texts: Vec<_> = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+        fs::remove_dir_all(&folder).unwrap();
+        let names = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap().splitn(3, '.').last().unwrap());
+        assert_eq!(names.collect::<Vec<_>>(), ["00.received.mlir", "01.eliminate_dead_code.mlir", "02.kernels.cl"]);
+        assert!(texts[0].contains("sine") && !texts[1].contains("sine") && texts[2] == "text", "{texts:?}");
+    }
+
+    #[test]
+    fn errors_name_the_pass_or_the_file() {
+        let mut pipeline = Pipeline::in_folder(program(), None).unwrap();
+        let fault = || Error::new(ErrorKind::Limit, "too many ops");
+        let error = pipeline.pass("inline", |_| Err(fault())).unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Limit, "pass `inline`: too many ops"));
+        let error = Pipeline::in_folder(program(), Some("/dev/null/dump".into())).unwrap_err();
+        let message = error.message();
+        assert!(message.starts_with("cannot write /dev/null/dump/step.") && message.contains(VARIABLE), "{message}");
     }
 }

@@ -49,7 +49,7 @@ pub enum Step<K> {
         /// The places of [`Kernel::writes`]. One of them can be equal to a place that the kernel reads, if it reads
         /// each element only to compute the same element of the result.
         writes: Vec<Place>,
-        /// Point of time, for tests.
+        /// Point of time in the plan, for tests that overwrite unused memory.
         #[doc(hidden)]
         time: u32,
     },
