@@ -17,8 +17,8 @@ impl Arena {
         self.storages.push((storage, bytes, lifetime));
     }
 
-    /// Returns the lifetime and the offset of each storage, and the size of the arena. Places the largest storages first, each at
-    /// the lowest offset at which no other storage with an overlapping lifetime is.
+    /// Returns the lifetime and the offset of each storage, and the size of the arena. Places the largest storages
+    /// first, each at the lowest offset at which no other storage with an overlapping lifetime is.
     pub(super) fn assign(mut self) -> (Vec<(usize, Interval, usize)>, usize) {
         self.storages.sort_by_key(|&(_, bytes, _)| std::cmp::Reverse(bytes));
         let mut placed: Vec<(usize, usize, Interval)> = Vec::new();

@@ -25,7 +25,8 @@ pub enum Fusion {
     /// A kernel computes the result inside, if few kernels use it and if no op between the result and the kernel's
     /// root uses elements several times. The op has one result.
     Fusible,
-    /// The op needs a kernel of its own. The kernel can compute the operands inside, of which each element is used once.
+    /// The op needs a kernel of its own. The kernel uses each element of the operands once, so it can compute them
+    /// inside.
     Root,
     /// The op needs a kernel of its own, whose operands are stored.
     Opaque,

@@ -15,6 +15,8 @@ pub(crate) fn client(test: &str, options: &ClientOptions) -> Option<Client> {
     }
 }
 
+/// Compiles a program. Not all test files use it.
+#[allow(dead_code, reason = "one of the test files compiles no programs")]
 pub(crate) fn compile(client: &Client, text: &str) -> Result<LoadedExecutable, Error> {
     client.compile(&Program::mlir(text.to_owned()), &CompileOptions::default())
 }

@@ -132,26 +132,33 @@ const BRANCHES: &str = "func.func @main(%p: tensor<i1>, %i: tensor<i32>, %x: ten
   return %1, %0#0, %s : tensor<4xi32>, tensor<4xi32>, tensor<4xi32>
 }";
 
-const SHAPES: &str = "func.func @main(%x: tensor<2x3xi32>, %v: tensor<i32>, %i: tensor<i32>) -> (tensor<7x3xi32>, tensor<2x2xi32>, tensor<2x3xi32>, tensor<3xi32>, tensor<6xi32>) {
-  %0 = stablehlo.pad %x, %v, low = [1, -1], high = [2, 1], interior = [1, 0] : (tensor<2x3xi32>, tensor<i32>) -> tensor<6x3xi32>
+const SHAPES: &str = "func.func @main(%x: tensor<2x3xi32>, %v: tensor<i32>, %i: tensor<i32>)
+    -> (tensor<7x3xi32>, tensor<2x2xi32>, tensor<2x3xi32>, tensor<3xi32>, tensor<6xi32>) {
+  %0 = stablehlo.pad %x, %v, low = [1, -1], high = [2, 1], interior = [1, 0]
+    : (tensor<2x3xi32>, tensor<i32>) -> tensor<6x3xi32>
   %1 = stablehlo.slice %x [1:2, 0:3] : (tensor<2x3xi32>) -> tensor<1x3xi32>
   %2 = stablehlo.concatenate %0, %1, dim = 0 : (tensor<6x3xi32>, tensor<1x3xi32>) -> tensor<7x3xi32>
-  %3 = stablehlo.dynamic_slice %x, %i, %v, sizes = [2, 2] : (tensor<2x3xi32>, tensor<i32>, tensor<i32>) -> tensor<2x2xi32>
+  %3 = stablehlo.dynamic_slice %x, %i, %v, sizes = [2, 2]
+    : (tensor<2x3xi32>, tensor<i32>, tensor<i32>) -> tensor<2x2xi32>
   %u = stablehlo.slice %3 [0:1, 0:2] : (tensor<2x2xi32>) -> tensor<1x2xi32>
-  %4 = stablehlo.dynamic_update_slice %x, %u, %v, %i : (tensor<2x3xi32>, tensor<1x2xi32>, tensor<i32>, tensor<i32>) -> tensor<2x3xi32>
+  %4 = stablehlo.dynamic_update_slice %x, %u, %v, %i
+    : (tensor<2x3xi32>, tensor<1x2xi32>, tensor<i32>, tensor<i32>) -> tensor<2x3xi32>
   %zero = stablehlo.constant dense<0> : tensor<i32>
   %sq = stablehlo.multiply %4, %x : tensor<2x3xi32>
-  %5 = stablehlo.reduce(%sq init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<2x3xi32>, tensor<i32>) -> tensor<3xi32>
+  %5 = stablehlo.reduce(%sq init: %zero) applies stablehlo.add across dimensions = [0]
+    : (tensor<2x3xi32>, tensor<i32>) -> tensor<3xi32>
   %6 = stablehlo.reshape %4 : (tensor<2x3xi32>) -> tensor<6xi32>
   return %2, %3, %4, %5, %6 : tensor<7x3xi32>, tensor<2x2xi32>, tensor<2x3xi32>, tensor<3xi32>, tensor<6xi32>
 }";
 
-const RETURNS: &str = "func.func @main(%x: tensor<4xi32>, %y: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<0xi32>, tensor<4xi32>, tensor<4xi32>) {
+const RETURNS: &str = "func.func @main(%x: tensor<4xi32>, %y: tensor<4xi32>)
+    -> (tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<0xi32>, tensor<4xi32>, tensor<4xi32>) {
   %0 = stablehlo.add %x, %y : tensor<4xi32>
   %1 = stablehlo.slice %0 [0:0] : (tensor<4xi32>) -> tensor<0xi32>
   %k = stablehlo.constant dense<[4, 3, 2, 1]> : tensor<4xi32>
   %s = stablehlo.constant dense<9> : tensor<4xi32>
-  return %y, %0, %0, %1, %k, %s : tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<0xi32>, tensor<4xi32>, tensor<4xi32>
+  return %y, %0, %0, %1, %k, %s
+    : tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<0xi32>, tensor<4xi32>, tensor<4xi32>
 }";
 
 pub(super) const ALL: &[(&str, &str)] = &[

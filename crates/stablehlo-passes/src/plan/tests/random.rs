@@ -87,7 +87,8 @@ impl Writer {
         let (zero, sum, name) = (self.name(), self.name(), self.name());
         self.line(&format!("{zero} = stablehlo.constant dense<0> : tensor<i32>"));
         self.line(&format!(
-            "{sum} = stablehlo.reduce({x} init: {zero}) applies stablehlo.add across dimensions = [0] : ({V}, tensor<i32>) -> tensor<i32>"
+            "{sum} = stablehlo.reduce({x} init: {zero}) applies stablehlo.add across dimensions = [0]
+               : ({V}, tensor<i32>) -> tensor<i32>"
         ));
         self.line(&format!("{name} = stablehlo.broadcast_in_dim {sum}, dims = [] : (tensor<i32>) -> {V}"));
         values.push(name);
@@ -149,7 +150,13 @@ impl Writer {
 pub(super) fn program(seed: u64) -> String {
     let mut writer = Writer { random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)), text: String::new(), names: 0 };
     let mut values = vec!["%x".to_owned(), "%y".to_owned(), "%z".to_owned()];
-    writer.line("func.func @main(%x: tensor<4xi32> {jax.buffer_donor = true}, %y: tensor<4xi32> {tf.aliasing_output = 1 : i32}, %z: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) {");
+    writer.line(
+        "func.func @main(
+           %x: tensor<4xi32> {jax.buffer_donor = true},
+           %y: tensor<4xi32> {tf.aliasing_output = 1 : i32},
+           %z: tensor<4xi32>
+         ) -> (tensor<4xi32>, tensor<4xi32>, tensor<4xi32>) {",
+    );
     writer.ops(&mut values, 0);
     let results: Vec<String> = (0..3).map(|_| writer.pick(&values)).collect();
     writer.line(&format!("return {} : {V}, {V}, {V}\n}}", results.join(", ")));
