@@ -38,7 +38,8 @@ impl CType {
 }
 
 /// Returns an expression of an elementwise op with the semantics of StableHLO, also for a division by zero, an
-/// overflow, a shift by more than the width, and NaN. `from` is the type of the first operand, and `operands` contains variables.
+/// overflow, a shift by more than the width, and NaN. `from` is the type of the first operand, and `operands` contains
+/// variables.
 ///
 /// The expressions call functions with the names of C, `popcount`, `clz`, and for an integer type `T` the function
 /// `pow_T`. Returns `None` for `convert`, `bitcast_convert` and comparisons in the total order, because these depend on
