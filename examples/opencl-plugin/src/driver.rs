@@ -5,8 +5,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use device_plugin::features::Features;
 use device_plugin::{ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, ErrorCode, Program, Result, Value};
-use device_runtime::{Driver, DriverDevice, HostSource, HostTarget, HostThread, LaunchRequest, QueueId, QueueKind};
+use device_runtime::{
+    Driver, DriverDevice, HostSource, HostTarget, HostThread, LaunchRequest, QueueId, QueueKind, Runtime, features,
+};
 use opencl3::command_queue::{CL_QUEUE_PROFILING_ENABLE, CommandQueue, enqueue_read_buffer};
 use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, Device, get_all_devices};
@@ -159,11 +162,19 @@ impl OpenCl {
     }
 }
 
+impl features::Platform for OpenCl {
+    fn platform_version(&self) -> String {
+        self.platform.devices[0].version().unwrap_or_else(|_| "OpenCL".to_owned())
+    }
+}
+
 impl Driver for OpenCl {
     type Memory = Memory;
     type Executable = Executable;
     type Prepared = Prepared;
     type Completion = Done;
+
+    const FEATURES: Features<Runtime<Self>> = Features::none().platform();
 
     fn open(options: &ClientOptions) -> Result<Self> {
         options.expect_only(&["devices", "memory_limit", "build_options", "lose_after"])?;
