@@ -1,5 +1,6 @@
 //! `cargo xtask vendor`: checks the plugin that `pjrt new` creates. The plugin's `ci.sh` builds, tests and packages the
-//! plugin, and runs it with JAX. The size of its library and the number of its dependencies must stay within limits.
+//! plugin, and runs it with JAX. The size of its library and the number of its dependencies must stay within limits. Also
+//! checks that the plugin of `pjrt new --driver` and its tests compile.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -13,6 +14,8 @@ use crate::{Error, sh};
 
 /// Name of the plugin. Package names replace its underscore by a hyphen.
 const NAME: &str = "acme_npu";
+/// Name of the plugin of `pjrt new --driver`.
+const DRIVER: &str = "acme_gpu";
 /// Maximum size of the library, in bytes. The reader of portable artifacts, this SDK, unwind tables, and the backtraces
 /// of Rust's standard library take about 15 % each.
 const MAX_SIZE: u64 = 1_000_000;
@@ -32,12 +35,12 @@ struct Project {
 impl Project {
     /// Creates a project with `pjrt new`. Starts with a copy of this repository's lock file, so that other crates have
     /// the same versions.
-    fn new(pjrt: &Path) -> Result<Self, Error> {
+    fn new(pjrt: &Path, name: &str, options: &[&str]) -> Result<Self, Error> {
         let root = sh::target().join("vendor");
-        let project = Self { folder: root.join(NAME), build: root.join("build") };
+        let project = Self { folder: root.join(name), build: root.join("build") };
         sh::remove(&project.folder)?;
         fs::create_dir_all(&root)?;
-        sh::run(Command::new(pjrt).args(["new", NAME, "--output"]).arg(&project.folder))?;
+        sh::run(Command::new(pjrt).args(["new", name]).args(options).arg("--output").arg(&project.folder))?;
         fs::copy(sh::root().join("Cargo.lock"), project.folder.join("Cargo.lock"))?;
         sh::run(&mut project.cargo(&["fetch", "--quiet"]))?;
         // Write the configuration to a folder above the project. Cargo reads it there, too, and the project stays
@@ -126,19 +129,22 @@ fn within(size: u64, crates: usize) -> Result<(), Error> {
 /// printed.
 pub(crate) fn run(python: Option<&Path>, shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
     let pjrt = Workspace::build()?.command("pjrt");
-    let project = Project::new(&pjrt)?;
+    let project = Project::new(&pjrt, NAME, &[])?;
     let mut ci = project.command("bash");
     ci.arg("ci.sh").env("PJRT", &pjrt);
     // Without JAX, `ci.sh` prints the skipped checks.
     ci.env("PYTHON", python.unwrap_or(Path::new("python3"))).env("PYTHONDONTWRITEBYTECODE", "1");
     sh::run_filtered(&mut ci, shows)?;
-    project.check_size()
+    project.check_size()?;
+    // The tests of the example run on OpenCL devices.
+    let driver = Project::new(&pjrt, DRIVER, &["--driver"])?;
+    sh::run(&mut driver.cargo(&["check", "--quiet", "--all-targets"]))
 }
 
 /// Builds the library of a new plugin from scratch, prints the build times, and prints and checks the library's size
 /// and its number of crates.
 pub(crate) fn size() -> Result<(), Error> {
-    let project = Project::new(&Workspace::build()?.command("pjrt"))?;
+    let project = Project::new(&Workspace::build()?.command("pjrt"), NAME, &[])?;
     sh::remove(&project.build)?;
     for (what, args) in [("debug", &["build", "--quiet"][..]), ("release", &["build", "--quiet", "--release"])] {
         let start = Instant::now();

@@ -1,7 +1,7 @@
 //! `pjrt new`: creates a plugin project that is ready to build.
 //!
-//! The project is a renamed copy of `examples/minimal-plugin` in this repository. Vendors therefore start from code
-//! that this repository's own tests run.
+//! The project is a renamed copy of an example in this repository: `examples/minimal-plugin`, or with `--driver`
+//! `examples/opencl-plugin`. Vendors therefore start from code that this repository's own tests run.
 
 pub(crate) mod name;
 mod sdk;
@@ -18,11 +18,16 @@ use sdk::Sdk;
 
 Examples:
   pjrt new acme && cd acme && cargo test
+  pjrt new acme --driver
   pjrt new acme -o plugins/acme --sdk-version 0.1"
 )]
 pub(crate) struct Args {
     /// The plugin's name, by which users ask for it: `JAX_PLATFORMS=NAME`.
     name: String,
+    /// Begin with a device that has a driver and a compiler: the OpenCL plugin, whose calls of OpenCL you replace.
+    /// Without this option, begin with a device of 150 lines that adds numbers on the host.
+    #[arg(long)]
+    driver: bool,
     /// The project's folder, by default NAME in the current one. It must be empty or missing.
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -30,47 +35,55 @@ pub(crate) struct Args {
     sdk: sdk::SdkArgs,
 }
 
-/// Name of the plugin in the example.
-const EXAMPLE: &str = "minimal";
-/// Path of the SDK in the example's `Cargo.toml`.
-const EXAMPLE_SDK: &str = "../..";
-
-/// A file of the project: its path, its content, and whether it is executable.
+/// A file of a project: its path, its content, and whether it is executable.
 type File = (&'static str, &'static str, bool);
 
-// The folder `template` contains links to the example's files, because a published package contains only its own
+/// An example from which projects begin.
+struct Template {
+    /// Name of the plugin in the example.
+    name: &'static str,
+    files: &'static [File],
+    /// Text to append to the example's `Cargo.toml`, because a project is not part of this repository's workspace.
+    own_workspace: &'static str,
+    /// The commands that the user runs next, with their effects.
+    next: &'static [(&'static str, &'static str)],
+}
+
+/// Path of the SDK in an example's `Cargo.toml`.
+const EXAMPLE_SDK: &str = "../..";
+
+// The folder `template` contains links to the examples' files, because a published package contains only its own
 // folder.
 macro_rules! example {
-    ($path:literal) => {
-        include_str!(concat!("../../template/", $path))
+    ($($path:literal),+) => {
+        include_str!(concat!("../../template/", $($path),+))
     };
 }
 
-/// All files of the project: the example's files, and the settings of a separate project.
-const FILES: &[File] = &[
-    ("Cargo.toml", example!("manifest.toml"), false),
-    ("README.md", example!("README.md"), false),
-    ("ci.sh", example!("ci.sh"), true),
-    ("conformance.toml", example!("conformance.toml"), false),
-    ("programs/add_one.mlir", example!("programs/add_one.mlir"), false),
-    ("src/lib.rs", example!("src/lib.rs"), false),
-    ("tests/conformance.rs", example!("tests/conformance.rs"), false),
-    ("tests/jax_add_one.py", example!("tests/jax_add_one.py"), false),
-    ("tests/plugin.rs", example!("tests/plugin.rs"), false),
-    ("rustfmt.toml", example!("rustfmt.toml"), false),
-    (".gitignore", "/target\n__pycache__/\n", false),
-    (".cargo/config.toml", FLAGS, false),
-];
+/// A file of an example whose link has the same path.
+macro_rules! file {
+    ($folder:literal, $path:literal) => {
+        ($path, example!($folder, "/", $path), false)
+    };
+}
 
-/// Compiler flags that cannot be set in `Cargo.toml`.
-const FLAGS: &str = "\
-# Frame pointers make the tables for unwinding smaller, and let profilers walk the stack.
-[build]
-rustflags = [\"-Cforce-frame-pointers=yes\"]
-";
-
-/// Text to append to the example's `Cargo.toml`, because a separate project is not part of this repository's workspace.
-const OWN_WORKSPACE: &str = "
+const MINIMAL: Template = Template {
+    name: "minimal",
+    files: &[
+        ("Cargo.toml", example!("minimal/manifest.toml"), false),
+        ("ci.sh", example!("minimal/ci.sh"), true),
+        file!("minimal", "README.md"),
+        file!("minimal", "conformance.toml"),
+        file!("minimal", "programs/add_one.mlir"),
+        file!("minimal", "src/lib.rs"),
+        file!("minimal", "tests/conformance.rs"),
+        file!("minimal", "tests/jax_add_one.py"),
+        file!("minimal", "tests/plugin.rs"),
+        ("rustfmt.toml", example!("rustfmt.toml"), false),
+        (".gitignore", IGNORED, false),
+        (".cargo/config.toml", FLAGS, false),
+    ],
+    own_workspace: "
 # Makes this project a workspace, also in the folder of another one. Delete this section to make it a member of yours.
 [workspace]
 
@@ -80,6 +93,60 @@ opt-level = \"z\"
 lto = \"fat\"
 codegen-units = 1
 strip = \"symbols\"
+",
+    next: &[
+        ("cargo test", "runs x + 1 and the conformance suite"),
+        ("pjrt package --crate .", "writes the wheel that JAX and PyTorch/XLA find"),
+        ("./ci.sh", "all that a change must pass"),
+    ],
+};
+
+const DRIVER: Template = Template {
+    name: "opencl",
+    files: &[
+        ("Cargo.toml", example!("driver/manifest.toml"), false),
+        file!("driver", "README.md"),
+        file!("driver", "conformance.toml"),
+        file!("driver", "jax/train.py"),
+        file!("driver", "src/compile.rs"),
+        file!("driver", "src/dot.rs"),
+        file!("driver", "src/driver.rs"),
+        file!("driver", "src/kernels.rs"),
+        file!("driver", "src/launch.rs"),
+        file!("driver", "src/lib.rs"),
+        file!("driver", "src/scalar.rs"),
+        file!("driver", "tests/common/mod.rs"),
+        file!("driver", "tests/conformance.rs"),
+        file!("driver", "tests/ops.rs"),
+        file!("driver", "tests/plugin.rs"),
+        ("rustfmt.toml", example!("rustfmt.toml"), false),
+        (".gitignore", IGNORED, false),
+        (".cargo/config.toml", FLAGS, false),
+    ],
+    own_workspace: "
+# Makes this project a workspace, also in the folder of another one. Delete this section to make it a member of yours.
+[workspace]
+
+# The host computes what the device does not support, so the library is built for speed.
+[profile.release]
+opt-level = 3
+lto = \"thin\"
+codegen-units = 4
+strip = \"symbols\"
+",
+    next: &[
+        ("cargo test", "compares ops with the embedded device, and runs the conformance suite"),
+        ("pjrt package --crate .", "writes the wheel that JAX and PyTorch/XLA find"),
+    ],
+};
+
+const IGNORED: &str = "/target\n__pycache__/\n";
+
+/// Compiler flags that cannot be set in `Cargo.toml`.
+const FLAGS: &str = "\
+# Frame pointers make the tables for unwinding smaller, and let profilers walk the stack.
+[build]
+rustflags = [\"-Cforce-frame-pointers=yes\"]
 ";
 
 pub(crate) fn run(args: &Args) -> Result<String, String> {
@@ -88,18 +155,19 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     let sdk = sdk::of(&args.sdk)?;
     let folder = args.output.clone().unwrap_or_else(|| PathBuf::from(&args.name));
     make_folder(&folder)?;
-    for (path, text, executable) in FILES {
-        let mut text = renamed(text, &args.name);
+    let template = if args.driver { &DRIVER } else { &MINIMAL };
+    for (path, text, executable) in template.files {
+        let mut text = renamed(text, template.name, &args.name);
         if *path == "Cargo.toml" {
-            text = with_sdk(&text, &sdk)? + OWN_WORKSPACE;
+            text = with_sdk(&text, &sdk)? + template.own_workspace;
         }
         write(&folder.join(path), &text, *executable)?;
     }
-    Ok(report(args, &folder, &sdk, warning))
+    Ok(report(args, template, &folder, &sdk, warning))
 }
 
 /// Returns the text that the command prints.
-fn report(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> String {
+fn report(args: &Args, template: &Template, folder: &Path, sdk: &Sdk, warning: Option<String>) -> String {
     let mut out = String::new();
     line!(out, "wrote the plugin {} to {}", args.name, folder.display());
     line!(out, "the SDK's crates: {}", sdk.description());
@@ -108,18 +176,31 @@ fn report(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> Str
     }
     line!(out, "");
     line!(out, "  cd {}", folder.display());
-    line!(out, "  cargo test                    runs x + 1 and the conformance suite");
-    line!(out, "  pjrt package --crate .        writes the wheel that JAX and PyTorch/XLA find");
-    line!(out, "  ./ci.sh                       all that a change must pass");
+    for (command, effect) in template.next {
+        line!(out, "  {command:<29} {effect}");
+    }
     out
 }
 
-/// Replaces the example's name in a text with the plugin's name. Package names use hyphens, as is Cargo's convention.
-fn renamed(text: &str, name: &str) -> String {
-    // Replace the name only between the package names, because the plugin's name may contain that of the example.
-    let example = format!("pjrt-plugin-{EXAMPLE}");
-    let parts = text.split(&example).map(|part| part.replace(EXAMPLE, name));
-    parts.collect::<Vec<_>>().join(&format!("pjrt-plugin-{}", name.replace('_', "-")))
+/// Replaces the example's name in a text with the plugin's name, where the name is not a part of another word. Package
+/// names use hyphens, as is Cargo's convention.
+fn renamed(text: &str, example: &str, name: &str) -> String {
+    let package = "pjrt-plugin-";
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(example) {
+        let (before, after) = (&rest[..at], &rest[at + example.len()..]);
+        out.push_str(before);
+        if before.ends_with(package) {
+            out.push_str(&name.replace('_', "-"));
+        } else if before.ends_with(|c: char| c.is_alphanumeric() || c == '-') || after.starts_with(char::is_alphanumeric) {
+            out.push_str(example);
+        } else {
+            out.push_str(name);
+        }
+        rest = after;
+    }
+    out + rest
 }
 
 /// Replaces the SDK's location in the example's `Cargo.toml`.
@@ -174,43 +255,54 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_whole_example() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimal-plugin");
-        let mut found = Vec::new();
-        let mut folders = vec![folder.clone()];
-        while let Some(next) = folders.pop() {
-            for entry in fs::read_dir(next).unwrap() {
-                let path = entry.unwrap().path();
-                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-                if path.is_dir() && !matches!(name.as_str(), "target" | "__pycache__") {
-                    folders.push(path);
-                } else if path.is_file() {
-                    found.push(path.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned());
+    fn writes_whole_examples() {
+        for (folder, template) in [("minimal-plugin", &MINIMAL), ("opencl-plugin", &DRIVER)] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(folder);
+            let mut found = Vec::new();
+            let mut folders = vec![folder.clone()];
+            while let Some(next) = folders.pop() {
+                for entry in fs::read_dir(next).unwrap() {
+                    let path = entry.unwrap().path();
+                    let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                    if path.is_dir() && !matches!(name.as_str(), "target" | "__pycache__") {
+                        folders.push(path);
+                    } else if path.is_file() {
+                        found.push(path.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned());
+                    }
                 }
             }
+            found.sort();
+            let mut listed: Vec<_> = template.files.iter().map(|(path, ..)| *path).collect();
+            listed.retain(|path| !matches!(*path, "rustfmt.toml" | ".gitignore" | ".cargo/config.toml"));
+            listed.sort_unstable();
+            assert_eq!(found, listed);
         }
-        found.sort();
-        let mut listed: Vec<_> = FILES.iter().map(|(path, ..)| *path).collect();
-        listed.retain(|path| !matches!(*path, "rustfmt.toml" | ".gitignore" | ".cargo/config.toml"));
-        listed.sort_unstable();
-        assert_eq!(found, listed);
     }
 
     #[test]
     fn replaces_name_everywhere() {
-        for (path, text, _) in FILES {
-            let text = renamed(text, "acme_x");
-            assert!(!text.to_lowercase().contains(EXAMPLE), "{path}");
-            assert!(!path.contains(EXAMPLE), "{path}");
+        for (path, text, _) in MINIMAL.files {
+            let text = renamed(text, MINIMAL.name, "acme_x");
+            assert!(!text.to_lowercase().contains(MINIMAL.name), "{path}");
+            assert!(!path.contains(MINIMAL.name), "{path}");
         }
-        let manifest = renamed(example!("manifest.toml"), "acme_x");
+        let manifest = renamed(example!("minimal/manifest.toml"), MINIMAL.name, "acme_x");
         assert!(manifest.contains("name = \"pjrt-plugin-acme-x\""), "{manifest}");
-        assert!(renamed(example!("ci.sh"), "acme_x").contains("name=libpjrt_plugin_acme_x.so"));
+        assert!(renamed(example!("minimal/ci.sh"), MINIMAL.name, "acme_x").contains("name=libpjrt_plugin_acme_x.so"));
+    }
+
+    #[test]
+    fn keeps_names_that_contain_the_example() {
+        let text = "opencl3 pocl-opencl-icd libopencl1 pjrt_plugin_opencl pjrt-plugin-opencl \"opencl\" opencl:lib OpenCL";
+        let expected = "opencl3 pocl-opencl-icd libopencl1 pjrt_plugin_a_b pjrt-plugin-a-b \"a_b\" a_b:lib OpenCL";
+        assert_eq!(renamed(text, "opencl", "a_b"), expected);
+        // The new name may contain the old one.
+        assert_eq!(renamed("\"opencl\"", "opencl", "opencl_x"), "\"opencl_x\"");
     }
 
     #[test]
     fn tutorial_is_small_and_safe() {
-        let source = example!("src/lib.rs");
+        let source = example!("minimal/src/lib.rs");
         assert!(source.lines().count() <= 150, "{} lines", source.lines().count());
         assert!(source.contains("#![forbid(unsafe_code)]"));
     }

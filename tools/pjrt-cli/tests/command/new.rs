@@ -84,6 +84,29 @@ fn project_depends_on_checkout() {
 }
 
 #[test]
+fn project_of_a_driver() {
+    let folder = Folder::new("driver");
+    let (told, project) = new(&folder, "acme_gpu", &["--driver"]);
+    assert!(told.contains("wrote the plugin acme_gpu to") && !told.contains("ci.sh"), "{told}");
+    let packages = packages(&project.join("Cargo.toml"));
+    let [own] = &packages[..] else { panic!("{packages:?}") };
+    assert_eq!((&own["name"], &own["targets"][0]["name"]), (&"pjrt-plugin-acme-gpu".into(), &"pjrt_plugin_acme_gpu".into()));
+    // Tests link the library, so they compile when it has several files.
+    assert_eq!(own["targets"][0]["crate_types"], serde_json::json!(["cdylib", "rlib"]));
+    let dependencies = own["dependencies"].as_array().unwrap();
+    assert!(dependencies.iter().any(|dependency| dependency["name"] == "opencl3"), "{dependencies:?}");
+    let of_sdk: Vec<_> = dependencies.iter().filter_map(|dependency| dependency["path"].as_str()).collect();
+    assert!(of_sdk.iter().any(|path| path.ends_with("crates/device-runtime")), "{of_sdk:?}");
+    for path in of_sdk {
+        package(&Path::new(path).join("Cargo.toml"));
+    }
+    let source = fs::read_to_string(project.join("src/lib.rs")).unwrap();
+    assert!(source.contains("NAME: &'static str = \"acme_gpu\""), "{source}");
+    let manifest = fs::read_to_string(project.join("Cargo.toml")).unwrap();
+    assert!(manifest.contains("opt-level = 3") && !manifest.contains("license"), "{manifest}");
+}
+
+#[test]
 fn sdk_in_another_folder() {
     let dependencies = |more: &[&str]| {
         let folder = Folder::new("sdk");

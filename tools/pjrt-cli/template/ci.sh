@@ -1,1 +1,0 @@
-../../../examples/minimal-plugin/ci.sh

@@ -1,0 +1,1 @@
+../../../../../examples/opencl-plugin/src/compile.rs

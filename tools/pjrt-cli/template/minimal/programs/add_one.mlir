@@ -1,0 +1,1 @@
+../../../../../examples/minimal-plugin/programs/add_one.mlir

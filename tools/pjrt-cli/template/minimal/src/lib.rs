@@ -1,0 +1,1 @@
+../../../../../examples/minimal-plugin/src/lib.rs

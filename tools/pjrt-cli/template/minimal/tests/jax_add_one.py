@@ -1,0 +1,1 @@
+../../../../../examples/minimal-plugin/tests/jax_add_one.py

@@ -1,0 +1,1 @@
+../../../../../examples/minimal-plugin/tests/plugin.rs

@@ -1,1 +1,0 @@
-../../../../examples/minimal-plugin/programs/add_one.mlir

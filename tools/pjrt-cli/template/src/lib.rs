@@ -1,1 +1,0 @@
-../../../../examples/minimal-plugin/src/lib.rs

@@ -1,1 +1,0 @@
-../../../../examples/minimal-plugin/tests/conformance.rs

@@ -1,1 +1,0 @@
-../../../../examples/minimal-plugin/tests/jax_add_one.py

@@ -1,1 +1,0 @@
-../../../../examples/minimal-plugin/tests/plugin.rs
