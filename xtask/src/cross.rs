@@ -17,8 +17,8 @@ use crate::report::Report;
 use crate::{Error, sh};
 
 /// The default features of the packages, except the CPU plugin's compiler for loops, which takes long to build.
-const FEATURES: &str =
-    "stablehlo-rs/default,plugin-manifest/default,device-plugin/default,plugin-registry/default,pjrt-cli/cpu,pjrt-cli/full";
+const FEATURES: &str = "stablehlo-rs/default,plugin-manifest/default,device-plugin/default,plugin-registry/default,\
+                        pjrt-cli/cpu,pjrt-cli/full";
 
 const OPTIONS: &[&str] = &["--skip-missing", "--programs"];
 

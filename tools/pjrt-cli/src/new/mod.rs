@@ -107,6 +107,7 @@ const DRIVER: Template = Template {
         ("Cargo.toml", example!("driver/manifest.toml"), false),
         file!("driver", "README.md"),
         file!("driver", "conformance.toml"),
+        file!("driver", "jax/bench.py"),
         file!("driver", "jax/train.py"),
         file!("driver", "src/compile.rs"),
         file!("driver", "src/dot.rs"),
@@ -119,6 +120,7 @@ const DRIVER: Template = Template {
         file!("driver", "tests/conformance.rs"),
         file!("driver", "tests/ops.rs"),
         file!("driver", "tests/plugin.rs"),
+        file!("driver", "torch/train.py"),
         ("rustfmt.toml", example!("rustfmt.toml"), false),
         (".gitignore", IGNORED, false),
         (".cargo/config.toml", FLAGS, false),
@@ -193,7 +195,9 @@ fn renamed(text: &str, example: &str, name: &str) -> String {
         out.push_str(before);
         if before.ends_with(package) {
             out.push_str(&name.replace('_', "-"));
-        } else if before.ends_with(|c: char| c.is_alphanumeric() || c == '-') || after.starts_with(char::is_alphanumeric) {
+        } else if before.ends_with(|c: char| c.is_alphanumeric() || c == '-')
+            || after.starts_with(char::is_alphanumeric)
+        {
             out.push_str(example);
         } else {
             out.push_str(name);
@@ -293,7 +297,8 @@ mod tests {
 
     #[test]
     fn keeps_names_that_contain_the_example() {
-        let text = "opencl3 pocl-opencl-icd libopencl1 pjrt_plugin_opencl pjrt-plugin-opencl \"opencl\" opencl:lib OpenCL";
+        let text =
+            "opencl3 pocl-opencl-icd libopencl1 pjrt_plugin_opencl pjrt-plugin-opencl \"opencl\" opencl:lib OpenCL";
         let expected = "opencl3 pocl-opencl-icd libopencl1 pjrt_plugin_a_b pjrt-plugin-a-b \"a_b\" a_b:lib OpenCL";
         assert_eq!(renamed(text, "opencl", "a_b"), expected);
         // The new name may contain the old one.

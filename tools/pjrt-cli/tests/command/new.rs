@@ -90,7 +90,10 @@ fn project_of_a_driver() {
     assert!(told.contains("wrote the plugin acme_gpu to") && !told.contains("ci.sh"), "{told}");
     let packages = packages(&project.join("Cargo.toml"));
     let [own] = &packages[..] else { panic!("{packages:?}") };
-    assert_eq!((&own["name"], &own["targets"][0]["name"]), (&"pjrt-plugin-acme-gpu".into(), &"pjrt_plugin_acme_gpu".into()));
+    assert_eq!(
+        (&own["name"], &own["targets"][0]["name"]),
+        (&"pjrt-plugin-acme-gpu".into(), &"pjrt_plugin_acme_gpu".into())
+    );
     // Tests link the library, so they compile when it has several files.
     assert_eq!(own["targets"][0]["crate_types"], serde_json::json!(["cdylib", "rlib"]));
     let dependencies = own["dependencies"].as_array().unwrap();

@@ -1,0 +1,1 @@
+../../../../../examples/opencl-plugin/torch/train.py
