@@ -65,8 +65,8 @@
 //! on the device as on the host, in row-major order.
 //!
 //! Of the optional [features](device_plugin::features), the runtime has asynchronous reads, copies between devices,
-//! launches on several devices, statistics of the memory, profiles, an exit hook, and launches with pending arguments. A
-//! driver can add those of the module [`features`]. The runtime does not support the others, such as views of memory
+//! launches on several devices, statistics of the memory, profiles, an exit hook, and launches with pending arguments.
+//! A driver can add those of the module [`features`]. The runtime does not support the others, such as views of memory
 //! that another library allocated.
 #![forbid(unsafe_code)]
 

@@ -67,10 +67,10 @@ pub(super) fn check(files: &[(String, String)], faults: &mut Vec<String>) {
     }
 }
 
-/// Returns the source folders of the crates and of xtask.
+/// Returns the source folders of the crates and of xtask. The template of new projects contains examples.
 fn folders(files: &[(String, String)]) -> BTreeSet<&str> {
     let folder = |path: &'_ str| path.find("/src/").map(|at| at + "/src/".len());
-    let crates = files.iter().filter(|(path, _)| !path.starts_with("examples/"));
+    let crates = files.iter().filter(|(path, _)| !path.starts_with("examples/") && !path.contains("/template/"));
     crates.filter_map(|(path, _)| Some(&path[..folder(path)?])).collect()
 }
 

@@ -1,6 +1,17 @@
 //! Assigns offsets in one arena to storages whose lifetimes are known.
 
-use super::storage::Interval;
+/// The times from the step that writes a value to the last step that reads it, both included.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Interval {
+    pub(super) first: u32,
+    pub(super) last: u32,
+}
+
+impl Interval {
+    pub(super) fn overlaps(self, other: Self) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
 
 pub(super) struct Arena {
     alignment: usize,
@@ -24,9 +35,7 @@ impl Arena {
         let mut placed: Vec<(usize, usize, Interval)> = Vec::new();
         let (mut offsets, mut size) = (Vec::new(), 0);
         for (storage, bytes, lifetime) in self.storages {
-            let overlapping = |(_, _, other): &&(usize, usize, Interval)| {
-                lifetime.first <= other.last && other.first <= lifetime.last
-            };
+            let overlapping = |(_, _, other): &&(usize, usize, Interval)| lifetime.overlaps(*other);
             let mut offset = 0;
             // `placed` is in the order of offsets.
             for &(begin, end, _) in placed.iter().filter(overlapping) {

@@ -3,9 +3,9 @@
 use stablehlo::Error;
 use stablehlo::ir::{Func, Literal, Op, OpKind, Region, ValueId};
 
-use super::fusion::{Fused, Fusion, index};
+use super::fusion::{Fused, Fusion, Kernel, index};
+use super::step::{Memory, Place, Step, is_data};
 use super::storage::{Kind, Places, Storages};
-use super::{Memory, Place, Step, is_data};
 
 /// A step before places are known.
 pub(super) enum Draft<K> {
@@ -55,7 +55,7 @@ impl<'f> Blocks<'f> {
 
     pub(super) fn function<K, E: From<Error>>(
         &mut self,
-        compile: &mut impl FnMut(&super::Kernel<'_>) -> Result<K, E>,
+        compile: &mut impl FnMut(&Kernel<'_>) -> Result<K, E>,
     ) -> Result<Vec<Draft<K>>, E> {
         for (input, &arg) in self.func.args().iter().enumerate() {
             if is_data(self.func, arg) {
@@ -103,7 +103,7 @@ impl<'f> Blocks<'f> {
     fn ops<K, E: From<Error>>(
         &mut self,
         region: &'f Region,
-        compile: &mut impl FnMut(&super::Kernel<'_>) -> Result<K, E>,
+        compile: &mut impl FnMut(&Kernel<'_>) -> Result<K, E>,
     ) -> Result<Vec<Draft<K>>, E> {
         let mut steps = Vec::new();
         for op in &region.ops {
@@ -121,7 +121,7 @@ impl<'f> Blocks<'f> {
         &mut self,
         op: &'f Op,
         steps: &mut Vec<Draft<K>>,
-        compile: &mut impl FnMut(&super::Kernel<'_>) -> Result<K, E>,
+        compile: &mut impl FnMut(&Kernel<'_>) -> Result<K, E>,
     ) -> Result<(), E> {
         let class = op.results.first().map_or(Fusion::Opaque, |&result| self.fused.class(result));
         let is_stored = |value: &ValueId| self.fused.stored[index(*value)];
@@ -164,7 +164,7 @@ impl<'f> Blocks<'f> {
         &mut self,
         op: &'f Op,
         steps: &mut Vec<Draft<K>>,
-        compile: &mut impl FnMut(&super::Kernel<'_>) -> Result<K, E>,
+        compile: &mut impl FnMut(&Kernel<'_>) -> Result<K, E>,
     ) -> Result<(), E> {
         let [condition, body] = &op.regions[..] else { return Err(malformed(op).into()) };
         let next = returned(body);
@@ -223,7 +223,7 @@ impl<'f> Blocks<'f> {
         &mut self,
         op: &'f Op,
         steps: &mut Vec<Draft<K>>,
-        compile: &mut impl FnMut(&super::Kernel<'_>) -> Result<K, E>,
+        compile: &mut impl FnMut(&Kernel<'_>) -> Result<K, E>,
     ) -> Result<(), E> {
         let Some(&number) = op.operands.first() else { return Err(malformed(op).into()) };
         self.tick();

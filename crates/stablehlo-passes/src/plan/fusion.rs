@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use stablehlo::ir::{Func, Op, OpKind, Region, Type, ValueId};
 
-use super::{is_control_flow, is_data};
+use super::step::{is_control_flow, is_data};
 use crate::index_map::index_map;
 
 /// Maximum number of places in which a [`Fusion::Fusible`] value is computed instead of stored.

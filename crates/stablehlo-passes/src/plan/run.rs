@@ -1,6 +1,6 @@
 //! Executes the steps of a plan.
 
-use super::{Place, Step};
+use super::step::{Place, Step};
 
 /// A device that executes plans, as the vendor implements it for one launch.
 ///

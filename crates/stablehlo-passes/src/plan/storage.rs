@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use stablehlo::ir::{Attribute, Func, Literal, Type, ValueId};
 
-use super::arena::Arena;
+use super::arena::{Arena, Interval};
 use super::fusion::index;
-use super::{Memory, Place};
+use super::step::{Memory, Place};
 
 /// What holds the bytes of a storage.
 #[derive(Clone, Debug)]
@@ -25,19 +25,6 @@ pub(super) struct Storage {
     output: Option<usize>,
     /// The donated argument whose memory the output can use.
     donor: Option<ValueId>,
-}
-
-/// The times from the step that writes a value to the last step that reads it, both included.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Interval {
-    pub(super) first: u32,
-    pub(super) last: u32,
-}
-
-impl Interval {
-    fn overlaps(self, other: Self) -> bool {
-        self.first <= other.last && other.first <= self.last
-    }
 }
 
 /// Scratch memory that holds values between two points of time.
