@@ -4,12 +4,16 @@
 mod apply;
 pub mod c_kernel;
 mod canonicalize_dots;
+mod canonicalize;
 mod combine_all_reduces;
 mod decompose_quantized;
 mod effects;
+mod eliminate_common_subexpressions;
 mod eliminate_dead_code;
+mod evaluate;
 mod expand_scans;
 mod extract;
+mod fold_constants;
 pub mod index_map;
 mod inline_async_ops;
 mod mesh_groups;
@@ -24,11 +28,16 @@ mod sharding_attributes;
 mod sharding_text;
 
 pub use canonicalize_dots::canonicalize_dots;
+mod uses;
+
+pub use canonicalize::canonicalize;
 pub use combine_all_reduces::combine_all_reduces;
 pub use decompose_quantized::decompose_quantized;
+pub use eliminate_common_subexpressions::eliminate_common_subexpressions;
 pub use eliminate_dead_code::eliminate_dead_code;
 pub use expand_scans::expand_scans;
 pub use extract::extract;
+pub use fold_constants::fold_constants;
 pub use inline_async_ops::inline_async_ops;
 pub use outline::{Outline, outline};
 pub use outline_unsupported::{Outlined, OutlinedFunction, OutlinedOp, outline_unsupported};
@@ -51,3 +60,4 @@ pub mod __private {
         pub use crate::sharding_text::*;
     }
 }
+pub use uses::Uses;

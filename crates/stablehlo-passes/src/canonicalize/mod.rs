@@ -1,0 +1,202 @@
+//! The pass `canonicalize`.
+
+mod arithmetic;
+mod shape;
+
+use std::collections::HashMap;
+
+use stablehlo::ir::{Literal, Module, Op, OpKind, TensorType, Type, ValueId, ValueIds, ValueTypes, is_sharding};
+use stablehlo::{Patch, Result, rewrite};
+
+use crate::apply::apply;
+use crate::effects::{has_effects, is_collective};
+use crate::evaluate::{Number, uniform_number};
+use crate::fold_constants::is_concerned;
+
+/// Replaces ops with simpler ops that give the same values, bit by bit, also for NaN, infinities and negative zeros.
+/// Returns `None` if the program has no such op.
+///
+/// ```text
+/// %0 = stablehlo.transpose %x, dims = [1, 0]      return %x
+/// %1 = stablehlo.transpose %0, dims = [1, 0]  =>
+/// return %1
+/// ```
+///
+/// - Arithmetic: identities such as `x * 1`, `x - x` of integers, `not (not x)`, `negate (negate x)`,
+///   `real (complex a, b)`, and a conversion to a type that represents all numbers and back. The constant operand of a
+///   commutative op or of a comparison becomes the second operand.
+/// - `select` with a constant predicate, with equal operands, or of `true` and `false`.
+/// - Shapes: ops that change nothing are removed. Chains of reshapes, of transposes, and of broadcasts become one op.
+///   A broadcast or transpose that keeps the order of the elements becomes a `reshape`. A broadcast or reshape of an
+///   `iota` becomes an `iota`. A `dynamic_slice` with constant starts becomes a `slice`.
+/// - Control flow: `if` and `case` with a constant predicate become the ops of the branch. A `while` whose condition is
+///   the constant `false` is removed.
+///
+/// Ops that are not used any more remain. Call [`fold_constants`](crate::fold_constants) before, and
+/// [`eliminate_dead_code`](crate::eliminate_dead_code) afterwards. The module must be verified.
+///
+/// # Errors
+///
+/// Returns no error for a verified module.
+pub fn canonicalize(module: &Module) -> Result<Option<Module>> {
+    let mut changed = false;
+    let module = apply(module, is_concerned, |func, locations| {
+        let mut pass = Pass { known: Known::default(), changed: false };
+        rewrite(func, locations, |op, patch| pass.op(op, patch))?;
+        changed |= pass.changed;
+        Ok(())
+    })?;
+    Ok(module.filter(|_| changed))
+}
+
+/// What replaces an op with one result.
+enum Simpler {
+    /// A value of the same type.
+    Value(ValueId),
+    /// An op with the same result type.
+    Op(OpKind, ValueIds),
+}
+
+impl Simpler {
+    fn op(kind: OpKind, operands: &[ValueId]) -> Option<Self> {
+        Some(Self::Op(kind, operands.into()))
+    }
+
+    fn constant(literal: Option<Literal>) -> Option<Self> {
+        Self::op(OpKind::Constant(literal?), &[])
+    }
+}
+
+/// The ops that define values, without their regions.
+#[derive(Default)]
+struct Known {
+    ops: HashMap<ValueId, (OpKind, ValueIds)>,
+}
+
+impl Known {
+    fn definition(&self, value: ValueId) -> Option<(&OpKind, &[ValueId])> {
+        self.ops.get(&value).map(|(kind, operands)| (kind, &operands[..]))
+    }
+
+    fn literal(&self, value: ValueId) -> Option<&Literal> {
+        match self.definition(value) {
+            Some((OpKind::Constant(literal), _)) => Some(literal),
+            _ => None,
+        }
+    }
+
+    /// Returns the number that all elements are equal to.
+    fn number(&self, value: ValueId) -> Option<Number> {
+        uniform_number(self.literal(value)?)
+    }
+
+    fn is_true(&self, value: ValueId) -> Option<bool> {
+        Some(self.number(value)?.integer()? != 0)
+    }
+
+    fn add(&mut self, op: &Op) {
+        let is_useful = matches!(
+            op.kind,
+            OpKind::BroadcastInDim { .. }
+                | OpKind::Binary(stablehlo::ir::Binary::Complex)
+                | OpKind::Constant(_)
+                | OpKind::Convert
+                | OpKind::Iota { .. }
+                | OpKind::Reshape
+                | OpKind::Transpose { .. }
+                | OpKind::Tuple
+                | OpKind::Unary(_)
+        );
+        if let (&[result], true) = (&op.results[..], is_useful) {
+            self.ops.insert(result, (op.kind.clone(), op.operands.clone()));
+        }
+    }
+}
+
+/// Returns the type of a tensor of static shape.
+fn tensor(types: &ValueTypes, value: ValueId) -> Option<&TensorType> {
+    types.get(value.0 as usize)?.as_tensor().filter(|ty| ty.is_static())
+}
+
+struct Pass {
+    known: Known,
+    changed: bool,
+}
+
+impl Pass {
+    fn op(&mut self, mut op: Op, patch: &mut Patch<'_>) -> Result<()> {
+        while let Some(simpler) = self.simpler(&op, patch.types()) {
+            match simpler {
+                Simpler::Value(value) => {
+                    patch.replace_uses(op.results[0], value);
+                    self.changed = true;
+                    return Ok(());
+                }
+                Simpler::Op(kind, operands) => {
+                    (op.kind, op.operands) = (kind, operands);
+                    op.attributes.retain(|(name, _)| is_sharding(name));
+                    self.changed = true;
+                }
+            }
+        }
+        if let Some(branch) = self.branch(&op).filter(|&branch| branch < op.regions.len()) {
+            let values = patch.inline(op.regions.swap_remove(branch), &[])?;
+            self.replace(&op.results, &values, patch);
+            return Ok(());
+        }
+        if self.never_runs(&op, patch.types()) {
+            self.replace(&op.results, &op.operands, patch);
+            return Ok(());
+        }
+        self.known.add(&op);
+        patch.push(op);
+        Ok(())
+    }
+
+    fn replace(&mut self, results: &[ValueId], values: &[ValueId], patch: &mut Patch<'_>) {
+        results.iter().zip(values).for_each(|(&result, &value)| patch.replace_uses(result, value));
+        self.changed = true;
+    }
+
+    fn simpler(&self, op: &Op, types: &ValueTypes) -> Option<Simpler> {
+        let &[result] = &op.results[..] else { return None };
+        let in_tuple = match (&op.kind, op.operands.first().and_then(|&operand| self.known.definition(operand))) {
+            (OpKind::GetTupleElement { index }, Some((OpKind::Tuple, elements))) => elements.get(*index).copied(),
+            _ => None,
+        };
+        let simpler = match in_tuple {
+            Some(value) => Simpler::Value(value),
+            None => arithmetic::simpler(op, &self.known, types).or_else(|| shape::simpler(op, &self.known, types))?,
+        };
+        let is_valid = match &simpler {
+            Simpler::Value(value) => types.get(value.0 as usize) == types.get(result.0 as usize),
+            Simpler::Op(OpKind::Constant(literal), _) => types[result] == Type::Tensor(literal.ty.clone()),
+            Simpler::Op(..) => true,
+        };
+        is_valid.then_some(simpler)
+    }
+
+    /// Returns the index of the branch that an op with a constant predicate runs.
+    fn branch(&self, op: &Op) -> Option<usize> {
+        let &predicate = op.operands.first()?;
+        match op.kind {
+            OpKind::If => Some(usize::from(!self.known.is_true(predicate)?)),
+            OpKind::Case => {
+                let last = op.regions.len().checked_sub(1)?;
+                let index = self.known.number(predicate)?.integer()?;
+                Some(usize::try_from(index).unwrap_or(last).min(last))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns whether the op is a loop whose body never runs.
+    fn never_runs(&self, op: &Op, types: &ValueTypes) -> bool {
+        let (OpKind::While, [condition, _]) = (&op.kind, &op.regions[..]) else { return false };
+        let is_needed = |op: &Op| has_effects(op, types) || is_collective(op);
+        let returned = condition.ops.last().and_then(|end| end.operands.first());
+        returned.and_then(|&value| self.known.is_true(value)) == Some(false)
+            && !condition.ops.iter().any(is_needed)
+            && op.operands.len() == op.results.len()
+    }
+}
