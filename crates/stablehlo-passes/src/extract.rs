@@ -46,7 +46,7 @@ pub fn extract(module: &Module, func: Func) -> Module {
 }
 
 /// Returns the names of the functions that an op refers to.
-fn references(op: &Op) -> impl Iterator<Item = &str> {
+pub(crate) fn references(op: &Op) -> impl Iterator<Item = &str> {
     let own = match &op.kind {
         OpKind::Call { callee: name } | OpKind::Composite { decomposition: name, .. } => Some(&**name),
         _ => None,

@@ -3,9 +3,7 @@
 use stablehlo::ir::Module;
 use stablehlo_passes::{canonicalize, eliminate_common_subexpressions, eliminate_dead_code, fold_constants};
 
-mod oracle;
-
-use oracle::check;
+use crate::oracle::check;
 
 #[test]
 fn common_subexpressions() {

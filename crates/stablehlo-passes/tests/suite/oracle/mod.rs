@@ -149,3 +149,25 @@ pub(crate) fn check(pass: impl Fn(&Module) -> Option<Module>, tolerance: f64, co
     }
     changed
 }
+
+/// Checks that a pass turns one program into another one, and that the result is valid and stays as it is.
+pub(crate) fn becomes(pass: impl Fn(&Module) -> Option<Module>, before: &str, after: &str) {
+    let done = applied("program", &parsed(before), pass).expect("the pass applies");
+    assert_eq!(done.to_string(), parsed(after).to_string());
+}
+
+/// Runs a program of `f64` numbers.
+pub(crate) fn run(module: &Module, arguments: &[&[f64]]) -> Vec<Vec<f64>> {
+    let program = compile(module).unwrap_or_else(|error| panic!("{error}\n{module}"));
+    let tensor = |(values, parameter): (&&[f64], &stablehlo_cpu::Parameter)| {
+        Tensor::from_slice(DType::F64, &parameter.ty.dims, values).expect("an argument")
+    };
+    let arguments = arguments.iter().zip(program.parameters()).map(tensor).collect();
+    let results = program.run(arguments).expect("results");
+    results.iter().map(|result| result.as_slice().expect("numbers").to_vec()).collect()
+}
+
+pub(crate) fn near(got: &[f64], want: &[f64], tolerance: f64) {
+    let is_near = |(got, want): (&f64, &f64)| (got - want).abs() <= tolerance * want.abs().max(1.0);
+    assert!(got.len() == want.len() && got.iter().zip(want).all(is_near), "{got:?} is not {want:?}");
+}

@@ -4,17 +4,7 @@ use stablehlo::VerifyLevel;
 use stablehlo::ir::Module;
 use stablehlo_passes::{canonicalize, eliminate_common_subexpressions, fold_constants};
 
-fn parsed(text: &str) -> Module {
-    stablehlo::parse(text.to_owned(), VerifyLevel::FULL).expect("a valid program")
-}
-
-/// Checks that a pass turns one program into another one, and that the result is valid and stays as it is.
-fn becomes(pass: impl Fn(&Module) -> Option<Module>, before: &str, after: &str) {
-    let done = pass(&parsed(before)).expect("the pass applies");
-    stablehlo::verify(&done, VerifyLevel::FULL).expect("a valid result");
-    assert_eq!(done.to_string(), parsed(after).to_string());
-    assert!(pass(&done).is_none());
-}
+use crate::oracle::{becomes, parsed};
 
 fn folded(module: &Module) -> Option<Module> {
     fold_constants(module).expect("a valid program")

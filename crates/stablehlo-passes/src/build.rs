@@ -1,0 +1,184 @@
+//! Functions with which passes add ops to a patch.
+
+use std::collections::HashMap;
+
+use stablehlo::ir::{
+    Binary, ComparisonDirection, ComparisonType, Dims, ElementType, Func, Op, OpKind, Region, TensorType, Type, Unary,
+    ValueId, ValueIds,
+};
+use stablehlo::{Error, ErrorKind, Patch, Result};
+
+use crate::evaluate::{Number, encode};
+
+/// Adds ops whose result types follow from their operands.
+pub(crate) trait Build {
+    fn unary(&mut self, op: Unary, x: ValueId) -> Result<ValueId>;
+    fn binary(&mut self, op: Binary, a: ValueId, b: ValueId) -> Result<ValueId>;
+    fn compare(&mut self, direction: ComparisonDirection, a: ValueId, b: ValueId) -> Result<ValueId>;
+    fn select(&mut self, on: ValueId, yes: ValueId, no: ValueId) -> Result<ValueId>;
+    /// Converts the elements, unless they already have the type.
+    fn convert(&mut self, x: ValueId, element: ElementType) -> Result<ValueId>;
+    /// Adds a constant with the shape and the element type of another value. Its elements are equal.
+    fn like(&mut self, x: ValueId, number: f64) -> Result<ValueId>;
+    fn splat(&mut self, ty: TensorType, number: Number) -> Result<ValueId>;
+    fn broadcast(&mut self, x: ValueId, dimensions: &[usize], shape: &[i64]) -> Result<ValueId>;
+    /// Reduces some dimensions with an op whose initial value is the given number.
+    fn reduce(&mut self, op: Binary, init: f64, x: ValueId, dimensions: &[usize]) -> Result<ValueId>;
+    /// Adds the ops of a function, with `args` in place of its arguments. Returns the values that it returns.
+    fn body_of(&mut self, func: &Func, args: &[ValueId]) -> Result<ValueIds>;
+    /// Lets values of the same types stand for the results of the replaced op.
+    fn replace(&mut self, results: &[ValueId], values: &[ValueId]) -> Result<()>;
+}
+
+/// Returns the type with another element type.
+pub(crate) fn of(ty: &TensorType, element: ElementType) -> TensorType {
+    TensorType { shape: ty.shape.clone(), element }
+}
+
+impl Build for Patch<'_> {
+    fn unary(&mut self, op: Unary, x: ValueId) -> Result<ValueId> {
+        let ty = self.tensor(x)?;
+        let part = ty.element.complex_part();
+        let element = match op {
+            Unary::IsFinite => ElementType::Bool,
+            Unary::Abs | Unary::Real | Unary::Imag => part.unwrap_or(ty.element),
+            _ => ty.element,
+        };
+        let ty = of(ty, element);
+        Ok(self.add(OpKind::Unary(op), &[x], ty))
+    }
+
+    fn binary(&mut self, op: Binary, a: ValueId, b: ValueId) -> Result<ValueId> {
+        let ty = self.tensor(a)?;
+        let element = match (op, ty.element) {
+            (Binary::Complex, ElementType::F32) => ElementType::ComplexF32,
+            (Binary::Complex, _) => ElementType::ComplexF64,
+            (_, element) => element,
+        };
+        let ty = of(ty, element);
+        Ok(self.add(OpKind::Binary(op), &[a, b], ty))
+    }
+
+    fn compare(&mut self, direction: ComparisonDirection, a: ValueId, b: ValueId) -> Result<ValueId> {
+        let ty = self.tensor(a)?;
+        let compare_type = match ty.element {
+            element if element.is_float() || element.is_complex() => ComparisonType::Float,
+            element if element.is_signed_integer() => ComparisonType::Signed,
+            _ => ComparisonType::Unsigned,
+        };
+        let ty = of(ty, ElementType::Bool);
+        Ok(self.add(OpKind::Compare { direction, compare_type }, &[a, b], ty))
+    }
+
+    fn select(&mut self, on: ValueId, yes: ValueId, no: ValueId) -> Result<ValueId> {
+        let ty = self.tensor(yes)?.clone();
+        Ok(self.add(OpKind::Select, &[on, yes, no], ty))
+    }
+
+    fn convert(&mut self, x: ValueId, element: ElementType) -> Result<ValueId> {
+        let ty = self.tensor(x)?;
+        if ty.element == element {
+            return Ok(x);
+        }
+        let ty = of(ty, element);
+        Ok(self.add(OpKind::Convert, &[x], ty))
+    }
+
+    fn like(&mut self, x: ValueId, number: f64) -> Result<ValueId> {
+        let ty = self.tensor(x)?.clone();
+        self.splat(ty, Number::Float(number))
+    }
+
+    fn splat(&mut self, ty: TensorType, number: Number) -> Result<ValueId> {
+        let wrong = || Error::new(ErrorKind::Unsupported, format_args!("cannot represent a number of type {ty}"));
+        let count = ty.num_elements().ok_or_else(wrong)?;
+        let element = encode(ty.element, number).ok_or_else(wrong)?;
+        self.constant(ty, if count == 0 { Vec::new() } else { element })
+    }
+
+    fn broadcast(&mut self, x: ValueId, dimensions: &[usize], shape: &[i64]) -> Result<ValueId> {
+        let ty = TensorType::new(shape, self.tensor(x)?.element);
+        Ok(self.add(OpKind::BroadcastInDim { broadcast_dimensions: Dims::from(dimensions) }, &[x], ty))
+    }
+
+    fn reduce(&mut self, op: Binary, init: f64, x: ValueId, dimensions: &[usize]) -> Result<ValueId> {
+        let ty = self.tensor(x)?.clone();
+        let scalar = TensorType::new([], ty.element);
+        let init = self.splat(scalar.clone(), Number::Float(init))?;
+        let args = vec![self.value(Type::Tensor(scalar.clone())), self.value(Type::Tensor(scalar.clone()))];
+        let (a, b) = (args[0], args[1]);
+        let region = self.region(args, |patch| {
+            let sum = patch.add(OpKind::Binary(op), &[a, b], scalar);
+            patch.define(OpKind::Return, &[sum], &[]);
+            Ok(())
+        })?;
+        let kept = ty.shape.iter().enumerate().filter(|(d, _)| !dimensions.contains(d));
+        let ty = TensorType::new(kept.map(|(_, &extent)| extent).collect::<Vec<_>>(), ty.element);
+        let result = self.value(Type::Tensor(ty));
+        let kind = OpKind::Reduce { dimensions: Dims::from(dimensions) };
+        self.define(kind, &[x, init], &[result]).regions = vec![region];
+        Ok(result)
+    }
+
+    fn body_of(&mut self, func: &Func, args: &[ValueId]) -> Result<ValueIds> {
+        let Some((end, ops)) = func.body.ops.split_last() else {
+            return Err(Error::new(ErrorKind::Structure, format_args!("function `{}` has no return", func.name)));
+        };
+        let own = func.args();
+        let is_same = |(own, arg): (&ValueId, &ValueId)| func.values.get(own.0 as usize) == Some(&self.types()[*arg]);
+        if own.len() != args.len() || !own.iter().zip(args).all(is_same) {
+            let message = format_args!("the operands are not those of function `{}`", func.name);
+            return Err(Error::new(ErrorKind::Type, message));
+        }
+        let mut copy = Copy { func, new: own.iter().copied().zip(args.iter().copied()).collect() };
+        for op in ops {
+            let op = copy.op(op, self)?;
+            self.push(op);
+        }
+        end.operands.iter().map(|&value| copy.used(value)).collect()
+    }
+
+    fn replace(&mut self, results: &[ValueId], values: &[ValueId]) -> Result<()> {
+        let is_same = |(one, other): (&ValueId, &ValueId)| self.types()[*one] == self.types()[*other];
+        if results.len() != values.len() || !results.iter().zip(values).all(is_same) {
+            return Err(Error::new(ErrorKind::Type, "the op has other result types than its replacement"));
+        }
+        results.iter().zip(values).for_each(|(&result, &value)| self.replace_uses(result, value));
+        Ok(())
+    }
+}
+
+/// Copies ops of one function to another.
+struct Copy<'f> {
+    func: &'f Func,
+    /// The new value for each old value.
+    new: HashMap<ValueId, ValueId>,
+}
+
+impl Copy<'_> {
+    fn op(&mut self, op: &Op, patch: &mut Patch<'_>) -> Result<Op> {
+        let operands = op.operands.iter().map(|&value| self.used(value)).collect::<Result<_>>()?;
+        let regions = op.regions.iter().map(|region| self.region(region, patch)).collect::<Result<_>>()?;
+        let results = op.results.iter().map(|&value| self.defined(value, patch)).collect::<Result<_>>()?;
+        Ok(Op { operands, regions, results, ..op.clone() })
+    }
+
+    fn region(&mut self, region: &Region, patch: &mut Patch<'_>) -> Result<Region> {
+        let args = region.args.iter().map(|&value| self.defined(value, patch)).collect::<Result<_>>()?;
+        let ops = region.ops.iter().map(|op| self.op(op, patch)).collect::<Result<_>>()?;
+        Ok(Region { args, ops })
+    }
+
+    fn used(&self, old: ValueId) -> Result<ValueId> {
+        let new = self.new.get(&old).copied();
+        new.ok_or_else(|| Error::new(ErrorKind::Reference, format_args!("value {} is not defined", old.0)))
+    }
+
+    fn defined(&mut self, old: ValueId, patch: &mut Patch<'_>) -> Result<ValueId> {
+        let ty = self.func.values.shared(old.0 as usize);
+        let ty = ty.ok_or_else(|| Error::new(ErrorKind::Reference, format_args!("value {} has no type", old.0)))?;
+        let new = patch.value(ty.clone());
+        self.new.insert(old, new);
+        Ok(new)
+    }
+}

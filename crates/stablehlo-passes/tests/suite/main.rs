@@ -1,0 +1,8 @@
+//! Passes on small programs, before and after, and their values on the CPU device.
+
+mod batch_norm;
+mod chlo;
+mod composites;
+mod oracle;
+mod simplification;
+mod values;
