@@ -37,6 +37,7 @@ const PASSES: &[Pass] = &[
     combine_all_reduces,
     export_readable,
     decompose_quantized,
+    expand_batch_norm,
     expand_scans,
     assign_layouts,
 ];
@@ -143,6 +144,13 @@ fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
 /// Rewrites ops on quantized types as plain arithmetic.
 fn decompose_quantized(program: &mut Compilation<'_>) -> Result<()> {
     let module = stablehlo_passes::decompose_quantized(&program.module)?;
+    program.replace(module);
+    Ok(())
+}
+
+/// Rewrites batch normalization as arithmetic.
+fn expand_batch_norm(program: &mut Compilation<'_>) -> Result<()> {
+    let module = stablehlo_passes::expand_batch_norm(&program.module).map_err(CompileError::of_pass)?;
     program.replace(module);
     Ok(())
 }

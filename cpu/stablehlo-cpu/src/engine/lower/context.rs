@@ -394,11 +394,6 @@ impl<'m> LoweringContext<'_, 'm> {
             | OpKind::CollectivePermute { .. }
             | OpKind::CollectiveReduce { .. }
             | OpKind::ReduceScatter { .. } => self.collective(),
-            OpKind::BatchNormInference { epsilon, feature_index } => {
-                self.batch_norm_inference(*epsilon, *feature_index)
-            }
-            OpKind::BatchNormTraining { epsilon, feature_index } => self.batch_norm_training(*epsilon, *feature_index),
-            OpKind::BatchNormGrad { epsilon, feature_index } => self.batch_norm_grad(*epsilon, *feature_index),
             OpKind::Map { .. } => self.map_region(),
             OpKind::Einsum { einsum_config } | OpKind::UnaryEinsum { einsum_config } => self.einsum(einsum_config),
             OpKind::TorchIndexSelect { dim, batch_dims } => self.torch_index_select(*dim, *batch_dims),

@@ -41,6 +41,13 @@ impl LoweringContext<'_, '_> {
         self.finish_one(v, ty)
     }
 
+    /// Creates a tensor of equal floats.
+    pub(super) fn filled(&mut self, x: f64, dtype: DType, dims: &[usize]) -> Result<TypedValue> {
+        let ty = self.typed(DType::F64, dims)?;
+        let v = self.graph.splat_value(&x.to_ne_bytes(), ty.elements());
+        self.converted(TypedValue { value: v, ty }, dtype)
+    }
+
     pub(super) fn iota(&mut self, dimension: usize) -> Result<()> {
         let ty = self.result_type(0)?;
         let y = self.counted(ty, dimension)?;

@@ -22,7 +22,6 @@ mod loop_invariants;
 mod map;
 #[cfg(not(feature = "math"))]
 mod no_math;
-mod normalization;
 mod ragged;
 mod ragged_exchange;
 mod random;
