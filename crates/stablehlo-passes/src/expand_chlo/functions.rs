@@ -136,7 +136,7 @@ fn half_exponential(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
 }
 
 /// `(exp(m) + exp(-m)) / 2` for the magnitude `m`.
-fn cosh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
+pub(crate) fn cosh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let magnitude = patch.unary(U::Abs, x)?;
     let grows = half_exponential(patch, magnitude)?;
     let negated = patch.unary(U::Negate, magnitude)?;
@@ -146,7 +146,7 @@ fn cosh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
 }
 
 /// `(e + e / (e + 1)) / 2` for `e = exp(m) - 1` with the sign of `x`, for a magnitude `m` below 1.
-fn sinh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
+pub(crate) fn sinh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let magnitude = patch.unary(U::Abs, x)?;
     let e = patch.unary(U::ExponentialMinusOne, magnitude)?;
     let next = with(patch, B::Add, e, 1.0)?;

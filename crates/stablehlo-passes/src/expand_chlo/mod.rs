@@ -2,7 +2,7 @@
 
 #[rustfmt::skip]
 mod erf_tables;
-mod functions;
+pub(crate) mod functions;
 
 use stablehlo::ir::{
     Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, ElementType, Module, Op, OpKind, Region,

@@ -2,6 +2,7 @@
 
 mod batch_norm;
 mod chlo;
+mod complex;
 mod composites;
 mod oracle;
 mod simplification;

@@ -1,0 +1,222 @@
+//! `expand_complex`, before and after, and its values.
+
+use stablehlo::ir::{Binary, Module, OpKind, Type, Unary};
+use stablehlo_passes::expand_complex;
+
+use crate::oracle::{applied, becomes, parsed, programs, same_values};
+
+fn pass(module: &Module) -> Option<Module> {
+    expand_complex(module).expect("a valid program")
+}
+
+#[test]
+fn parts_are_computed_separately() {
+    becomes(
+        pass,
+        "func.func @main(%x: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+           %c = stablehlo.constant dense<(1.0, 2.0)> : tensor<4xcomplex<f32>>
+           %0 = stablehlo.multiply %x, %c : tensor<4xcomplex<f32>>
+           return %0 : tensor<4xcomplex<f32>>
+         }",
+        "func.func @main(%x: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+           %re = stablehlo.real %x : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
+           %im = stablehlo.imag %x : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
+           %one = stablehlo.constant dense<1.0> : tensor<4xf32>
+           %two = stablehlo.constant dense<2.0> : tensor<4xf32>
+           %0 = stablehlo.multiply %re, %one : tensor<4xf32>
+           %1 = stablehlo.multiply %im, %two : tensor<4xf32>
+           %2 = stablehlo.multiply %re, %two : tensor<4xf32>
+           %3 = stablehlo.multiply %im, %one : tensor<4xf32>
+           %4 = stablehlo.subtract %0, %1 : tensor<4xf32>
+           %5 = stablehlo.add %2, %3 : tensor<4xf32>
+           %6 = stablehlo.complex %4, %5 : tensor<4xcomplex<f32>>
+           return %6 : tensor<4xcomplex<f32>>
+         }",
+    );
+}
+
+/// Replaces `C` by a complex type, `S` by a complex scalar, and `F` by the type of the parts.
+fn program(ops: &str, result: &str, element: &str) -> Module {
+    let part = element.trim_start_matches("complex<").trim_end_matches('>');
+    let (c, s, f) = (format!("tensor<3x4x{element}>"), format!("tensor<{element}>"), format!("tensor<3x4x{part}>"));
+    let text = format!(
+        "func.func @main(%x: $C, %y: $C, %s: $S, %r: $F, %p: tensor<3x4xi1>, %q: tensor<i1>, %i: tensor<i32>) -> {result} {{
+           {ops}
+           return %0 : {result}
+         }}
+         func.func private @twice(%a: $C) -> $C {{
+           %0 = stablehlo.add %a, %a : $C
+           return %0 : $C
+         }}"
+    );
+    parsed(&text.replace("$C", &c).replace("$S", &s).replace("$F", &f).replace("$E", element))
+}
+
+const OPS: [(&str, &str); 31] = [
+    ("%0 = stablehlo.add %x, %y : $C", "$C"),
+    ("%0 = stablehlo.subtract %x, %y : $C", "$C"),
+    ("%0 = stablehlo.multiply %x, %y : $C", "$C"),
+    ("%0 = stablehlo.divide %x, %y : $C", "$C"),
+    ("%0 = stablehlo.negate %x : $C", "$C"),
+    ("%0 = stablehlo.exponential %x : $C", "$C"),
+    ("%0 = stablehlo.log %x : $C", "$C"),
+    ("%0 = stablehlo.sqrt %x : $C", "$C"),
+    ("%0 = stablehlo.sine %x : $C", "$C"),
+    ("%0 = stablehlo.cosine %x : $C", "$C"),
+    ("%0 = stablehlo.tanh %x : $C", "$C"),
+    ("%1 = stablehlo.add %x, %y : $C\n%0 = stablehlo.abs %1 : ($C) -> $F", "$F"),
+    ("%1 = stablehlo.add %x, %y : $C\n%0 = stablehlo.real %1 : ($C) -> $F", "$F"),
+    ("%1 = stablehlo.add %x, %y : $C\n%0 = stablehlo.imag %1 : ($C) -> $F", "$F"),
+    ("%1 = stablehlo.complex %r, %r : $C\n%0 = stablehlo.add %1, %x : $C", "$C"),
+    ("%0 = stablehlo.convert %r : ($F) -> $C", "$C"),
+    ("%0 = stablehlo.convert %x : ($C) -> $F", "$F"),
+    ("%0 = stablehlo.compare EQ, %x, %x : ($C, $C) -> tensor<3x4xi1>", "tensor<3x4xi1>"),
+    ("%0 = stablehlo.compare NE, %x, %y : ($C, $C) -> tensor<3x4xi1>", "tensor<3x4xi1>"),
+    ("%0 = stablehlo.select %p, %x, %y : tensor<3x4xi1>, $C", "$C"),
+    ("%1 = stablehlo.iota dim = 1 : $C\n%0 = stablehlo.add %1, %x : $C", "$C"),
+    (
+        "%1 = stablehlo.transpose %y, dims = [1, 0] : ($C) -> tensor<4x3x$E>
+         %2 = stablehlo.dot_general %x, %1, contracting_dims = [1] x [0] : ($C, tensor<4x3x$E>) -> tensor<3x3x$E>
+         %3 = stablehlo.slice %2 [0:3, 1:3] : (tensor<3x3x$E>) -> tensor<3x2x$E>
+         %4 = stablehlo.pad %3, %s, low = [0, 1], high = [0, 1], interior = [0, 0] : (tensor<3x2x$E>, $S) -> $C
+         %5 = stablehlo.concatenate %4, %x, dim = 0 : ($C, $C) -> tensor<6x4x$E>
+         %6 = stablehlo.dynamic_slice %5, %i, %i, sizes = [3, 4] : (tensor<6x4x$E>, tensor<i32>, tensor<i32>) -> $C
+         %7 = stablehlo.dynamic_update_slice %6, %3, %i, %i : ($C, tensor<3x2x$E>, tensor<i32>, tensor<i32>) -> $C
+         %8 = stablehlo.reverse %7, dims = [1] : $C
+         %9 = stablehlo.reshape %8 : ($C) -> tensor<12x$E>
+         %0 = stablehlo.reshape %9 : (tensor<12x$E>) -> $C",
+        "$C",
+    ),
+    (
+        "%z = stablehlo.constant dense<(0.0, 0.0)> : $S
+         %1 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : ($C, $S) -> tensor<3x$E>
+         %0 = stablehlo.broadcast_in_dim %1, dims = [0] : (tensor<3x$E>) -> $C",
+        "$C",
+    ),
+    (
+        "%o = stablehlo.constant dense<(1.0, 0.0)> : $S
+         %1 = stablehlo.reduce(%x init: %o) applies stablehlo.multiply across dimensions = [0] : ($C, $S) -> tensor<4x$E>
+         %0 = stablehlo.broadcast_in_dim %1, dims = [1] : (tensor<4x$E>) -> $C",
+        "$C",
+    ),
+    (
+        "%z = stablehlo.constant dense<(0.0, 0.0)> : $S
+         %0 = \"stablehlo.reduce_window\"(%x, %z) ({
+           ^bb0(%a: $S, %b: $S):
+             %1 = stablehlo.add %a, %b : $S
+             stablehlo.return %1 : $S
+         }) {window_dimensions = array<i64: 1, 2>, padding = dense<[[0, 0], [0, 1]]> : tensor<2x2xi64>} : ($C, $S) -> $C",
+        "$C",
+    ),
+    (
+        "%0:2 = \"stablehlo.sort\"(%x, %r) ({
+           ^bb0(%a: $S, %b: $S, %c: tensor<f32>, %d: tensor<f32>):
+             %1 = stablehlo.real %a : ($S) -> tensor<f32>
+             %2 = stablehlo.real %b : ($S) -> tensor<f32>
+             %3 = stablehlo.compare LT, %1, %2, TOTALORDER : (tensor<f32>, tensor<f32>) -> tensor<i1>
+             stablehlo.return %3 : tensor<i1>
+         }) {dimension = 1 : i64, is_stable = true} : ($C, $F) -> ($C, $F)
+         %4 = stablehlo.convert %0#1 : ($F) -> $C
+         %5 = stablehlo.add %0#0, %4 : $C",
+        "$C5",
+    ),
+    (
+        "%n = stablehlo.constant dense<2> : tensor<1xi32>
+         %t = stablehlo.slice %y [0:3, 0:1] : ($C) -> tensor<3x1x$E>
+         %u = stablehlo.reshape %t : (tensor<3x1x$E>) -> tensor<3x$E>
+         %0 = \"stablehlo.scatter\"(%x, %n, %u) ({
+           ^bb0(%a: $S, %b: $S):
+             %1 = stablehlo.add %a, %b : $S
+             stablehlo.return %1 : $S
+         }) {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0], inserted_window_dims = [1],
+             scatter_dims_to_operand_dims = [1], index_vector_dim = 0>} : ($C, tensor<1xi32>, tensor<3x$E>) -> $C",
+        "$C",
+    ),
+    (
+        "%0 = \"stablehlo.if\"(%q) ({
+           %1 = stablehlo.add %x, %y : $C
+           stablehlo.return %1 : $C
+         }, {
+           stablehlo.return %x : $C
+         }) : (tensor<i1>) -> $C",
+        "$C",
+    ),
+    (
+        "%n = stablehlo.constant dense<3> : tensor<i32>
+         %one = stablehlo.constant dense<1> : tensor<i32>
+         %zero = stablehlo.constant dense<0> : tensor<i32>
+         %0:2 = stablehlo.while(%k = %zero, %v = %x) : tensor<i32>, $C
+           cond { %1 = stablehlo.compare LT, %k, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                  stablehlo.return %1 : tensor<i1> }
+           do { %2 = stablehlo.add %k, %one : tensor<i32>
+                %3 = \"stablehlo.case\"(%k) ({
+                  %4 = stablehlo.multiply %v, %y : $C
+                  stablehlo.return %4 : $C
+                }, {
+                  stablehlo.return %v : $C
+                }) : (tensor<i32>) -> $C
+                stablehlo.return %2, %3 : tensor<i32>, $C }
+         %5 = stablehlo.negate %0#1 : $C",
+        "$C5",
+    ),
+    ("%1 = func.call @twice(%x) : ($C) -> $C\n%0 = stablehlo.add %1, %y : $C", "$C"),
+    (
+        "%1 = stablehlo.multiply %x, %y : $C
+         %0 = \"stablehlo.map\"(%1) ({
+           ^bb0(%a: $S):
+             %2 = stablehlo.add %a, %s : $S
+             stablehlo.return %2 : $S
+         }) {dimensions = array<i64: 0, 1>} : ($C) -> $C",
+        "$C",
+    ),
+];
+
+#[test]
+fn values_stay() {
+    let mut count = 0;
+    for (ops, result) in OPS {
+        for element in ["complex<f32>", "complex<f64>"] {
+            let ops = if element == "complex<f64>" { ops.replace("f32", "f64") } else { ops.to_owned() };
+            // `$C5` returns `%5`.
+            let (ops, result) = match result.strip_suffix('5') {
+                Some(result) => (ops.replace("%0", "%many").replace("%5 = ", "%0 = "), result),
+                None => (ops, result),
+            };
+            let before = program(&ops, result, element);
+            let after = applied(&ops, &before, pass).expect("it applies to one of the functions");
+            let tolerance = if element == "complex<f64>" { 1e-13 } else { 1e-5 };
+            same_values(&ops, &before, &after, &[], tolerance);
+            count += 1;
+            // Only calls, unsupported functions and the border still have complex numbers.
+            let main = after.entry().expect("main");
+            for op in main.body.all_ops() {
+                let is_complex = |value: &stablehlo::ir::ValueId| match &main.values[*value] {
+                    Type::Tensor(ty) => ty.element.is_complex(),
+                    _ => false,
+                };
+                let is_border = matches!(
+                    op.kind,
+                    OpKind::Return
+                        | OpKind::Call { .. }
+                        | OpKind::Map { .. }
+                        | OpKind::Unary(Unary::Real | Unary::Imag | Unary::Tanh)
+                        | OpKind::Binary(Binary::Complex)
+                );
+                assert!(is_border || !op.operands.iter().chain(&op.results).any(is_complex), "{after}");
+            }
+        }
+    }
+    assert_eq!(count, 2 * OPS.len());
+}
+
+#[test]
+fn programs_of_the_repository() {
+    let mut changed = 0;
+    for case in programs() {
+        if let Some(after) = applied(&case.name, &case.module, pass) {
+            same_values(&case.name, &case.module, &after, &case.data, 1e-5);
+            changed += 1;
+        }
+    }
+    assert!(changed >= 1, "{changed} programs with complex numbers");
+}
