@@ -5,5 +5,6 @@ mod chlo;
 mod complex;
 mod composites;
 mod oracle;
+mod patterns;
 mod simplification;
 mod values;
