@@ -125,7 +125,8 @@ impl Build for Patch<'_> {
             return Err(Error::new(ErrorKind::Structure, format_args!("function `{}` has no return", func.name)));
         };
         let own = func.args();
-        let is_same = |(own, arg): (&ValueId, &ValueId)| func.values.get(own.0 as usize) == Some(&self.types()[*arg]);
+        let is_same =
+            |(own, arg): (&ValueId, &ValueId)| func.values.get(own.0 as usize) == self.types().get(arg.0 as usize);
         if own.len() != args.len() || !own.iter().zip(args).all(is_same) {
             let message = format_args!("the operands are not those of function `{}`", func.name);
             return Err(Error::new(ErrorKind::Type, message));
@@ -139,7 +140,8 @@ impl Build for Patch<'_> {
     }
 
     fn replace(&mut self, results: &[ValueId], values: &[ValueId]) -> Result<()> {
-        let is_same = |(one, other): (&ValueId, &ValueId)| self.types()[*one] == self.types()[*other];
+        let ty = |value: &ValueId| self.types().get(value.0 as usize);
+        let is_same = |(one, other): (&ValueId, &ValueId)| ty(one) == ty(other);
         if results.len() != values.len() || !results.iter().zip(values).all(is_same) {
             return Err(Error::new(ErrorKind::Type, "the op has other result types than its replacement"));
         }

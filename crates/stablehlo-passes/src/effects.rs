@@ -39,7 +39,7 @@ pub(crate) fn is_collective(op: &Op) -> bool {
 }
 
 fn has_token(op: &Op, types: &ValueTypes) -> bool {
-    op.operands.iter().chain(&op.results).any(|&id| types[id] == Type::Token)
+    op.operands.iter().chain(&op.results).any(|&id| types.get(id.0 as usize) == Some(&Type::Token))
 }
 
 /// Returns whether `is_one` returns true for the op, or for an op of its regions.

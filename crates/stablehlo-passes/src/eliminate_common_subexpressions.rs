@@ -116,7 +116,8 @@ impl Pass<'_> {
 /// of the first op.
 fn is_equal(one: &Op, other: &Op, types: &ValueTypes, inner: &mut HashMap<ValueId, ValueId>) -> bool {
     let same_types = |one: &[ValueId], other: &[ValueId]| {
-        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| types[*one] == types[*other])
+        let ty = |value: &ValueId| types.get(value.0 as usize);
+        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| ty(one).is_some() && ty(one) == ty(other))
     };
     let operands: ValueIds = other.operands.iter().map(|value| inner.get(value).copied().unwrap_or(*value)).collect();
     let is_same = same_kind(&one.kind, &other.kind)

@@ -38,7 +38,11 @@ impl Live<'_> {
             // The op that ends the region.
             let is_first = live.is_empty();
             if is_first || self.is_live(&op) {
-                op.operands.iter().for_each(|operand| self.values[operand.0 as usize] = true);
+                for id in &op.operands {
+                    if let Some(live) = self.values.get_mut(id.0 as usize) {
+                        *live = true;
+                    }
+                }
                 op.regions.iter_mut().for_each(|region| self.region(region));
                 live.push(op);
             }
@@ -49,6 +53,8 @@ impl Live<'_> {
     }
 
     fn is_live(&self, op: &Op) -> bool {
-        op.results.iter().any(|id| self.values[id.0 as usize]) || has_effects(op, self.types) || is_collective(op)
+        op.results.iter().any(|id| self.values.get(id.0 as usize) != Some(&false))
+            || has_effects(op, self.types)
+            || is_collective(op)
     }
 }

@@ -7,6 +7,7 @@ mod canonicalize_dots;
 mod build;
 mod canonicalize;
 mod combine_all_reduces;
+mod counted_loop;
 mod decompose_quantized;
 mod effects;
 mod eliminate_common_subexpressions;
@@ -38,6 +39,7 @@ mod uses;
 
 pub use canonicalize::canonicalize;
 pub use combine_all_reduces::combine_all_reduces;
+pub use counted_loop::{CountedLoop, counted_loop};
 pub use decompose_quantized::decompose_quantized;
 pub use eliminate_common_subexpressions::eliminate_common_subexpressions;
 pub use eliminate_dead_code::eliminate_dead_code;

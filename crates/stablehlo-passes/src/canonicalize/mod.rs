@@ -5,7 +5,7 @@ mod shape;
 
 use std::collections::HashMap;
 
-use stablehlo::ir::{Literal, Module, Op, OpKind, TensorType, Type, ValueId, ValueIds, ValueTypes, is_sharding};
+use stablehlo::ir::{Literal, Module, Op, OpKind, TensorType, ValueId, ValueIds, ValueTypes, is_sharding};
 use stablehlo::{Patch, Result, rewrite};
 
 use crate::apply::apply;
@@ -118,6 +118,9 @@ fn tensor(types: &ValueTypes, value: ValueId) -> Option<&TensorType> {
     types.get(value.0 as usize)?.as_tensor().filter(|ty| ty.is_static())
 }
 
+/// Maximum number of rules that are applied to one op.
+const MAX_STEPS: usize = 64;
+
 struct Pass {
     known: Known,
     changed: bool,
@@ -125,14 +128,16 @@ struct Pass {
 
 impl Pass {
     fn op(&mut self, mut op: Op, patch: &mut Patch<'_>) -> Result<()> {
-        while let Some(simpler) = self.simpler(&op, patch.types()) {
-            match simpler {
-                Simpler::Value(value) => {
+        // In a module that is not valid, ops can depend on each other.
+        for _ in 0..MAX_STEPS {
+            match self.simpler(&op, patch.types()) {
+                None => break,
+                Some(Simpler::Value(value)) => {
                     patch.replace_uses(op.results[0], value);
                     self.changed = true;
                     return Ok(());
                 }
-                Simpler::Op(kind, operands) => {
+                Some(Simpler::Op(kind, operands)) => {
                     (op.kind, op.operands) = (kind, operands);
                     op.attributes.retain(|(name, _)| is_sharding(name));
                     self.changed = true;
@@ -170,7 +175,7 @@ impl Pass {
         };
         let is_valid = match &simpler {
             Simpler::Value(value) => types.get(value.0 as usize) == types.get(result.0 as usize),
-            Simpler::Op(OpKind::Constant(literal), _) => types[result] == Type::Tensor(literal.ty.clone()),
+            Simpler::Op(OpKind::Constant(literal), _) => tensor(types, result) == Some(&literal.ty),
             Simpler::Op(..) => true,
         };
         is_valid.then_some(simpler)

@@ -4,7 +4,7 @@ mod elementwise;
 mod number;
 mod shape;
 
-pub(crate) use number::{Number, encode, is_float, is_integer, uniform_number};
+pub(crate) use number::{Number, encode, is_float, is_integer, uniform_number, wraps};
 pub(crate) use shape::zeros;
 use stablehlo::ir::{Literal, Op, OpKind, TensorType, ValueTypes};
 

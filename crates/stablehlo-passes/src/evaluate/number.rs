@@ -75,6 +75,11 @@ pub(crate) fn single(number: f64) -> f32 {
     number as f32
 }
 
+/// Returns whether an integer is out of the range of the type.
+pub(crate) fn wraps(element: ElementType, number: i128) -> bool {
+    wrap(element, number) != number
+}
+
 /// Keeps the lowest bits of an integer, as many as the type has.
 pub(crate) fn wrap(element: ElementType, number: i128) -> i128 {
     let unused = 128 - element.bit_width();

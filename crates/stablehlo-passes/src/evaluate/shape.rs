@@ -1,6 +1,6 @@
 //! Ops on constants that only move elements.
 
-use stablehlo::ir::{ElementType, Literal, Op, TensorType, ValueTypes};
+use stablehlo::ir::{ElementType, Literal, Op, OpKind, TensorType, ValueTypes};
 
 use super::number::{Number, decode, encode, is_float, is_integer};
 use super::{MAX_ELEMENTS, element, splat, uniform};
@@ -31,6 +31,9 @@ pub(super) fn iota(ty: &TensorType, dimension: usize) -> Option<Literal> {
 
 /// Returns the result of an op that has an index map.
 pub(super) fn gathered(op: &Op, ty: &TensorType, operands: &[&Literal], types: &ValueTypes) -> Option<Literal> {
+    if !is_consistent(op, ty, operands) {
+        return None;
+    }
     let sources = index_map(op, types)?;
     let from = |source: &Source| operands.get(source.operand).copied();
     let all: Option<Vec<&[u8]>> = sources.iter().map(|source| uniform(from(source)?)).collect();
@@ -62,6 +65,35 @@ pub(super) fn gathered(op: &Op, ty: &TensorType, operands: &[&Literal], types: &
         }
     }
     Literal::new(ty.clone(), bytes).ok()
+}
+
+/// Returns whether the lists of the op have the lengths that an index map relies on, and numbers in range.
+fn is_consistent(op: &Op, to: &TensorType, operands: &[&Literal]) -> bool {
+    let Some(from) = operands.first().map(|literal| literal.ty.rank()) else { return false };
+    let are_extents = |list: &[i64]| list.len() == from && list.iter().all(|extent| (0..1 << 40).contains(extent));
+    let are_dimensions = |list: &[usize], rank| list.iter().all(|&d| d < rank);
+    match &op.kind {
+        OpKind::BroadcastInDim { broadcast_dimensions } => {
+            broadcast_dimensions.len() == from && are_dimensions(broadcast_dimensions, to.rank())
+        }
+        OpKind::Transpose { permutation } => permutation.len() == from && to.rank() == from,
+        OpKind::Slice { start_indices, strides, .. } => are_extents(start_indices) && are_extents(strides),
+        OpKind::Reverse { .. } => to.rank() == from,
+        OpKind::Pad { edge_padding_low, interior_padding, .. } => {
+            let is_small = |padding: &i64| (-(1 << 40)..1 << 40).contains(padding);
+            operands.len() == 2
+                && operands[1].ty.rank() == 0
+                && are_extents(interior_padding)
+                && edge_padding_low.len() == from
+                && edge_padding_low.iter().all(is_small)
+        }
+        OpKind::Concatenate { dimension } => {
+            *dimension < to.rank() && operands.iter().all(|literal| literal.ty.rank() == to.rank())
+        }
+        OpKind::DynamicSlice { slice_sizes } => are_extents(slice_sizes) && operands.len() == from + 1,
+        OpKind::DynamicUpdateSlice => to.rank() == from && operands.len() == from + 2 && operands[1].ty.rank() == from,
+        _ => false,
+    }
 }
 
 /// Returns a coordinate in an operand. Returns `None` if the operand does not contain the element.

@@ -9,7 +9,7 @@ mod softmax;
 use std::collections::{HashMap, HashSet};
 
 use stablehlo::ir::{Attribute, Attributes, ElementType, Func, Module, Op, OpKind, Region, ValueId, ValueIds};
-use stablehlo::{Result, rewrite};
+use stablehlo::{Result, VerifyLevel, rewrite};
 
 use self::matcher::Matcher;
 use crate::eliminate_dead_code::eliminate_dead_code;
@@ -91,12 +91,14 @@ impl Pattern {
 /// Call [`stablehlo::inline`], [`expand_chlo`](crate::expand_chlo), [`fold_constants`](crate::fold_constants),
 /// [`canonicalize`](crate::canonicalize) and
 /// [`eliminate_common_subexpressions`](crate::eliminate_common_subexpressions) first, because the pass expects their
-/// forms. Keep `chlo.erf` and `chlo.erfc`. The module must be verified.
+/// forms. Keep `chlo.erf` and `chlo.erfc`.
 ///
 /// # Errors
 ///
-/// Returns no error for a verified module.
+/// Returns an error if the module is not valid.
 pub fn recognize_patterns(module: &Module, patterns: &[Pattern]) -> Result<Option<Module>> {
+    // The search follows operands, and must not meet the same op again.
+    stablehlo::verify(module, VerifyLevel::STRUCTURE)?;
     let mut done: Option<Module> = None;
     // A pattern may remain whose values another pattern also uses, so search until nothing is found.
     while let Some(next) = once(done.as_ref().unwrap_or(module), patterns)? {

@@ -26,7 +26,7 @@ fn canonical_forms() {
 type Pass = dyn Fn(&Module) -> Option<Module>;
 
 /// Applies several passes until none of them applies. Their order is the one in which a device needs them.
-fn simplified(module: &Module) -> Option<Module> {
+pub(crate) fn simplified(module: &Module) -> Option<Module> {
     let mut done: Option<Module> = None;
     loop {
         let mut changed = false;
