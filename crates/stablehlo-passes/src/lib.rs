@@ -29,6 +29,7 @@ mod patterns;
 mod pipeline;
 pub mod plan;
 mod quantized_type;
+mod recognize_threefry;
 mod remove_shardings;
 mod replica_groups;
 mod sharding_attributes;
@@ -55,6 +56,7 @@ pub use outline::{Outline, outline};
 pub use outline_unsupported::{Outlined, OutlinedFunction, OutlinedOp, outline_unsupported};
 pub use patterns::{Pattern, recognize_patterns};
 pub use pipeline::Pipeline;
+pub use recognize_threefry::recognize_threefry;
 pub use remove_shardings::remove_shardings;
 pub use replica_groups::{replica_groups, source_target_pairs};
 

@@ -2,9 +2,11 @@
 
 mod elementwise;
 mod number;
+mod program;
 mod shape;
 
 pub(crate) use number::{Number, encode, is_float, is_integer, uniform_number, wraps};
+pub(crate) use program::Interpreter;
 pub(crate) use shape::zeros;
 use stablehlo::ir::{Literal, Op, OpKind, TensorType, ValueTypes};
 

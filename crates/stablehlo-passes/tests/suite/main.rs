@@ -10,4 +10,5 @@ mod op_table;
 mod oracle;
 mod patterns;
 mod simplification;
+mod threefry;
 mod values;
