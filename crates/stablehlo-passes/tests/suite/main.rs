@@ -12,3 +12,4 @@ mod patterns;
 mod simplification;
 mod threefry;
 mod values;
+mod windows;
