@@ -144,7 +144,9 @@ impl LoweringContext<'_, '_> {
         };
         let mut ins: Vec<ValueIndex> = inputs.iter().chain(&inits).map(|t| t.value).collect();
         ins.extend(body.captured());
-        if let ([x], Some((axis, backwards))) = (&inputs[..], running(&dims, &spec)) {
+        if let ([x], [init], Some((axis, backwards))) = (&inputs[..], &inits[..], running(&dims, &spec))
+            && self.counts_once(combine(region), init)
+        {
             let kernel = Running {
                 outer: dims[..axis].iter().product(),
                 n: dims[axis],
@@ -173,6 +175,16 @@ impl LoweringContext<'_, '_> {
             return self.finish(vec![y]);
         }
         self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
+    }
+
+    /// Returns whether a reduction with any number of initial values is one with a single initial value. The padding of
+    /// a window contains initial values. Assumes so of bodies that are not a single op.
+    fn counts_once(&self, combine: Option<Combine>, init: &TypedValue) -> bool {
+        match combine {
+            Some(Combine::Op(Binary::Maximum | Binary::Minimum | Binary::And | Binary::Or)) => true,
+            Some(Combine::Op(op)) => self.is_neutral(op, init),
+            _ => true,
+        }
     }
 
     /// Returns the padding of the operand if the windows can contain it, because the element of both is the same.

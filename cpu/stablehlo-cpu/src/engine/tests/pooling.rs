@@ -317,3 +317,21 @@ fn windows_of_dilated_tensors() {
         assert_eq!(repeated.memory_estimate().temporary, 0, "no padded copy");
     }
 }
+
+/// The padding consists of initial values, so a running sum adds more than one of them.
+#[test]
+fn initial_values_of_running_sums() {
+    let p = program(
+        "%x: tensor<3xi32>, %i: tensor<i32>",
+        "tensor<3xi32>",
+        "%0 = \"stablehlo.reduce_window\"(%x, %i) ({
+           ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+             %1 = stablehlo.add %a, %b : tensor<i32>
+             stablehlo.return %1 : tensor<i32>
+         }) {window_dimensions = array<i64: 3>, padding = dense<[[2, 0]]> : tensor<1x2xi64>}
+           : (tensor<3xi32>, tensor<i32>) -> tensor<3xi32>
+         return %0 : tensor<3xi32>",
+    );
+    let inputs = vec![tensor(DType::I32, &[3], &[1, 2, 3]), tensor(DType::I32, &[], &[10])];
+    assert_eq!(run::<i32>(&p, inputs), [31, 23, 16]);
+}
