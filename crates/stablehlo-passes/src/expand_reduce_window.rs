@@ -1,16 +1,11 @@
 //! The pass `expand_reduce_window`.
 
-use std::collections::HashMap;
-
-use stablehlo::ir::{
-    Binary, ComparisonDirection, Dims, ElementType, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId,
-    Window,
-};
+use stablehlo::ir::{Binary, Module, Op, OpKind, Region, TensorType, ValueId, Window};
 use stablehlo::{Patch, Result, rewrite};
 
 use crate::apply::apply;
 use crate::build::Build;
-use crate::evaluate::Number;
+use crate::loops::{digit, elementwise, index, is_elementwise, repeat};
 
 /// Maximum number of elements of a window for which the pass adds ops without a loop.
 const MAX_UNROLLED: i64 = 16;
@@ -172,101 +167,23 @@ impl Plan {
         padded: &[ValueId],
         sums: &[ValueId],
     ) -> Result<Vec<ValueId>> {
-        let index = TensorType::new([], ElementType::I64);
-        let number = |patch: &mut Patch<'_>, n: i64| patch.splat(index.clone(), Number::Integer(n.into()));
-        let zero = number(patch, 0)?;
-        let fresh = |patch: &mut Patch<'_>| -> Result<Vec<ValueId>> {
-            let mut values = vec![patch.value(Type::Tensor(index.clone()))];
-            for &sum in sums {
-                let ty = Type::Tensor(patch.tensor(sum)?.clone());
-                values.push(patch.value(ty));
-            }
-            Ok(values)
-        };
-        let args = fresh(patch)?;
-        let counter = args[0];
-        let condition = patch.region(args, |patch| {
-            let end = number(patch, self.count)?;
-            let less = patch.compare(ComparisonDirection::Lt, counter, end)?;
-            patch.define(OpKind::Return, &[less], &[]);
-            Ok(())
-        })?;
-        let args = fresh(patch)?;
-        let (counter, carried) = (args[0], args[1..].to_vec());
-        let turn = patch.region(args, |patch| {
+        repeat(patch, self.count, sums, |patch, counter, carried| {
             let mut starts = Vec::new();
             let mut inner = self.count;
             for (&extent, &dilation) in self.window.dimensions.iter().zip(&self.window.window_dilations) {
                 inner /= extent;
-                let [inner, extent, dilation] =
-                    [number(patch, inner)?, number(patch, extent)?, number(patch, dilation)?];
-                let at = patch.binary(Binary::Divide, counter, inner)?;
-                let at = patch.binary(Binary::Remainder, at, extent)?;
+                let at = digit(patch, counter, inner, extent)?;
+                let dilation = index(patch, dilation)?;
                 starts.push(patch.binary(Binary::Multiply, at, dilation)?);
             }
-            let mut elements = carried;
+            let mut elements = carried.to_vec();
             for &x in padded {
                 let ty = TensorType::new(self.spans.clone(), patch.tensor(x)?.element);
                 let operands: Vec<ValueId> = [x].into_iter().chain(starts.iter().copied()).collect();
                 let part = patch.add(OpKind::DynamicSlice { slice_sizes: self.spans.clone() }, &operands, ty);
                 elements.push(self.slice(patch, part, &vec![0; self.spans.len()])?);
             }
-            let one = number(patch, 1)?;
-            let mut next = vec![patch.binary(Binary::Add, counter, one)?];
-            next.extend(elementwise(body, &elements, &self.shape, patch)?);
-            patch.define(OpKind::Return, &next, &[]);
-            Ok(())
-        })?;
-        let results = fresh(patch)?;
-        let operands: Vec<ValueId> = [zero].into_iter().chain(sums.iter().copied()).collect();
-        patch.define(OpKind::While, &operands, &results).regions = vec![condition, turn];
-        Ok(results[1..].to_vec())
-    }
-}
-
-/// Returns whether the ops of a region of scalars can be applied to arrays.
-fn is_elementwise(region: &Region, patch: &Patch<'_>) -> bool {
-    let is_scalar = |value: &ValueId| patch.tensor(*value).is_ok_and(|ty| ty.rank() == 0);
-    region.ops.last().is_some_and(|end| matches!(end.kind, OpKind::Return))
-        && region.ops.iter().all(|op| {
-            let is_known = matches!(
-                op.kind,
-                OpKind::Binary(_)
-                    | OpKind::Clamp
-                    | OpKind::Compare { .. }
-                    | OpKind::Constant(_)
-                    | OpKind::Convert
-                    | OpKind::Return
-                    | OpKind::Select
-                    | OpKind::Unary(_)
-            );
-            is_known && op.operands.iter().chain(&op.results).all(is_scalar)
+            elementwise(body, &elements, &self.shape, patch)
         })
-}
-
-/// Applies the ops of a region of scalars to arrays.
-fn elementwise(region: &Region, args: &[ValueId], shape: &[i64], patch: &mut Patch<'_>) -> Result<Vec<ValueId>> {
-    let mut arrays: HashMap<ValueId, ValueId> = region.args.iter().copied().zip(args.iter().copied()).collect();
-    for op in &region.ops {
-        let mut operands = Vec::with_capacity(op.operands.len());
-        for &operand in &op.operands {
-            operands.push(match arrays.get(&operand) {
-                Some(&array) => array,
-                None => {
-                    // A scalar from outside.
-                    let ty = TensorType::new(shape, patch.tensor(operand)?.element);
-                    patch.add(OpKind::BroadcastInDim { broadcast_dimensions: Dims::new() }, &[operand], ty)
-                }
-            });
-        }
-        let &[result] = &op.results[..] else { return Ok(operands) };
-        let scalar = patch.tensor(result)?.clone();
-        let ty = TensorType::new(shape, scalar.element);
-        let kind = match &op.kind {
-            OpKind::Constant(literal) => OpKind::Constant(Literal::new(ty.clone(), literal.data.clone())?),
-            kind => kind.clone(),
-        };
-        arrays.insert(result, patch.add(kind, &operands, ty));
     }
-    Ok(Vec::new())
 }

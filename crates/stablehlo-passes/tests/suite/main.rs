@@ -4,6 +4,7 @@ mod batch_norm;
 mod chlo;
 mod complex;
 mod composites;
+mod gathers;
 mod loops;
 mod mutated;
 mod op_table;

@@ -4,7 +4,7 @@ use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Dims, Module, O
 use stablehlo::{Result, VerifyLevel};
 use stablehlo_passes::{
     Pattern, Uses, canonicalize, counted_loop, eliminate_common_subexpressions, expand_batch_norm, expand_chlo,
-    expand_complex, expand_composites, expand_reduce_window, fold_constants, recognize_patterns,
+    expand_complex, expand_composites, expand_gather_scatter, expand_reduce_window, fold_constants, recognize_patterns,
 };
 
 use crate::oracle::random::{self, Random};
@@ -79,7 +79,7 @@ fn mutate(module: &mut Module, random: &mut Random) {
 
 type Pass = fn(&Module) -> Result<Option<Module>>;
 
-const PASSES: [(&str, Pass); 9] = [
+const PASSES: [(&str, Pass); 10] = [
     ("eliminate_common_subexpressions", |module| Ok(eliminate_common_subexpressions(module))),
     ("fold_constants", fold_constants),
     ("canonicalize", canonicalize),
@@ -87,6 +87,7 @@ const PASSES: [(&str, Pass); 9] = [
     ("expand_batch_norm", expand_batch_norm),
     ("expand_chlo", |module| expand_chlo(module, |_| false)),
     ("expand_complex", expand_complex),
+    ("expand_gather_scatter", expand_gather_scatter),
     ("expand_reduce_window", expand_reduce_window),
     ("recognize_patterns", |module| recognize_patterns(module, Pattern::ALL)),
 ];
