@@ -118,6 +118,12 @@ fn tensor(types: &ValueTypes, value: ValueId) -> Option<&TensorType> {
     types.get(value.0 as usize)?.as_tensor().filter(|ty| ty.is_static())
 }
 
+/// Returns whether values have the types of the results that they replace. Dynamic extents may differ.
+fn have_types(types: &ValueTypes, results: &[ValueId], values: &[ValueId]) -> bool {
+    let ty = |value: &ValueId| types.get(value.0 as usize);
+    results.len() == values.len() && results.iter().zip(values).all(|(result, value)| ty(result) == ty(value))
+}
+
 /// Maximum number of rules that are applied to one op.
 const MAX_STEPS: usize = 64;
 
@@ -144,7 +150,10 @@ impl Pass {
                 }
             }
         }
-        if let Some(branch) = self.branch(&op).filter(|&branch| branch < op.regions.len()) {
+        let types = patch.types();
+        let returned = |branch: &usize| op.regions.get(*branch)?.ops.last().map(|end| &end.operands[..]);
+        let fits = |branch: &usize| returned(branch).is_some_and(|values| have_types(types, &op.results, values));
+        if let Some(branch) = self.branch(&op).filter(fits) {
             let values = patch.inline(op.regions.swap_remove(branch), &[])?;
             self.replace(&op.results, &values, patch);
             return Ok(());
@@ -202,6 +211,6 @@ impl Pass {
         let returned = condition.ops.last().and_then(|end| end.operands.first());
         returned.and_then(|&value| self.known.is_true(value)) == Some(false)
             && !condition.ops.iter().any(is_needed)
-            && op.operands.len() == op.results.len()
+            && have_types(types, &op.results, &op.operands)
     }
 }

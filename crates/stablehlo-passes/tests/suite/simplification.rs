@@ -397,3 +397,24 @@ fn constant_predicates() {
         ),
     );
 }
+
+/// Values of another static shape do not replace results of dynamic shape.
+#[test]
+fn dynamic_shapes() {
+    let text = r#"func.func @main(%x: tensor<4xf32>, %y: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>, tensor<?xf32>) {
+      %t = stablehlo.constant dense<true> : tensor<i1>
+      %0 = "stablehlo.if"(%t) ({
+        stablehlo.return %x : tensor<4xf32>
+      }, {
+        stablehlo.return %y : tensor<?xf32>
+      }) : (tensor<i1>) -> tensor<?xf32>
+      %1 = stablehlo.add %x, %y : (tensor<4xf32>, tensor<?xf32>) -> tensor<?xf32>
+      %2 = stablehlo.add %x, %y : (tensor<4xf32>, tensor<?xf32>) -> tensor<4xf32>
+      %3 = stablehlo.convert %x : (tensor<4xf32>) -> tensor<?xf32>
+      return %0, %1, %3 : tensor<?xf32>, tensor<?xf32>, tensor<?xf32>
+    }"#;
+    let module = parsed(text);
+    assert!(canonical(&module).is_none());
+    assert!(folded(&module).is_none());
+    assert!(eliminate_common_subexpressions(&module).is_none());
+}
