@@ -2,10 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod apply;
-pub mod c_kernel;
-mod canonicalize_dots;
 mod build;
+pub mod c_kernel;
 mod canonicalize;
+mod canonicalize_dots;
 mod combine_all_reduces;
 mod counted_loop;
 mod decompose_quantized;
@@ -24,8 +24,8 @@ mod extract;
 mod fold_constants;
 pub mod index_map;
 mod inline_async_ops;
-mod mesh_groups;
 mod loops;
+mod mesh_groups;
 mod outline;
 mod outline_unsupported;
 mod patterns;
@@ -37,11 +37,10 @@ mod remove_shardings;
 mod replica_groups;
 mod sharding_attributes;
 mod sharding_text;
-
-pub use canonicalize_dots::canonicalize_dots;
 mod uses;
 
 pub use canonicalize::canonicalize;
+pub use canonicalize_dots::canonicalize_dots;
 pub use combine_all_reduces::combine_all_reduces;
 pub use counted_loop::{CountedLoop, counted_loop};
 pub use decompose_quantized::decompose_quantized;
@@ -64,6 +63,7 @@ pub use pipeline::Pipeline;
 pub use recognize_threefry::recognize_threefry;
 pub use remove_shardings::remove_shardings;
 pub use replica_groups::{replica_groups, source_target_pairs};
+pub use uses::Uses;
 
 /// Items that the crate `stablehlo-cpu` uses. Not part of the public API.
 #[doc(hidden)]
@@ -80,4 +80,3 @@ pub mod __private {
         pub use crate::sharding_text::*;
     }
 }
-pub use uses::Uses;
