@@ -150,7 +150,7 @@ fn decompose_quantized(program: &mut Compilation<'_>) -> Result<()> {
 
 /// Rewrites batch normalization as arithmetic.
 fn expand_batch_norm(program: &mut Compilation<'_>) -> Result<()> {
-    let module = stablehlo_passes::expand_batch_norm(&program.module).map_err(CompileError::of_pass)?;
+    let module = stablehlo_passes::expand_batch_norm(&program.module)?;
     program.replace(module);
     Ok(())
 }
