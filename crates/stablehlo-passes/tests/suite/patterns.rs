@@ -420,3 +420,35 @@ fn values_stay() {
     // Those of this file, and models of other tests.
     assert!(changed >= 20, "{changed} programs with patterns");
 }
+
+/// The maximum and the sum must be over the same dimension.
+#[test]
+fn softmax_over_two_dimensions() {
+    let text = |maximum: usize, sum: usize| {
+        let kept = 1 - maximum;
+        format!(
+            "func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{
+               %l = stablehlo.constant dense<0xFF800000> : tensor<f32>
+               %z = stablehlo.constant dense<0.0> : tensor<f32>
+               %0 = stablehlo.reduce(%x init: %l) applies stablehlo.maximum across dimensions = [{maximum}]
+                 : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+               %1 = stablehlo.broadcast_in_dim %0, dims = [{kept}] : (tensor<4xf32>) -> tensor<4x4xf32>
+               %2 = stablehlo.subtract %x, %1 : tensor<4x4xf32>
+               %3 = stablehlo.exponential %2 : tensor<4x4xf32>
+               %4 = stablehlo.reduce(%3 init: %z) applies stablehlo.add across dimensions = [{sum}]
+                 : (tensor<4x4xf32>, tensor<f32>) -> tensor<4xf32>
+               %5 = stablehlo.broadcast_in_dim %4, dims = [{other}] : (tensor<4xf32>) -> tensor<4x4xf32>
+               %6 = stablehlo.divide %3, %5 : tensor<4x4xf32>
+               return %6 : tensor<4x4xf32>
+             }}",
+            other = 1 - sum,
+        )
+    };
+    for (maximum, sum, found) in [(0, 0, true), (1, 1, true), (0, 1, false), (1, 0, false)] {
+        assert_eq!(pass(&parsed(&text(maximum, sum))).is_some(), found, "{maximum} {sum}");
+    }
+    // The sums are broadcast along the wrong dimension.
+    let wrong = text(1, 1)
+        .replace("%5 = stablehlo.broadcast_in_dim %4, dims = [0]", "%5 = stablehlo.broadcast_in_dim %4, dims = [1]");
+    assert!(pass(&parsed(&wrong)).is_none());
+}
