@@ -452,3 +452,37 @@ fn softmax_over_two_dimensions() {
         .replace("%5 = stablehlo.broadcast_in_dim %4, dims = [0]", "%5 = stablehlo.broadcast_in_dim %4, dims = [1]");
     assert!(pass(&parsed(&wrong)).is_none());
 }
+
+/// Parts of a pattern that belong to other values or dimensions.
+#[test]
+fn parts_of_other_values() {
+    let text = |name: &str| prepared(&program(name)).to_string();
+    let changed = |before: String, from: &str, to: &str| {
+        assert!(before.contains(from), "{from}: {before}");
+        let after = pass(&parsed(&before.replacen(from, to, 1)));
+        after.as_ref().map_or(Vec::new(), composites)
+    };
+    // The mean, and the mean of the squares, of other numbers.
+    let sine = "%s = stablehlo.sine %arg0 : tensor<4x8xf32>\n";
+    let mean = changed(
+        text("layer_norm"),
+        "%0 = stablehlo.reduce(%arg0 init",
+        &format!("{sine}%0 = stablehlo.reduce(%s init"),
+    );
+    // The difference is still divided by the root of the mean of its squares.
+    assert!(matches!(&mean[..], [(name, _)] if name == "pjrt.rms_norm"), "{mean:?}");
+    let product = "%0 = stablehlo.multiply %arg0, %arg0";
+    let squares = changed(text("rms_norm"), product, &format!("{sine}%0 = stablehlo.multiply %s, %s"));
+    assert!(squares.is_empty(), "{squares:?}");
+    // A factor for each row is not the scale.
+    let square = text("rms_norm").replace("4x8x", "8x8x").replace("<4xf32>", "<8xf32>").replace("4x1x", "8x1x");
+    let rows = changed(square, "%arg1, dims = [1]", "%arg1, dims = [0]");
+    assert!(
+        matches!(&rows[..], [(name, text)] if name == "pjrt.rms_norm" && text.ends_with("has_scale=false")),
+        "{rows:?}"
+    );
+    // The product with the values is over the queries.
+    let square = text("attention").replace("2x6x8", "2x4x8").replace("2x4x6", "2x4x4");
+    let queries = changed(square, "contracting_dims = [3] x [2]", "contracting_dims = [2] x [2]");
+    assert!(matches!(&queries[..], [(name, _)] if name == "pjrt.softmax"), "{queries:?}");
+}
