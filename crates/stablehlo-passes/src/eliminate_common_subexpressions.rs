@@ -16,8 +16,8 @@ use crate::effects::{is_collective, keeps_order};
 /// %2 = stablehlo.add %0, %1 : tensor<f32>
 /// ```
 ///
-/// Ops in the regions of `while`, `if` and `case` are also compared with earlier ops outside. Ops in other regions, such
-/// as the body of a `reduce`, are compared only with ops of the same region, so that the region does not use more
+/// Ops in the regions of `while`, `if` and `case` are also compared with earlier ops outside. Ops in other regions,
+/// such as the body of a `reduce`, are compared only with ops of the same region, so that the region does not use more
 /// values from outside.
 ///
 /// Keeps ops with side effects, calls, composites, custom calls, collectives, random numbers, ops with tokens, and

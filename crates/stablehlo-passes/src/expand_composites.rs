@@ -14,8 +14,8 @@ const MAX_OPS: usize = 1 << 20;
 /// Maximum depth of composites within decompositions.
 const MAX_DEPTH: usize = 96;
 
-/// Replaces composites with the ops of their decompositions. Keeps a composite if `keep` returns `true` for its name and
-/// its attributes. Returns `None` if the program has no other composite.
+/// Replaces composites with the ops of their decompositions. Keeps a composite if `keep` returns `true` for its name
+/// and its attributes. Returns `None` if the program has no other composite.
 ///
 /// ```text
 /// %0 = stablehlo.composite "a.twice" %x {decomposition = @f}      %0 = stablehlo.add %x, %x

@@ -11,11 +11,11 @@ use crate::loops::{digit, elementwise, index, is_elementwise, repeat};
 /// Replaces `gather` and `scatter` with loops. Returns `None` if the program has no such op that the pass replaces.
 ///
 /// ```text
-/// for i in 0..windows {                                      for i in 0..windows {
-///   window = dynamic_slice(operand, indices[i])                window = dynamic_slice(operand, indices[i])
-///   result = dynamic_update_slice(result, window, i)           window = body(window, updates[i])
-/// }                                                            operand = dynamic_update_slice(operand, window, indices[i])
-///                                                            }
+/// for i in 0..windows {                                    for i in 0..windows {
+///   window = dynamic_slice(operand, indices[i])              window = dynamic_slice(operand, indices[i])
+///   result = dynamic_update_slice(result, window, i)         window = body(window, updates[i])
+/// }                                                          operand = dynamic_update_slice(operand, window, indices[i])
+///                                                          }
 /// ```
 ///
 /// The starts of the windows of a `gather` are clamped. A `scatter` skips each window that is not completely inside the

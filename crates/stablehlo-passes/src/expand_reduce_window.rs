@@ -22,8 +22,8 @@ const MAX_UNROLLED: i64 = 16;
 /// There is one slice for each element of the window. If the window has more than 16 elements, a loop takes the slices.
 /// The elements of a window are combined in row-major order, beginning with the initial value.
 ///
-/// Keeps ops of dynamic shape, and ops whose body contains other ops than elementwise ones, uses arrays from outside, or
-/// converts its operands to another type. The module must be verified.
+/// Keeps ops of dynamic shape, and ops whose body contains other ops than elementwise ones, uses arrays from outside,
+/// or converts its operands to another type. The module must be verified.
 ///
 /// # Errors
 ///

@@ -26,9 +26,9 @@ const MAX_ELEMENTS: usize = 1024;
 /// The operands are the two words of the key, which are scalars of type `ui32`, and tensors of the two words of the
 /// counters. The results are tensors of the two words of the random numbers.
 ///
-/// The name of the function does not matter. The pass runs each private function with this signature on several keys and
-/// counters, and compares the results. If the tensors are large, the function must also be free of ops that move their
-/// elements.
+/// The name of the function does not matter. The pass runs each private function with this signature on several keys
+/// and counters, and compares the results. If the tensors are large, the function must also be free of ops that move
+/// their elements.
 ///
 /// Call it before [`stablehlo::inline`], and keep the composite there.
 ///

@@ -14,8 +14,8 @@ use crate::apply::apply;
 use crate::build::{Build, of};
 use crate::evaluate::{Number, encode, is_float, is_integer};
 
-/// Replaces ops of CHLO, StableHLO's client dialect, with ops of StableHLO. Keeps an op if `keep` returns `true` for its
-/// name, such as `chlo.erf`. Returns `None` if the program has no other op that the pass replaces.
+/// Replaces ops of CHLO, StableHLO's client dialect, with ops of StableHLO. Keeps an op if `keep` returns `true` for
+/// its name, such as `chlo.erf`. Returns `None` if the program has no other op that the pass replaces.
 ///
 /// ```text
 /// %0 = chlo.broadcast_add %x, %y                    %1 = stablehlo.broadcast_in_dim %y, dims = [1]

@@ -56,9 +56,9 @@ impl Pattern {
     }
 }
 
-/// Replaces groups of ops with composites, so that a vendor can run each composite with one kernel. The decomposition of
-/// a composite is a new private function with the same ops, so [`expand_composites`](crate::expand_composites) gives the
-/// same values again. Returns `None` if no group is found.
+/// Replaces groups of ops with composites, so that a vendor can run each composite with one kernel. The decomposition
+/// of a composite is a new private function with the same ops, so [`expand_composites`](crate::expand_composites) gives
+/// the same values again. Returns `None` if no group is found.
 ///
 /// ```text
 /// %m = reduce maximum %x; %e = exponential (%x - %m)      %y = stablehlo.composite "pjrt.softmax" %x
@@ -78,12 +78,13 @@ impl Pattern {
 /// - Layer norm is `(x - mean) / sqrt(variance + epsilon) * scale + bias`. RMS norm is
 ///   `x / sqrt(mean(x * x) + epsilon) * scale`.
 /// - The bias of an activation is added along `dimension` of `x`.
-/// - Attention is `dot(softmax(mask(dot(query, key) * scale)), value)`. `scores` and `output` are the dimension numbers of
-///   the two `dot_general` ops, as lists of batching and contracting dimensions of their left and right operands.
-///   `key_first` and `value_first` are true if `key` and `value` are the left operands. The softmax is over the dimension
-///   of the keys. Its result has the shape `weights`, which differs from that of the scores at most in dimensions of
-///   extent 1, and is an operand of the second product. With the mask `select`, a score whose mask is `false` becomes `mask_value`. With the mask `add`, the
-///   mask is added to the scores. `mask` has the shape of the scores, up to dimensions of extent 1.
+/// - Attention is `dot(softmax(mask(dot(query, key) * scale)), value)`. `scores` and `output` are the dimension numbers
+///   of the two `dot_general` ops, as lists of batching and contracting dimensions of their left and right operands.
+///   `key_first` and `value_first` are true if `key` and `value` are the left operands. The softmax is over the
+///   dimension of the keys. Its result has the shape `weights`, which differs from that of the scores at most in
+///   dimensions of extent 1, and is an operand of the second product. With the mask `select`, a score whose mask is
+///   `false` becomes `mask_value`. With the mask `add`, the mask is added to the scores. `mask` has the shape of the
+///   scores, up to dimensions of extent 1.
 ///
 /// Also finds groups that differ only in reshapes with dimensions of extent 1, and groups that compute sums in a wider
 /// type. Every value that the program uses elsewhere is still computed.

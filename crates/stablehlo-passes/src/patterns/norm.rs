@@ -86,7 +86,8 @@ struct Norm {
     factor: Option<ValueId>,
 }
 
-/// Finds a norm at a value, or at the operands of a product with the scale. The product may be one of converted numbers.
+/// Finds a norm at a value, or at the operands of a product with the scale. The product may be one of converted
+/// numbers.
 fn with_scale(
     matcher: &Matcher<'_>,
     value: ValueId,
@@ -169,8 +170,8 @@ fn layer_norm(matcher: &Matcher<'_>, value: ValueId) -> Option<Norm> {
     scaled(matcher, value).into_iter().find_map(found)
 }
 
-/// Returns whether a row is the mean of the squares of the centered numbers, or the mean of all squares minus the square
-/// of the mean, which may be kept from becoming negative.
+/// Returns whether a row is the mean of the squares of the centered numbers, or the mean of all squares minus the
+/// square of the mean, which may be kept from becoming negative.
 fn variance(
     matcher: &Matcher<'_>,
     row: ValueId,

@@ -160,7 +160,8 @@ fn constants_and_arguments() {
         let mut turned: Vec<&str> = numbers.split(", ").collect();
         turned.rotate_left(2);
         for (ops, result) in ops(element) {
-            // Each variant of the operands: arguments, constants of different elements, and constants of equal elements.
+            // Each variant of the operands: arguments, constants of different elements, and constants of equal
+            // elements.
             let dense = format!("dense<[{numbers}]>|dense<[{}]>", turned.join(", "));
             let equal =
                 |at: usize| format!("dense<{}>|dense<{}>", numbers.split(", ").nth(at).expect("six"), turned[at]);
