@@ -98,6 +98,13 @@ impl<T: Copy + 'static> Drop for Scope<T> {
     }
 }
 
+/// Runs a function on a thread that may belong to a driver. Work that calls a backend or a framework, because the
+/// function completes an event or drops lent memory, runs on another thread.
+pub fn on_driver_thread<R>(function: impl FnOnce() -> R) -> R {
+    let _guarded = Scope::enter(&GUARDED, true);
+    function()
+}
+
 fn call(callback: Callback, result: &Result<()>) {
     // A panic in one callback must not keep the other callbacks from being called.
     let _ = contain(|| {
@@ -365,8 +372,7 @@ impl Completer {
     /// Completes the event. Calls neither the backend nor the framework on this thread, which may belong to a driver.
     /// See [Threads](Self#threads).
     pub fn complete(self, result: Result<()>) {
-        let _guarded = Scope::enter(&GUARDED, true);
-        self.complete_internally(result);
+        on_driver_thread(|| self.complete_internally(result));
     }
 
     /// Completes the event, and runs the work that waits for it on this thread, including calls of the backend and the

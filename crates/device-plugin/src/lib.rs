@@ -168,6 +168,7 @@ pub mod __private {
     use crate::abi::table::shared_api::SharedApi;
     pub use crate::c_view::descriptor::dp_descriptor;
     pub use crate::descriptor::descriptor;
+    pub use crate::event::on_driver_thread;
     pub use crate::features::calls::signature_memory_stats;
     pub use crate::features::calls::through_host::host_size;
     pub use crate::features::{Implemented, NotImplemented, Probe, check};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use device_plugin::__private::contain;
+use device_plugin::__private::{contain, on_driver_thread};
 use device_plugin::{Completer, Error, Result};
 
 use crate::driver::{Driver, QueueId};
@@ -110,7 +110,7 @@ impl<D: Driver> Queue<D> {
         let shared = Arc::new(Shared { id, timeline, works, last, health, driver });
         let builder = thread::Builder::new().name(format!("device {device} {:?}", id.kind));
         let of_thread = Arc::clone(&shared);
-        let thread = builder.spawn(move || of_thread.run(receiver)).map_err(|error| {
+        let thread = builder.spawn(move || on_driver_thread(|| of_thread.run(receiver))).map_err(|error| {
             Error::resource_exhausted(format!("cannot start a thread for device {device}: {error}"))
         })?;
         Ok(Self { shared, thread: Some(thread) })

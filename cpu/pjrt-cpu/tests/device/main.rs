@@ -25,9 +25,6 @@ mod side_effects;
 mod tokens;
 mod zero_copy;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
 use pjrt::{Client, ClientOptions, CompileOptions, LoadedExecutable, Plugin, Program};
 use pjrt_cpu::Cpu;
 
@@ -44,16 +41,6 @@ fn client(devices: i64) -> Client {
 /// Compiles StableHLO text for one device.
 fn compile(client: &Client, text: &str) -> LoadedExecutable {
     client.compile(&Program::mlir(text), &CompileOptions::default()).unwrap_or_else(|error| panic!("{error}\n{text}"))
-}
-
-/// Waits until the owner of lent memory is dropped, which holds the second reference. The framework's callback drops it
-/// on a thread of the SDK.
-fn expect_returned(alive: &Arc<()>) {
-    let begun = Instant::now();
-    while Arc::strong_count(alive) > 1 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "the memory is not returned");
-        std::thread::yield_now();
-    }
 }
 
 /// A program that adds 1 to four numbers.

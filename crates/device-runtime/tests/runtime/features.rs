@@ -34,7 +34,8 @@ fn upload_from_allocator(fixture: &Fixture) -> Vec<u8> {
 
 #[test]
 fn list_of_runtime_and_driver() {
-    let of_runtime = ["at_exit", "memory_statistics", "async_reads", "device_copies", "multi_device", "queued"];
+    let of_runtime =
+        ["at_exit", "memory_statistics", "async_reads", "device_copies", "multi_device", "profiler", "queued"];
     let of_driver = [
         "platform",
         "buffer_addresses",

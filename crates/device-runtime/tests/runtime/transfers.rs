@@ -9,8 +9,8 @@ use pjrt::{ErrorCode, HostBufferSemantics, Upload};
 use crate::dummy::control::Settings;
 use crate::fixture::{Fixture, bytes, limited, run, with_fixture, with_settings};
 
-/// Host data that reports when it is dropped.
-struct Data(Vec<u8>, std::sync::mpsc::Sender<()>);
+/// Host data that reports when it is dropped, and the name of the thread that drops it.
+struct Data(Vec<u8>, std::sync::mpsc::Sender<String>);
 
 impl AsRef<[u8]> for Data {
     fn as_ref(&self) -> &[u8] {
@@ -20,7 +20,7 @@ impl AsRef<[u8]> for Data {
 
 impl Drop for Data {
     fn drop(&mut self) {
-        let _ = self.1.send(());
+        let _ = self.1.send(std::thread::current().name().unwrap_or_default().to_owned());
     }
 }
 
@@ -51,7 +51,9 @@ fn lent_data_is_returned_after_copy() {
             fixture.control.release(0, Transfer);
             assert_eq!(bytes(&x).unwrap(), [1, 2, 3]);
             // The device has its own copy, so the buffer does not need the data any more.
-            returned.recv().unwrap();
+            // The framework is not called on the thread of the queue, which is named after the device.
+            let thread = returned.recv().unwrap();
+            assert!(!thread.starts_with("device "), "{thread}");
         });
     }
 }

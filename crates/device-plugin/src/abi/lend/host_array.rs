@@ -82,8 +82,9 @@ pub fn zeroed(size: usize) -> Result<Vec<u8>> {
 
 /// Memory of the framework that a buffer uses in place. A `HostAlias` dereferences to a slice of bytes.
 ///
-/// Dropping the last clone returns the memory to the framework. Any thread may drop it, even one of a driver, because
-/// the framework's callback runs on a completion thread of the SDK.
+/// Dropping the last clone returns the memory to the framework, and runs the framework's callback on the current
+/// thread. Do not drop the last clone on a thread of a driver if that thread must not call the driver. The crate
+/// `device-runtime` takes care of this.
 #[derive(Clone)]
 pub struct HostAlias(Arc<AliasedMemory>);
 
@@ -103,7 +104,7 @@ unsafe impl Sync for AliasedMemory {}
 impl Drop for AliasedMemory {
     fn drop(&mut self) {
         if let Some(done) = self.done.take() {
-            done.complete(Ok(()));
+            done.complete_internally(Ok(()));
         }
     }
 }
