@@ -1,0 +1,33 @@
+//! Devices of a PJRT plugin in another process.
+//!
+//! A *server* opens a plugin and serves its devices. The *plugin* `remote` forwards the calls of a framework to a
+//! server. So several processes share a device that only one process can open, and a plugin that crashes does not end
+//! the framework.
+//!
+//! With the feature `server`, [`Server`] serves the devices of a client of `pjrt`. With the feature `plugin`, the type
+//! `Remote` is the plugin. `docs/remote-protocol.md` in the repository documents the protocol between both.
+#![forbid(unsafe_code)]
+
+mod net;
+#[cfg(feature = "plugin")]
+mod plugin;
+#[cfg(feature = "server")]
+mod server;
+mod wire;
+
+pub use net::address::Address;
+#[cfg(feature = "plugin")]
+pub use plugin::backend::RemoteBackend;
+#[cfg(feature = "plugin")]
+pub use plugin::remote::Remote;
+#[cfg(feature = "server")]
+pub use server::limits::Limits;
+#[cfg(feature = "server")]
+pub use server::listener::{Listener, Server};
+#[cfg(feature = "server")]
+pub use server::token::Token;
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;

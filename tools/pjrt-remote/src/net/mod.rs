@@ -1,0 +1,5 @@
+//! Connections: addresses, sockets, and the messages that wait to be sent.
+
+pub(crate) mod address;
+pub(crate) mod outbox;
+pub(crate) mod stream;

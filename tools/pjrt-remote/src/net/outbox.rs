@@ -1,0 +1,238 @@
+//! Messages that wait to be sent.
+//!
+//! A message is appended to a queue, and a thread writes the queue to the connection. While the thread writes or wakes
+//! up, further messages join the queue, so that a chain of small messages needs few system calls. A thread that is
+//! about to wait for a reply writes the queue itself.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use prost::Message;
+
+use crate::net::stream::Stream;
+use crate::wire::frame;
+
+/// Number of queued bytes from which on a caller of [`Outbox::wait_for_space`] waits.
+const MAX_QUEUED: usize = 32 << 20;
+/// Capacity of the vector for small messages that is kept for the next messages.
+const KEPT: usize = 1 << 20;
+
+/// Bytes to be written: frames, or the payload of the frame before.
+type Chunk = Box<dyn AsRef<[u8]> + Send>;
+
+#[derive(Default)]
+struct Queue {
+    /// Chunks before `frames`.
+    chunks: VecDeque<Chunk>,
+    /// Frames after all chunks.
+    frames: Vec<u8>,
+    /// Total size of `chunks` and `frames`.
+    bytes: usize,
+    /// Whether the writer waits for messages.
+    is_idle: bool,
+    is_closed: bool,
+}
+
+impl Queue {
+    /// Moves the frames to the chunks, so that a payload can follow them.
+    fn seal(&mut self) {
+        if !self.frames.is_empty() {
+            self.chunks.push_back(Box::new(mem::take(&mut self.frames)));
+        }
+    }
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    filled: Condvar,
+    emptied: Condvar,
+    /// Locked while the queue is taken and written. A thread that holds both locks has locked this one first.
+    stream: Mutex<Stream>,
+    /// The same connection, to close it while `stream` is locked.
+    control: Stream,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The sending half of a connection. If the connection fails, messages are dropped and both halves are closed, so that
+/// the thread that reads the other half notices the failure.
+pub(crate) struct Outbox {
+    shared: Arc<Shared>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").finish_non_exhaustive()
+    }
+}
+
+impl Outbox {
+    /// Starts the thread that writes to the connection.
+    pub(crate) fn new(stream: Stream) -> std::io::Result<Self> {
+        let control = stream.try_clone()?;
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            filled: Condvar::new(),
+            emptied: Condvar::new(),
+            stream: Mutex::new(stream),
+            control,
+        });
+        let theirs = Arc::clone(&shared);
+        let builder = std::thread::Builder::new().name("pjrt remote send".to_owned());
+        let writer = builder.spawn(move || theirs.write_until_closed())?;
+        Ok(Self { shared, writer: Mutex::new(Some(writer)) })
+    }
+
+    /// Queues a message.
+    pub(crate) fn send(&self, message: &impl Message) {
+        let mut queue = lock(&self.shared.queue);
+        let before = queue.frames.len();
+        frame::append(message, &mut queue.frames);
+        self.added(before, queue);
+    }
+
+    /// Queues a message and a copy of the bytes that follow it.
+    pub(crate) fn send_copy(&self, message: &impl Message, payload: &[u8]) {
+        let mut queue = lock(&self.shared.queue);
+        let before = queue.frames.len();
+        frame::append(message, &mut queue.frames);
+        queue.frames.extend_from_slice(payload);
+        self.added(before, queue);
+    }
+
+    /// Queues a message and the bytes that follow it.
+    pub(crate) fn send_owned(&self, message: &impl Message, payload: impl AsRef<[u8]> + Send + 'static) {
+        let mut queue = lock(&self.shared.queue);
+        let before = queue.frames.len();
+        frame::append(message, &mut queue.frames);
+        queue.bytes += queue.frames.len() - before + payload.as_ref().len();
+        queue.seal();
+        queue.chunks.push_back(Box::new(payload));
+        let before = queue.frames.len();
+        self.added(before, queue);
+    }
+
+    /// Writes the queue, a message, and the bytes that follow it.
+    pub(crate) fn write(&self, message: &impl Message, payload: &[u8]) {
+        let mut stream = lock(&self.shared.stream);
+        let mut head = Vec::new();
+        frame::append(message, &mut head);
+        self.shared.write_queue(&mut stream, &[&head, payload]);
+    }
+
+    fn added(&self, before: usize, mut queue: MutexGuard<'_, Queue>) {
+        queue.bytes += queue.frames.len() - before;
+        if queue.is_closed {
+            *queue = Queue { is_closed: true, ..Queue::default() };
+        } else if mem::take(&mut queue.is_idle) {
+            drop(queue);
+            self.shared.filled.notify_one();
+        }
+    }
+
+    /// Writes the queue on this thread.
+    pub(crate) fn flush(&self) {
+        let mut stream = lock(&self.shared.stream);
+        self.shared.write_queue(&mut stream, &[]);
+    }
+
+    /// Waits until the queue is short enough for more messages. Does not wait if the connection is closed.
+    pub(crate) fn wait_for_space(&self) {
+        let mut queue = lock(&self.shared.queue);
+        while queue.bytes > MAX_QUEUED && !queue.is_closed {
+            queue = self.shared.emptied.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Closes both halves of the connection, without sending what is queued.
+    pub(crate) fn close(&self) {
+        self.shared.close();
+    }
+
+    /// Closes the connection, and waits for the thread that writes to it.
+    pub(crate) fn join(&self) {
+        self.close();
+        if let Some(writer) = lock(&self.writer).take() {
+            // The thread does not panic.
+            let _ = writer.join();
+        }
+    }
+}
+
+impl Shared {
+    fn close(&self) {
+        *lock(&self.queue) = Queue { is_closed: true, ..Queue::default() };
+        self.filled.notify_all();
+        self.emptied.notify_all();
+        self.control.shutdown();
+    }
+
+    fn write_until_closed(&self) {
+        loop {
+            {
+                let mut queue = lock(&self.queue);
+                while queue.bytes == 0 && !queue.is_closed {
+                    queue.is_idle = true;
+                    queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                }
+                queue.is_idle = false;
+                if queue.is_closed {
+                    return;
+                }
+            }
+            let mut stream = lock(&self.stream);
+            self.write_queue(&mut stream, &[]);
+        }
+    }
+
+    /// Writes all queued messages, and then `more`.
+    fn write_queue(&self, stream: &mut Stream, more: &[&[u8]]) {
+        let (mut chunks, mut frames) = {
+            let mut queue = lock(&self.queue);
+            (mem::take(&mut queue.chunks), mem::take(&mut queue.frames))
+        };
+        let mut written = 0;
+        let result = (|| {
+            for chunk in chunks.drain(..) {
+                let chunk = (*chunk).as_ref();
+                stream.write_all(chunk)?;
+                self.written(chunk.len());
+            }
+            written = frames.len();
+            stream.write_all(&frames)?;
+            more.iter().try_for_each(|bytes| stream.write_all(bytes))
+        })();
+        self.written(written);
+        match result {
+            Ok(()) => {
+                frames.clear();
+                let mut queue = lock(&self.queue);
+                // Keep the memory for the next messages.
+                if queue.frames.capacity() == 0 && frames.capacity() <= KEPT {
+                    queue.frames = frames;
+                }
+            }
+            Err(error) => {
+                tracing::debug!(%error, "cannot write to a connection");
+                self.close();
+            }
+        }
+    }
+
+    /// Counts bytes that were written.
+    fn written(&self, count: usize) {
+        let mut queue = lock(&self.queue);
+        let was_full = queue.bytes > MAX_QUEUED;
+        queue.bytes = queue.bytes.saturating_sub(count);
+        if was_full && queue.bytes <= MAX_QUEUED {
+            drop(queue);
+            self.emptied.notify_all();
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The backend, which sends the framework's operations to the server.
+
+use std::sync::Arc;
+
+use device_plugin::features::{
+    AsyncReads, AtExit, CostAnalysis, DeviceCopies, Features, MemoryStatistics, MultiDevice, Platform,
+};
+use device_plugin::{
+    Backend, ClientOptions, CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo,
+    ExecuteOptions, HostArray, HostDestination, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program,
+    Result, Shape,
+};
+
+use crate::plugin::compile::compile;
+use crate::plugin::connection::Connection;
+use crate::plugin::objects::{Handle, RemoteBuffer, RemoteExecutable};
+use crate::plugin::settings::Settings;
+use crate::plugin::tickets::Answered;
+use crate::wire::convert;
+use crate::wire::messages as wire;
+
+/// The devices of a server.
+#[derive(Debug)]
+pub struct RemoteBackend {
+    connection: Arc<Connection>,
+    devices: Vec<DeviceInfo>,
+    memories: Vec<MemoryInfo>,
+    platform_name: String,
+    platform_version: String,
+    topology_attributes: Vec<NamedValue>,
+}
+
+impl Drop for RemoteBackend {
+    fn drop(&mut self) {
+        self.connection.close();
+    }
+}
+
+/// Returns an index as it is in messages.
+fn number(index: usize) -> Result<u32> {
+    u32::try_from(index).map_err(|_| Error::internal(format!("the index {index} is too large")))
+}
+
+impl RemoteBackend {
+    /// Creates a buffer with the request that `request` returns for a ticket and a handle.
+    fn create<R: Into<wire::Request>>(
+        &self,
+        payload: &[u8],
+        request: impl FnOnce(u64, u64) -> R,
+    ) -> Result<RemoteBuffer> {
+        let (ticket, ready) = self.connection.ticket()?;
+        let handle = Handle { id: self.connection.handles(1), connection: Arc::clone(&self.connection) };
+        self.connection.send_payload(request(ticket, handle.id), payload);
+        Ok(RemoteBuffer { handle: Arc::new(handle), ready })
+    }
+
+    fn answer(&self, request: impl FnOnce(u64) -> wire::Request) -> Result<Vec<wire::NamedValue>> {
+        query(&self.connection, request)
+    }
+
+    /// Takes the inputs of a launch and pushes its outputs. Returns its part of the request, and its event. Moves the
+    /// donated inputs to `consumed`, which must outlive the request. Otherwise their release would precede it.
+    fn launch(&self, launch: &mut Launch<'_, Self>, consumed: &mut Vec<RemoteBuffer>) -> Result<(wire::Launch, Event)> {
+        let mut donated = Vec::new();
+        let mut arguments = Vec::with_capacity(launch.inputs.len());
+        for index in 0..launch.inputs.len() {
+            if let Some(buffer) = launch.inputs.take(index) {
+                donated.push(number(index)?);
+                arguments.push(buffer.handle.id);
+                consumed.push(buffer);
+            } else {
+                arguments.push(launch.inputs[index].handle.id);
+            }
+        }
+        let outputs = launch.outputs.len();
+        let first_output = self.connection.handles(outputs);
+        for id in (first_output..).take(outputs) {
+            let handle = Arc::new(Handle { id, connection: Arc::clone(&self.connection) });
+            launch.outputs.push(RemoteBuffer { handle, ready: Event::ready() })?;
+        }
+        let (ticket, done) = self.connection.ticket()?;
+        let (device, outputs) = (number(launch.device)?, number(outputs)?);
+        Ok((wire::Launch { ticket, device, arguments, donated, first_output, outputs }, done))
+    }
+
+    fn execute_request(
+        executable: &RemoteExecutable,
+        options: &ExecuteOptions,
+        all_devices: bool,
+        launches: Vec<wire::Launch>,
+    ) -> wire::Execute {
+        wire::Execute {
+            executable: executable.handle.id,
+            launch_id: options.launch_id,
+            all_devices,
+            launches,
+            call_location: options.call_location().unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+/// Sends a query, and waits for its answer.
+fn query(connection: &Connection, request: impl FnOnce(u64) -> wire::Request) -> Result<Vec<wire::NamedValue>> {
+    match connection.call(request, &[])? {
+        Answered::Answer(answer) => Ok(answer.values),
+        _ => Err(Error::internal("the server did not answer the query")),
+    }
+}
+
+impl Backend for RemoteBackend {
+    type Buffer = RemoteBuffer;
+    type Executable = RemoteExecutable;
+
+    /// With the feature `queued`, executions accept inputs that are not ready, because the server handles requests in
+    /// order.
+    const FEATURES: Features<Self> = Features::none()
+        .at_exit()
+        .platform()
+        .memory_statistics()
+        .async_reads()
+        .device_copies()
+        .multi_device()
+        .cost_analysis()
+        .queued();
+
+    fn create(options: &ClientOptions) -> Result<Self> {
+        let (connection, welcome) = Connection::open(&Settings::new(options)?)?;
+        let device = |device: wire::Device| {
+            let mut info = DeviceInfo::new(device.id, device.kind);
+            info.process_index = device.process_index;
+            info.local_hardware_id = device.local_hardware_id;
+            info.addressable = device.addressable;
+            info.debug_string = device.debug_string;
+            info.display_string = device.display_string;
+            info.attributes = convert::named_values(device.attributes);
+            info
+        };
+        let memory = |memory: wire::Memory| MemoryInfo::new(memory.kind, memory.kind_id, memory.devices);
+        Ok(Self {
+            connection,
+            devices: welcome.devices.into_iter().map(device).collect(),
+            memories: welcome.memories.into_iter().map(memory).collect(),
+            platform_name: welcome.platform_name,
+            platform_version: welcome.platform_version,
+            topology_attributes: convert::named_values(welcome.topology_attributes),
+        })
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        self.devices.clone()
+    }
+
+    fn memories(&self) -> Vec<MemoryInfo> {
+        self.memories.clone()
+    }
+
+    fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<RemoteBuffer> {
+        let (memory, bytes) = (number(to.memory)?, host.bytes().len() as u64);
+        let shape = Some(wire::Shape::from(host.shape()));
+        self.create(host.bytes(), |ticket, handle| wire::Upload { ticket, handle, shape, memory, bytes })
+    }
+
+    fn ready(&self, buffer: &RemoteBuffer) -> Event {
+        buffer.ready.clone()
+    }
+
+    fn read(&self, buffer: &RemoteBuffer, to: &mut [u8]) -> Result<()> {
+        let handle = buffer.handle.id;
+        match self.connection.call(|ticket| wire::Read { ticket, handle }.into(), &[])? {
+            Answered::Bytes(bytes) if bytes.len() == to.len() => to.copy_from_slice(&bytes),
+            Answered::Bytes(bytes) => {
+                return Err(Error::internal(format!("the buffer has {} bytes, and not {}", bytes.len(), to.len())));
+            }
+            _ => return Err(Error::internal("the server did not answer with the contents of the buffer")),
+        }
+        Ok(())
+    }
+
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<RemoteExecutable>> {
+        compile(&self.connection, program, options)
+    }
+
+    fn execute(&self, executable: &Arc<RemoteExecutable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        self.connection.check()?;
+        let mut consumed = Vec::new();
+        let (part, done) = self.launch(launch, &mut consumed)?;
+        self.connection.send(Self::execute_request(executable, &launch.options, false, vec![part]));
+        consumed.into_iter().for_each(RemoteBuffer::consumed);
+        Ok(done)
+    }
+}
+
+impl AtExit for RemoteBackend {
+    /// Disables the wait for the SDK's own work. The server ends the client's work.
+    fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        Some(Box::new(|| ()))
+    }
+}
+
+impl Platform for RemoteBackend {
+    fn platform_name(&self) -> Option<String> {
+        Some(self.platform_name.clone())
+    }
+
+    fn platform_version(&self) -> String {
+        self.platform_version.clone()
+    }
+
+    fn topology_attributes(&self) -> Vec<NamedValue> {
+        self.topology_attributes.clone()
+    }
+}
+
+impl MemoryStatistics for RemoteBackend {
+    fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
+        let device = number(device)?;
+        let values = self.answer(|ticket| wire::DeviceQuery { ticket, device, clear: false }.into())?;
+        Ok(convert::memory_stats(&values))
+    }
+
+    fn clear_memory_stats(&self, device: usize) -> Result<()> {
+        let device = number(device)?;
+        self.answer(|ticket| wire::DeviceQuery { ticket, device, clear: true }.into()).map(drop)
+    }
+}
+
+impl AsyncReads for RemoteBackend {
+    fn begin_read(&self, buffer: &RemoteBuffer, to: HostDestination) -> Result<Event> {
+        self.connection.read(buffer.handle.id, to)
+    }
+}
+
+impl DeviceCopies for RemoteBackend {
+    fn create_uninitialized_buffer(&self, shape: &Shape, to: Placement) -> Result<RemoteBuffer> {
+        let (shape, memory) = (Some(wire::Shape::from(shape)), number(to.memory)?);
+        self.create(&[], |ticket, handle| wire::Allocate { ticket, handle, shape, memory })
+    }
+
+    fn bitcast(&self, buffer: &RemoteBuffer, _: &Shape, to: &Shape, at: Placement) -> Result<RemoteBuffer> {
+        let (source, memory, bitcast) = (buffer.handle.id, number(at.memory)?, Some(wire::Shape::from(to)));
+        self.create(&[], |ticket, handle| wire::Derive { ticket, handle, source, memory, bitcast })
+    }
+
+    fn copy(&self, buffer: &RemoteBuffer, _: &Shape, to: Placement) -> Result<RemoteBuffer> {
+        let (source, memory) = (buffer.handle.id, number(to.memory)?);
+        self.create(&[], |ticket, handle| wire::Derive { ticket, handle, source, memory, bitcast: None })
+    }
+}
+
+impl MultiDevice for RemoteBackend {
+    /// All launches are one request, so the server receives the launches of different calls one after the other.
+    fn execute_all(&self, executable: &Arc<RemoteExecutable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+        self.connection.check()?;
+        let mut consumed = Vec::new();
+        let launch = |launch| self.launch(launch, &mut consumed);
+        let parts = launches.iter_mut().map(launch).collect::<Result<Vec<_>>>()?;
+        let (parts, events) = parts.into_iter().unzip();
+        if let Some(first) = launches.first() {
+            self.connection.send(Self::execute_request(executable, &first.options, true, parts));
+        }
+        consumed.into_iter().for_each(RemoteBuffer::consumed);
+        Ok(events)
+    }
+}
+
+impl CostAnalysis for RemoteBackend {
+    fn cost_analysis(executable: &RemoteExecutable) -> Result<Vec<NamedValue>> {
+        let Handle { id: handle, connection } = &executable.handle;
+        let request = |ticket| wire::ExecutableQuery { ticket, handle: *handle, memory: false }.into();
+        query(connection, request).map(convert::named_values)
+    }
+
+    fn compiled_memory_stats(executable: &RemoteExecutable, _: &ExecutableInfo) -> Result<CompiledMemoryStats> {
+        let Handle { id: handle, connection } = &executable.handle;
+        let request = |ticket| wire::ExecutableQuery { ticket, handle: *handle, memory: true }.into();
+        query(connection, request).map(|values| convert::compiled_memory_stats(&values))
+    }
+}

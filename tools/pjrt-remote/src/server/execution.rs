@@ -1,0 +1,149 @@
+//! Runs of programs.
+
+use std::ffi::CString;
+use std::sync::Arc;
+
+use pjrt::{Buffer, ErrorCode, Event, ExecuteOptions, Input, Outputs};
+
+use crate::server::replies::{Batch, Replies};
+use crate::server::served::Served;
+use crate::server::table::{Loaded, Object, Table, invalid};
+use crate::wire::frame::Broken;
+use crate::wire::messages::{Execute, Failure, Launch};
+
+/// An argument of a run, taken from the table.
+enum Argument {
+    Borrowed(Arc<Buffer>),
+    Donated(Buffer),
+}
+
+/// The outputs and the end of a run on each device.
+type Runs = Vec<(Outputs, Event)>;
+
+/// Starts a run. If it fails, its outputs become handles of the failure.
+pub(crate) fn execute(
+    request: &Execute,
+    served: &Served,
+    table: &mut Table,
+    batch: &mut Batch,
+    replies: &Replies,
+) -> Result<(), Broken> {
+    // Each device of the program has one launch. The number is checked below, but each ticket needs an answer first.
+    request.launches.iter().try_for_each(|_| replies.begin())?;
+    let executable = table.executable(request.executable).cloned();
+    // Take all arguments, also if the run fails, because the client no longer has the donated ones.
+    let arguments: Vec<_> = request.launches.iter().map(|launch| take_arguments(launch, table)).collect();
+    let run = executable.and_then(|executable| {
+        let arguments = arguments.into_iter().collect::<Result<Vec<_>, _>>()?;
+        start(request, &executable, arguments, served)
+    });
+    match run {
+        Ok(runs) => {
+            for (launch, (outputs, done)) in request.launches.iter().zip(runs) {
+                if outputs.len() != launch.outputs as usize {
+                    let (own, theirs) = (outputs.len(), launch.outputs);
+                    return Err(Broken::Protocol(format!("the program has {own} outputs, the client wants {theirs}")));
+                }
+                for (handle, buffer) in (launch.first_output..).zip(outputs) {
+                    let bytes = size(&buffer);
+                    table.insert(handle, Object::Buffer(Arc::new(buffer), bytes))?;
+                }
+                batch.when_ready(launch.ticket, &done);
+            }
+        }
+        Err(failure) => {
+            for launch in &request.launches {
+                for handle in (launch.first_output..).take(launch.outputs as usize) {
+                    table.insert(handle, Object::Failed(Arc::clone(&failure)))?;
+                }
+                replies.fail(launch.ticket, &failure);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the size of a buffer on the host, or 0 if the plugin does not report its shape.
+pub(crate) fn size(buffer: &Buffer) -> u64 {
+    buffer.shape().ok().and_then(|shape| shape.host_size()).map_or(0, |size| size as u64)
+}
+
+/// Takes the arguments of a launch from the table. Donated ones leave it.
+fn take_arguments(launch: &Launch, table: &mut Table) -> Result<Vec<Argument>, Arc<Failure>> {
+    let mut donated = launch.donated.iter().copied().peekable();
+    let mut arguments = Vec::with_capacity(launch.arguments.len());
+    for (index, handle) in (0u32..).zip(&launch.arguments) {
+        let buffer = table.buffer(*handle).cloned();
+        if donated.next_if_eq(&index).is_some() {
+            table.remove(*handle);
+            // A read in progress still uses the buffer. The program then copies it.
+            let take = |buffer| Arc::try_unwrap(buffer).map_or_else(Argument::Borrowed, Argument::Donated);
+            arguments.push(buffer.map(take));
+        } else {
+            arguments.push(buffer.map(Argument::Borrowed));
+        }
+    }
+    arguments.into_iter().collect()
+}
+
+fn start(
+    request: &Execute,
+    loaded: &Loaded,
+    arguments: Vec<Vec<Argument>>,
+    served: &Served,
+) -> Result<Runs, Arc<Failure>> {
+    let mut options = ExecuteOptions::new().with_launch_id(request.launch_id);
+    if let Ok(location) = CString::new(request.call_location.as_str())
+        && !location.is_empty()
+    {
+        options = options.with_call_location(location);
+    }
+    let mut kept = Vec::new();
+    let mut owned = Vec::with_capacity(arguments.len());
+    for list in arguments {
+        let (mut borrowed, mut inputs) = (Vec::new(), Vec::with_capacity(list.len()));
+        for argument in list {
+            inputs.push(match argument {
+                Argument::Donated(buffer) => Some(buffer),
+                Argument::Borrowed(buffer) => {
+                    borrowed.push(buffer);
+                    None
+                }
+            });
+        }
+        kept.push(borrowed);
+        owned.push(inputs);
+    }
+    let inputs = owned.into_iter().zip(&kept).map(|(inputs, kept)| {
+        let mut kept = kept.iter();
+        let input = move |donated: Option<Buffer>| match donated {
+            Some(buffer) => Some(Input::Donate(buffer)),
+            None => kept.next().map(|buffer| Input::Borrow(buffer)),
+        };
+        inputs.into_iter().filter_map(input)
+    });
+    let fail = |error: pjrt::Error| Arc::new(Failure::from(&error));
+    if !request.all_devices {
+        let ([launch], Some(inputs)) = (&request.launches[..], inputs.into_iter().next()) else {
+            return Err(invalid(&format!("a run on one device with {} launches", request.launches.len())));
+        };
+        if loaded.devices != [launch.device] {
+            let Some(device) = served.devices.get(launch.device as usize) else {
+                return Err(invalid(&format!("unknown device {}", launch.device)));
+            };
+            options = options.with_device(device);
+        }
+        let run = loaded.executable.execute_with(inputs, &options).map_err(fail)?;
+        return Ok(vec![(run.outputs, run.done)]);
+    }
+    if !request.launches.iter().map(|launch| launch.device).eq(loaded.devices.iter().copied()) {
+        let message = format!(
+            "the program runs on the devices {:?}, but the client launches it on others or in another order",
+            loaded.devices
+        );
+        return Err(Arc::new(Failure::new(ErrorCode::INTERNAL.as_raw(), &message, &[])));
+    }
+    let inputs = inputs.map(|list| list.collect()).collect();
+    let run = loaded.executable.execute_sharded(inputs, &options).map_err(fail)?;
+    Ok(run.outputs.into_iter().zip(run.done).collect())
+}

@@ -1,0 +1,12 @@
+//! The server: serves the client of a plugin to other processes.
+
+pub(crate) mod describe;
+pub(crate) mod execution;
+pub(crate) mod limits;
+pub(crate) mod listener;
+pub(crate) mod reader;
+pub(crate) mod replies;
+pub(crate) mod served;
+pub(crate) mod session;
+pub(crate) mod table;
+pub(crate) mod token;

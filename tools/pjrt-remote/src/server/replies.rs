@@ -1,0 +1,124 @@
+//! The replies to one client.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pjrt::{Error, Event};
+
+use crate::net::outbox::Outbox;
+use crate::wire::frame::Broken;
+use crate::wire::messages::{Done, Failed, Failure, Reply, ReplyKind};
+
+/// Sends replies to one client, from the thread of the session and from threads of the plugin.
+pub(crate) struct Replies {
+    pub(crate) outbox: Outbox,
+    outstanding: AtomicU32,
+    max_outstanding: u32,
+}
+
+impl Replies {
+    pub(crate) fn new(outbox: Outbox, max_outstanding: u32) -> Self {
+        Self { outbox, outstanding: AtomicU32::new(0), max_outstanding }
+    }
+
+    /// Counts a request that will be answered.
+    ///
+    /// # Errors
+    ///
+    /// The client breaks the protocol if it has too many requests that have not been answered.
+    pub(crate) fn begin(&self) -> Result<(), Broken> {
+        if self.outstanding.fetch_add(1, Ordering::Relaxed) >= self.max_outstanding {
+            return Err(Broken::Protocol(format!(
+                "the client has more than {} requests that have not been answered",
+                self.max_outstanding
+            )));
+        }
+        Ok(())
+    }
+
+    /// Counts requests that were answered.
+    pub(crate) fn answered(&self, count: usize) {
+        self.outstanding.fetch_sub(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    /// Sends a reply that has no payload, and answers one request.
+    pub(crate) fn send(&self, reply: impl Into<Reply>) {
+        self.answered(1);
+        self.outbox.send(&reply.into());
+    }
+
+    pub(crate) fn fail(&self, ticket: u64, failure: &Failure) {
+        self.send(Failed { ticket, failure: Some(failure.clone()) });
+    }
+
+    fn finish(&self, ticket: u64, result: Result<(), Error>) {
+        match result {
+            Ok(()) => self.send(Done { tickets: vec![ticket] }),
+            Err(error) => self.fail(ticket, &Failure::from(&error)),
+        }
+    }
+
+    /// Sends the reason why the server closes the connection.
+    pub(crate) fn close(&self, code: u32, message: &str) {
+        let kind = ReplyKind::Closing(Failure::new(code, message, &[]));
+        self.outbox.send(&Reply { kind: Some(kind) });
+        self.outbox.flush();
+        self.outbox.close();
+    }
+}
+
+/// Answers of the session's thread that are sent together.
+pub(crate) struct Batch {
+    replies: Arc<Replies>,
+    done: Vec<u64>,
+}
+
+/// Number of tickets in a message.
+const BATCH: usize = 256;
+
+impl Batch {
+    pub(crate) fn new(replies: Arc<Replies>) -> Self {
+        Self { replies, done: Vec::new() }
+    }
+
+    /// Answers that an operation has ended.
+    pub(crate) fn done(&mut self, ticket: u64) {
+        self.done.push(ticket);
+        if self.done.len() >= BATCH {
+            self.send();
+        }
+    }
+
+    /// Answers when an operation ends: in the next batch if it has ended, or else when it does.
+    pub(crate) fn when_ready(&mut self, ticket: u64, event: &Event) {
+        let result = match event.is_ready() {
+            Ok(true) => event.wait(),
+            Ok(false) => {
+                let replies = Arc::clone(&self.replies);
+                match event.on_ready(move |result| replies.finish(ticket, result)) {
+                    Ok(()) => return,
+                    Err(error) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        };
+        match result {
+            Ok(()) => self.done(ticket),
+            Err(error) => self.replies.fail(ticket, &Failure::from(&error)),
+        }
+    }
+
+    fn send(&mut self) {
+        if !self.done.is_empty() {
+            let tickets = std::mem::take(&mut self.done);
+            self.replies.answered(tickets.len());
+            self.replies.outbox.send(&Reply::from(Done { tickets }));
+        }
+    }
+
+    /// Sends the batch and everything else that is queued.
+    pub(crate) fn flush(&mut self) {
+        self.send();
+        self.replies.outbox.flush();
+    }
+}

@@ -1,0 +1,353 @@
+//! The connection of one client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use pjrt::{Buffer, Error, ErrorCode, Memory, Program, Shape, Upload};
+
+use crate::net::outbox::Outbox;
+use crate::net::stream::Stream;
+use crate::server::describe;
+use crate::server::execution::{execute, size};
+use crate::server::reader::{Reader, SMALL};
+use crate::server::replies::{Batch, Replies};
+use crate::server::served::Served;
+use crate::server::table::{Loaded, Object, Table, invalid};
+use crate::server::token::Token;
+use crate::wire::convert;
+use crate::wire::frame::{self, Broken, Incoming};
+use crate::wire::messages as wire;
+use crate::wire::messages::{Failure, RequestKind};
+
+/// Time in which a client must send its first message.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Time after which the server closes the connection to a client that does not read its replies.
+const STALLED: Duration = Duration::from_secs(60);
+
+type Outcome<T> = Result<T, Arc<Failure>>;
+
+fn fail(error: Error) -> Arc<Failure> {
+    Arc::new(Failure::from(&error))
+}
+
+/// The state of a connection after the first messages.
+struct Session {
+    served: Arc<Served>,
+    incoming: Incoming<Stream>,
+    table: Table,
+    replies: Arc<Replies>,
+    batch: Batch,
+    reader: Reader,
+}
+
+/// Serves a client until it closes the connection or breaks the protocol. Then frees everything that it held.
+pub(crate) fn serve(served: Arc<Served>, stream: Stream, token: Option<&Token>) {
+    let session = match Session::begin(served, stream, token) {
+        Ok(session) => session,
+        Err(error) => return tracing::info!(%error, "a client was rejected"),
+    };
+    let replies = Arc::clone(&session.replies);
+    match session.run() {
+        Broken::Closed => tracing::debug!("a client closed its connection"),
+        Broken::Protocol(message) => {
+            tracing::info!(message, "the connection to a client is closed");
+            replies.close(ErrorCode::INVALID_ARGUMENT.as_raw(), &message);
+        }
+        error => tracing::info!(%error, "the connection to a client failed"),
+    }
+    replies.outbox.join();
+}
+
+impl Session {
+    fn begin(served: Arc<Served>, stream: Stream, token: Option<&Token>) -> Result<Self, Broken> {
+        stream.set_read_timeout(Some(HANDSHAKE))?;
+        stream.set_write_timeout(Some(STALLED))?;
+        let outbox = Outbox::new(stream.try_clone()?)?;
+        let mut incoming = Incoming::new(stream.try_clone()?, frame::MAX_REQUEST);
+        let accepted = incoming.next().and_then(|hello| check(&hello, token));
+        if let Err(error) = accepted {
+            let refusal = Some(Failure::new(ErrorCode::PERMISSION_DENIED.as_raw(), &error.to_string(), &[]));
+            outbox.send(&wire::Welcome { refusal, ..wire::Welcome::default() });
+            outbox.flush();
+            outbox.join();
+            return Err(error);
+        }
+        stream.set_read_timeout(None)?;
+        outbox.send(&served.welcome);
+        let limits = served.limits;
+        let replies = Arc::new(Replies::new(outbox, limits.outstanding));
+        Ok(Self {
+            table: Table::new(limits.handles, limits.memory),
+            batch: Batch::new(Arc::clone(&replies)),
+            reader: Reader::start(Arc::clone(&replies))?,
+            served,
+            incoming,
+            replies,
+        })
+    }
+
+    /// Handles requests until no further one can be read. Returns the reason.
+    fn run(mut self) -> Broken {
+        loop {
+            if !self.incoming.has_message() {
+                self.batch.flush();
+            }
+            let handled = match self.incoming.next::<wire::Request>() {
+                Ok(request) => self.handle(request),
+                Err(error) => return error,
+            };
+            if let Err(error) = handled {
+                return error;
+            }
+        }
+    }
+
+    fn handle(&mut self, request: wire::Request) -> Result<(), Broken> {
+        let Some(kind) = request.kind else {
+            return Err(Broken::Protocol(format!(
+                "unknown request; this server speaks the versions {} to {} of the protocol",
+                wire::OLDEST,
+                wire::NEWEST
+            )));
+        };
+        match kind {
+            RequestKind::Upload(request) => self.upload(request),
+            RequestKind::Allocate(request) => self.allocate(request),
+            RequestKind::Read(request) => self.read(&request),
+            RequestKind::Derive(request) => self.derive(request),
+            RequestKind::Release(request) => {
+                for handle in request.handles {
+                    self.table.remove(handle);
+                }
+                Ok(())
+            }
+            RequestKind::Compile(request) => self.compile(request),
+            RequestKind::Execute(request) => {
+                execute(&request, &self.served, &mut self.table, &mut self.batch, &self.replies)
+            }
+            RequestKind::DeviceQuery(request) => self.device_query(&request),
+            RequestKind::ExecutableQuery(request) => self.executable_query(&request),
+        }
+    }
+
+    fn memory(&self, index: u32) -> Outcome<&Memory> {
+        let unknown = || invalid(&format!("unknown memory {index}; the server has {}", self.served.memories.len()));
+        self.served.memories.get(index as usize).ok_or_else(unknown)
+    }
+
+    /// Adds a new buffer to the table, and answers when it is ready.
+    fn add(&mut self, ticket: u64, handle: u64, buffer: Outcome<Buffer>) -> Result<(), Broken> {
+        match buffer.and_then(|buffer| Ok((buffer.ready_event().map_err(fail)?, buffer))) {
+            Ok((ready, buffer)) => {
+                let bytes = size(&buffer);
+                self.table.insert(handle, Object::Buffer(Arc::new(buffer), bytes))?;
+                self.batch.when_ready(ticket, &ready);
+            }
+            Err(failure) => {
+                self.replies.fail(ticket, &failure);
+                self.table.insert(handle, Object::Failed(failure))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn upload(&mut self, request: wire::Upload) -> Result<(), Broken> {
+        self.replies.begin()?;
+        let shape = shape(request.shape)?;
+        if shape.host_size().map(|size| size as u64) != Some(request.bytes) {
+            let message = format!("an upload of {} bytes is not the size of {shape}", request.bytes);
+            return Err(Broken::Protocol(message));
+        }
+        let buffer = match self.check_payload(request.bytes) {
+            Err(failure) => {
+                self.incoming.skip(request.bytes)?;
+                Err(failure)
+            }
+            Ok(()) => match self.incoming.payload(request.bytes)? {
+                Some(payload) => self.memory(request.memory).and_then(|memory| {
+                    let upload = Upload::owned_mut::<u8, _>(payload).shape(&shape).to(memory);
+                    self.served.client.upload(upload).map_err(fail)
+                }),
+                None => {
+                    self.incoming.skip(request.bytes)?;
+                    Err(exhausted(&format!("the server has no memory for {} bytes", request.bytes)))
+                }
+            },
+        };
+        self.add(request.ticket, request.handle, buffer)
+    }
+
+    fn check_payload(&self, bytes: u64) -> Outcome<()> {
+        let limit = self.served.limits.payload;
+        if bytes > limit {
+            return Err(exhausted(&format!(
+                "{bytes} bytes exceed the server's limit of {limit} bytes for one transfer"
+            )));
+        }
+        self.table.check_space(bytes)
+    }
+
+    fn allocate(&mut self, request: wire::Allocate) -> Result<(), Broken> {
+        self.replies.begin()?;
+        let shape = shape(request.shape)?;
+        let bytes = shape.host_size().map_or(u64::MAX, |size| size as u64);
+        let buffer = self.table.check_space(bytes).and_then(|()| {
+            let memory = self.memory(request.memory)?;
+            memory.buffer(&shape).uninitialized().map_err(fail)
+        });
+        self.add(request.ticket, request.handle, buffer)
+    }
+
+    fn derive(&mut self, request: wire::Derive) -> Result<(), Broken> {
+        self.replies.begin()?;
+        let bitcast = request.bitcast.map(|bitcast| shape(Some(bitcast))).transpose()?;
+        let buffer = self.table.buffer(request.source).and_then(|source| match bitcast {
+            Some(shape) => source.bitcast(&shape, None).map_err(fail),
+            None => {
+                self.table.check_space(size(source))?;
+                source.copy_to(self.memory(request.memory)?).map_err(fail)
+            }
+        });
+        self.add(request.ticket, request.handle, buffer)
+    }
+
+    fn read(&mut self, request: &wire::Read) -> Result<(), Broken> {
+        self.replies.begin()?;
+        let buffer = match self.table.buffer(request.handle) {
+            Ok(buffer) => buffer,
+            Err(failure) => {
+                self.replies.fail(request.ticket, &failure);
+                return Ok(());
+            }
+        };
+        let is_ready = || buffer.ready_event().and_then(|ready| ready.is_ready());
+        if size(buffer) > SMALL as u64 || !is_ready().unwrap_or(false) {
+            self.reader.read(request.ticket, Arc::clone(buffer));
+            return Ok(());
+        }
+        match buffer.download().bytes() {
+            Ok(bytes) => {
+                let data = wire::Data { ticket: request.ticket, bytes: bytes.len() as u64 };
+                self.replies.answered(1);
+                self.replies.outbox.wait_for_space();
+                self.replies.outbox.send_copy(&wire::Reply::from(data), &bytes);
+            }
+            Err(error) => self.replies.fail(request.ticket, &Failure::from(&error)),
+        }
+        Ok(())
+    }
+
+    fn compile(&mut self, request: wire::Compile) -> Result<(), Broken> {
+        self.replies.begin()?;
+        // A compilation takes long. Send the answers that are complete.
+        self.batch.flush();
+        let limit = self.served.limits.payload;
+        let code = if request.bytes <= limit { self.incoming.payload(request.bytes)? } else { None };
+        let compiled = match code {
+            Some(code) => self.compile_program(&request, Bytes::from_owner(code)),
+            None => {
+                self.incoming.skip(request.bytes)?;
+                Err(exhausted(&format!("the server has no memory for a program of {} bytes", request.bytes)))
+            }
+        };
+        match compiled {
+            Ok((loaded, message, program)) => {
+                self.table.insert(request.handle, Object::Executable(Arc::new(loaded)))?;
+                self.replies.answered(1);
+                let reply = wire::Reply::from(message);
+                match program {
+                    Some(program) => self.replies.outbox.send_owned(&reply, program.code().clone()),
+                    None => self.replies.outbox.send(&reply),
+                }
+            }
+            Err(failure) => {
+                self.replies.fail(request.ticket, &failure);
+                self.table.insert(request.handle, Object::Failed(failure))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compile_program(
+        &self,
+        request: &wire::Compile,
+        code: Bytes,
+    ) -> Outcome<(Loaded, wire::Compiled, Option<Program>)> {
+        let client = &self.served.client;
+        let program = Program::from_bytes(request.format.as_str(), code);
+        let executable = client.compile_with_raw_options(&program, &request.options).map_err(fail)?;
+        let devices = executable.addressable_devices().iter().filter_map(|device| self.served.index(device)).collect();
+        let (message, program) = describe::compiled(request.ticket, client, &executable).map_err(fail)?;
+        Ok((Loaded { executable, devices }, message, program))
+    }
+
+    fn device_query(&mut self, request: &wire::DeviceQuery) -> Result<(), Broken> {
+        self.replies.begin()?;
+        let Some(device) = self.served.devices.get(request.device as usize) else {
+            self.replies.fail(request.ticket, &invalid(&format!("unknown device {}", request.device)));
+            return Ok(());
+        };
+        let values = if request.clear {
+            device.clear_memory_stats().map(|()| Vec::new())
+        } else {
+            device.memory_stats().map(|stats| convert::memory_stats_values(&stats))
+        };
+        self.answer(request.ticket, values.map_err(fail));
+        Ok(())
+    }
+
+    fn executable_query(&mut self, request: &wire::ExecutableQuery) -> Result<(), Broken> {
+        self.replies.begin()?;
+        let values = self.table.executable(request.handle).and_then(|loaded| {
+            let executable = loaded.executable.executable();
+            let values = if request.memory {
+                executable.compiled_memory_stats().map(|stats| convert::compiled_memory_stats_values(&stats))
+            } else {
+                executable.cost_analysis().map(|costs| costs.into_iter().map(wire::NamedValue::from).collect())
+            };
+            values.map_err(fail)
+        });
+        self.answer(request.ticket, values);
+        Ok(())
+    }
+
+    fn answer(&self, ticket: u64, values: Outcome<Vec<wire::NamedValue>>) {
+        match values {
+            Ok(values) => self.replies.send(wire::Answer { ticket, values }),
+            Err(failure) => self.replies.fail(ticket, &failure),
+        }
+    }
+}
+
+fn exhausted(message: &str) -> Arc<Failure> {
+    Arc::new(Failure::new(ErrorCode::RESOURCE_EXHAUSTED.as_raw(), message, &[]))
+}
+
+/// Returns a shape in a request.
+fn shape(shape: Option<wire::Shape>) -> Result<Shape, Broken> {
+    convert::shape(shape.unwrap_or_default()).map_err(Broken::Protocol)
+}
+
+/// Checks the first message of a client.
+fn check(hello: &wire::Hello, token: Option<&Token>) -> Result<(), Broken> {
+    if hello.magic != wire::MAGIC {
+        return Err(Broken::Protocol("the other side is not a client of `pjrt serve`".to_owned()));
+    }
+    if hello.oldest > wire::NEWEST || hello.newest < wire::OLDEST {
+        return Err(Broken::Protocol(format!(
+            "the client speaks the versions {} to {} of the protocol, and this server {} to {}; update the older one",
+            hello.oldest,
+            hello.newest,
+            wire::OLDEST,
+            wire::NEWEST
+        )));
+    }
+    if token.is_some_and(|token| !token.is(&hello.token)) {
+        return Err(Broken::Protocol(
+            "the token is wrong; set PJRT_REMOTE_TOKEN_FILE to a copy of the file that `pjrt serve` names".to_owned(),
+        ));
+    }
+    tracing::info!(program = hello.program, process = hello.process, "a client is connected");
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! The secret that clients of a TCP port need.
+
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+/// Number of random bytes in a token.
+const BYTES: usize = 32;
+
+/// The secret that clients of a TCP port need. Its text form is in a file that only its user can read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(String);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    /// Reads the token in a file, or writes a new token to it if it does not exist. On Unix, only this user can read a
+    /// new file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read or created, or if its text is shorter than 16 characters.
+    pub fn in_file(path: &Path) -> io::Result<Self> {
+        match private_files::create_new(path) {
+            Ok(mut file) => {
+                let mut secret = [0; BYTES];
+                getrandom::fill(&mut secret).map_err(|error| io::Error::other(error.to_string()))?;
+                let text = secret.iter().fold(String::new(), |mut text, byte| {
+                    // Writing to a string cannot fail.
+                    let _ = write!(text, "{byte:02x}");
+                    text
+                });
+                file.write_all(text.as_bytes())?;
+                Ok(Self(text))
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let mut text = String::new();
+                std::fs::File::open(path)?.take(4096).read_to_string(&mut text)?;
+                let text = text.trim();
+                if text.len() < 16 {
+                    let message = format!("{} has a token of fewer than 16 characters; remove it", path.display());
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+                }
+                Ok(Self(text.to_owned()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns whether a client knows the token. The time that this takes does not depend on the difference.
+    pub(crate) fn is(&self, given: &[u8]) -> bool {
+        let own = self.0.as_bytes();
+        own.len() == given.len() && own.iter().zip(given).fold(0, |all, (own, given)| all | (own ^ given)) == 0
+    }
+}

@@ -1,0 +1,212 @@
+//! Frames: a message with its length and checksum, and the bytes that follow it.
+
+use std::io::{self, Read};
+
+use prost::Message;
+
+/// Size of a frame's header: the length of the message and its CRC-32, as little-endian `u32`s.
+pub(crate) const HEADER: usize = 8;
+/// Maximum size of a request, and of a first message. Programs and the contents of buffers follow their message.
+pub(crate) const MAX_REQUEST: usize = 1 << 20;
+/// Maximum size of a reply.
+pub(crate) const MAX_REPLY: usize = 16 << 20;
+/// Size of the buffer that collects small messages.
+const BUFFER: usize = 256 << 10;
+/// Alignment of payloads in memory. CPU devices use memory with this alignment without a copy.
+const ALIGNMENT: usize = 64;
+
+/// Why no further message can be read from a connection.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// The other side closed the connection between two messages.
+    Closed,
+    /// The connection failed, or ended within a message.
+    Io(io::Error),
+    /// The other side does not keep to the protocol.
+    Protocol(String),
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the other side closed the connection"),
+            Self::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                f.write_str("the connection ended within a message")
+            }
+            Self::Io(error) => write!(f, "the connection failed: {error}"),
+            Self::Protocol(message) => f.write_str(message),
+        }
+    }
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Appends the frame of a message to `out`.
+pub(crate) fn append(message: &impl Message, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER]);
+    // Encoding fails only if the destination is full, and a vector grows.
+    let encoded = message.encode(out);
+    debug_assert!(encoded.is_ok(), "a vector has space for every message");
+    let body = out.get(start + HEADER..).unwrap_or_default();
+    // A longer message is cut here, and the other side rejects its length.
+    let (len, sum) = (u32::try_from(body.len()).unwrap_or(u32::MAX), crc32fast::hash(body));
+    if let Some(header) = out.get_mut(start..start + HEADER) {
+        header[..4].copy_from_slice(&len.to_le_bytes());
+        header[4..].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+/// The bytes that follow a message, in aligned memory.
+pub(crate) struct Payload {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl AsRef<[u8]> for Payload {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+}
+
+impl AsMut<[u8]> for Payload {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.start..).unwrap_or_default()
+    }
+}
+
+/// The messages that arrive on a connection.
+#[derive(Debug)]
+pub(crate) struct Incoming<R> {
+    source: R,
+    buffer: Vec<u8>,
+    /// The part of `buffer` that has arrived and was not consumed.
+    start: usize,
+    end: usize,
+    /// Maximum size of a message.
+    limit: usize,
+}
+
+impl<R: Read> Incoming<R> {
+    pub(crate) fn new(source: R, limit: usize) -> Self {
+        Self { source, buffer: vec![0; BUFFER], start: 0, end: 0, limit }
+    }
+
+    fn arrived(&self) -> &[u8] {
+        self.buffer.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Returns the length and the checksum in the next header, if the header has arrived.
+    fn header(&self) -> Option<(usize, u32)> {
+        let (header, _) = self.arrived().split_first_chunk::<HEADER>()?;
+        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        Some((usize::try_from(word(0)).unwrap_or(usize::MAX), word(4)))
+    }
+
+    /// Returns whether the next message has arrived, so that [`Self::next`] does not wait.
+    pub(crate) fn has_message(&self) -> bool {
+        self.header().is_some_and(|(len, _)| self.arrived().len() - HEADER >= len)
+    }
+
+    /// Waits until `count` bytes have arrived in the buffer, which must have space for them.
+    fn fill(&mut self, count: usize) -> Result<(), Broken> {
+        if self.buffer.len() - self.start < count {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        while self.end - self.start < count {
+            let space = self.buffer.get_mut(self.end..).unwrap_or_default();
+            match self.source.read(space) {
+                Ok(0) if self.start == self.end => return Err(Broken::Closed),
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+        if self.start >= self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Waits for the next message.
+    pub(crate) fn next<M: Message + Default>(&mut self) -> Result<M, Broken> {
+        self.fill(HEADER)?;
+        let Some((len, sum)) = self.header() else { return Err(Broken::Closed) };
+        if len > self.limit {
+            let limit = self.limit;
+            return Err(Broken::Protocol(format!(
+                "a message of {len} bytes is longer than the limit of {limit} bytes; the other side speaks another \
+                 protocol, or the data was changed on the way"
+            )));
+        }
+        if len <= BUFFER - HEADER {
+            self.fill(HEADER + len)?;
+            let message = decode(self.arrived().get(HEADER..HEADER + len).unwrap_or_default(), sum);
+            self.consume(HEADER + len);
+            return message;
+        }
+        self.consume(HEADER);
+        match self.payload(len as u64)? {
+            Some(message) => decode(message.as_ref(), sum),
+            None => Err(Broken::Protocol(format!("the system has no memory for a message of {len} bytes"))),
+        }
+    }
+
+    /// Reads the bytes that follow a message to `to`.
+    pub(crate) fn payload_into(&mut self, to: &mut [u8]) -> Result<(), Broken> {
+        let count = to.len().min(self.arrived().len());
+        let (head, rest) = to.split_at_mut(count);
+        head.copy_from_slice(self.arrived().get(..count).unwrap_or_default());
+        self.consume(count);
+        self.source.read_exact(rest)?;
+        Ok(())
+    }
+
+    /// Reads the bytes that follow a message. Returns `None`, without reading them, if the system has no memory for
+    /// them. Memory is reserved for all of them, but the system provides it only as they arrive.
+    pub(crate) fn payload(&mut self, len: u64) -> Result<Option<Payload>, Broken> {
+        let size = usize::try_from(len).unwrap_or(usize::MAX);
+        let mut bytes: Vec<u8> = Vec::new();
+        if bytes.try_reserve_exact(size.saturating_add(ALIGNMENT)).is_err() {
+            return Ok(None);
+        }
+        let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        bytes.resize(start, 0);
+        let count = size.min(self.arrived().len());
+        bytes.extend_from_slice(self.arrived().get(..count).unwrap_or_default());
+        self.consume(count);
+        let rest = size - count;
+        if self.source.by_ref().take(rest as u64).read_to_end(&mut bytes)? < rest {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        Ok(Some(Payload { bytes, start }))
+    }
+
+    /// Skips the bytes that follow a message.
+    pub(crate) fn skip(&mut self, len: u64) -> Result<(), Broken> {
+        let count = usize::try_from(len).unwrap_or(usize::MAX).min(self.arrived().len());
+        self.consume(count);
+        let rest = len - count as u64;
+        if io::copy(&mut self.source.by_ref().take(rest), &mut io::sink())? < rest {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        Ok(())
+    }
+}
+
+fn decode<M: Message + Default>(bytes: &[u8], sum: u32) -> Result<M, Broken> {
+    if crc32fast::hash(bytes) != sum {
+        return Err(Broken::Protocol("the checksum of a message is wrong; the data was changed on the way".to_owned()));
+    }
+    M::decode(bytes).map_err(|error| Broken::Protocol(format!("a message is malformed: {error}")))
+}

@@ -1,0 +1,112 @@
+//! Faults of processes.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pjrt::{ClientOptions, CompileOptions, ErrorCode, Program};
+
+use crate::server::{Started, add_one, plugin};
+
+/// The variable with the address to which the test [`client_process`] connects.
+const CONNECT: &str = "PJRT_REMOTE_TEST_CONNECT";
+/// Time in which a fault must have its effect.
+const SOON: Duration = Duration::from_secs(5);
+
+#[test]
+fn killed_server_fails_all_handles_soon() {
+    let mut server = Started::unix();
+    let client = server.client();
+    let add_one = add_one(&client);
+    let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
+    x.wait().unwrap();
+    let begin = Instant::now();
+    server.kill();
+    let fails = |result: Result<(), pjrt::Error>| {
+        let error = result.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::UNAVAILABLE, "{error}");
+        assert!(error.message().contains(&server.address), "{error}");
+    };
+    fails(x.to_host::<f32>().map(drop));
+    fails(add_one.execute(&[&x]).map(drop));
+    fails(client.buffer_from_host(&[1.0f32; 4], &[4]).and_then(|buffer| buffer.wait()));
+    fails(x.copy_to(&client.devices().unwrap()[1]).and_then(|buffer| buffer.wait()));
+    fails(client.default_device().unwrap().memory_stats().map(drop));
+    drop((x, add_one, client));
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn server_killed_during_a_chain_of_launches() {
+    let mut server = Started::unix();
+    let client = server.client();
+    let add_one = add_one(&client);
+    let chain = std::thread::spawn(move || {
+        let mut x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
+        loop {
+            match add_one.execute(&[&x]) {
+                Ok(outputs) => x = outputs.into_iter().next().unwrap(),
+                Err(error) => return (error.code(), x.to_host::<f32>().unwrap_err().code()),
+            }
+        }
+    });
+    std::thread::sleep(Duration::from_millis(200));
+    server.kill();
+    let begin = Instant::now();
+    assert_eq!(chain.join().unwrap(), (ErrorCode::UNAVAILABLE, ErrorCode::UNAVAILABLE));
+    assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn killed_client_frees_its_memory() {
+    let server = Started::unix();
+    let observer = server.client();
+    let before = Started::bytes_in_use(&observer);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "faults::client_process", "--nocapture"]);
+    let mut client = command.env(CONNECT, &server.address).stdout(Stdio::null()).spawn().unwrap();
+    let wait_for = |what: &str, condition: &dyn Fn(i64) -> bool| {
+        let begin = Instant::now();
+        while !condition(Started::bytes_in_use(&observer)) {
+            assert!(begin.elapsed() < 4 * SOON, "{what}: {} bytes in use", Started::bytes_in_use(&observer));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait_for("the client allocates", &|bytes| bytes >= before + (16 << 20));
+    client.kill().unwrap();
+    client.wait().unwrap();
+    wait_for("the server frees", &|bytes| bytes == before);
+}
+
+/// Holds an array of 16 MiB and launches programs until it is killed. Not a test of its own.
+#[test]
+#[ignore = "a process of another test"]
+fn client_process() {
+    let options = ClientOptions::new().with("address", std::env::var(CONNECT).unwrap());
+    let client = plugin().client(&options).unwrap();
+    let program = Program::mlir(
+        "func.func @main(%x: tensor<f32>) -> tensor<4194304xf32> {
+           %y = stablehlo.broadcast_in_dim %x, dims = [] : (tensor<f32>) -> tensor<4194304xf32>
+           return %y : tensor<4194304xf32>
+         }",
+    );
+    let fill = client.compile(&program, &CompileOptions::default()).unwrap();
+    let _held = fill.execute(&[&client.buffer_from_host(&[1.0f32], &[]).unwrap()]).unwrap();
+    let add_one = add_one(&client);
+    let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
+    loop {
+        let _ = add_one.execute(&[&x]).unwrap();
+    }
+}
+
+#[test]
+fn absent_server_is_an_error_with_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("unix:{}/none", folder.path().display());
+    let error = plugin().client(&ClientOptions::new().with("address", address.as_str())).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::UNAVAILABLE);
+    assert!(error.message().contains(&address) && error.message().contains("pjrt serve"), "{error}");
+    let error = plugin().client(&ClientOptions::new()).unwrap_err();
+    assert!(error.message().contains("PJRT_REMOTE"), "{error}");
+    let error = plugin().client(&ClientOptions::new().with("address", "203.0.113.1:7000")).unwrap_err();
+    assert!(error.message().contains("loopback"), "{error}");
+}
