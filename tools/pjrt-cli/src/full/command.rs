@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 use super::{
     bench, completions, conform, doctor, env, guarded, header, inspect, install, package, probe, record, replay,
-    supports, trace, uninstall, with,
+    serve, supports, trace, uninstall, with,
 };
 use crate::Report;
 
@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Record(record::Args),
     /// Run a recording on a plugin, without the framework, and compare the results.
     Replay(replay::Args),
+    /// Serve a plugin's devices to other processes, whose frameworks use the plugin `remote`.
+    Serve(serve::Args),
     /// Describe a plugin without creating a client: manifest, capabilities, options, versions, attributes, extensions
     /// and functions.
     Inspect(inspect::Args),
@@ -79,6 +81,7 @@ impl Command {
             Self::Trace(args) => args.json,
             Self::Record(args) => args.json(),
             Self::Replay(args) => args.json,
+            Self::Serve(args) => args.json,
             Self::Inspect(args) => args.json,
             Self::Conform(args) => args.json,
             Self::Uninstall(_)
@@ -108,6 +111,7 @@ impl Command {
             Self::Trace(args) => trace::run(&args),
             Self::Record(args) => record::run(&args),
             Self::Replay(args) => replay::run(&args),
+            Self::Serve(args) => serve::run(&args),
             Self::Inspect(args) => inspect::run(&args),
             Self::Header(args) => header::run(&args).map(Report::from),
             Self::Package(args) => package::run(&args).map(Report::from),

@@ -17,6 +17,7 @@ mod probe;
 mod progress;
 mod record;
 mod replay;
+mod serve;
 mod supports;
 mod time_limit;
 mod trace;

@@ -1,12 +1,13 @@
 //! The server, and the addresses at which it accepts clients.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::TcpListener;
 #[cfg(unix)]
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pjrt::{Client, Error};
@@ -44,11 +45,17 @@ pub struct Server {
 /// The connections of a server.
 #[derive(Default)]
 struct Sessions {
-    /// Number of connected clients.
-    count: AtomicUsize,
-    /// Handles of the connections, to close them. Closed ones are removed when the next client connects.
-    streams: Mutex<Vec<(Stream, Arc<AtomicBool>)>>,
+    open: Mutex<Open>,
+    /// A connection ended.
+    ended: Condvar,
     is_stopped: AtomicBool,
+}
+
+#[derive(Default)]
+struct Open {
+    /// Handles of the connections, to close them.
+    streams: HashMap<u64, Stream>,
+    next: u64,
 }
 
 impl std::fmt::Debug for Server {
@@ -91,7 +98,7 @@ impl Server {
 
     /// Returns the number of connected clients.
     pub fn clients(&self) -> usize {
-        self.sessions.count.load(Ordering::Relaxed)
+        self.sessions.lock().streams.len()
     }
 
     /// Opens an address. Clients of a TCP port need the token.
@@ -122,39 +129,38 @@ impl Server {
         Ok(Listener { server: self.clone(), socket, address, token, file })
     }
 
-    /// Closes all connections, and makes [`Listener::run`] return. Runs that have begun end with the client of the
-    /// plugin.
-    pub fn stop(&self) {
+    /// Closes all connections, and waits at most `patience` until what their clients held is freed. Runs that have
+    /// begun may continue. Returns whether all connections have ended.
+    pub fn stop(&self, patience: Duration) -> bool {
         self.sessions.is_stopped.store(true, Ordering::SeqCst);
-        for (stream, _) in self.sessions.lock().drain(..) {
-            stream.shutdown();
-        }
+        let open = self.sessions.lock();
+        open.streams.values().for_each(Stream::shutdown);
+        let wait = self.sessions.ended.wait_timeout_while(open, patience, |open| !open.streams.is_empty());
+        !wait.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Starts the session of a client in a new thread.
     fn start(&self, stream: Stream, token: Option<Token>) -> io::Result<()> {
-        let sessions = Arc::clone(&self.sessions);
-        if sessions.count.load(Ordering::Relaxed) >= self.served.limits.clients {
-            return Err(io::Error::other(format!("{} clients are connected", self.clients())));
-        }
-        let is_closed = Arc::new(AtomicBool::new(false));
-        {
-            let mut streams = sessions.lock();
-            streams.retain(|(_, is_closed)| !is_closed.load(Ordering::Relaxed));
-            streams.push((stream.try_clone()?, Arc::clone(&is_closed)));
-        }
-        let served = Arc::clone(&self.served);
-        sessions.count.fetch_add(1, Ordering::Relaxed);
+        let (served, sessions) = (Arc::clone(&self.served), Arc::clone(&self.sessions));
+        let number = {
+            let mut open = sessions.lock();
+            if open.streams.len() >= self.served.limits.clients {
+                return Err(io::Error::other(format!("{} clients are connected", open.streams.len())));
+            }
+            let number = open.next;
+            open.next += 1;
+            open.streams.insert(number, stream.try_clone()?);
+            number
+        };
         let theirs = Arc::clone(&sessions);
         let run = move || {
             session::serve(served, stream, token.as_ref());
-            is_closed.store(true, Ordering::Relaxed);
-            theirs.count.fetch_sub(1, Ordering::Relaxed);
+            theirs.end(number);
         };
         match std::thread::Builder::new().name("pjrt remote client".to_owned()).spawn(run) {
             Ok(_) => Ok(()),
             Err(error) => {
-                sessions.count.fetch_sub(1, Ordering::Relaxed);
+                sessions.end(number);
                 Err(error)
             }
         }
@@ -162,8 +168,13 @@ impl Server {
 }
 
 impl Sessions {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Stream, Arc<AtomicBool>)>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, number: u64) {
+        self.lock().streams.remove(&number);
+        self.ended.notify_all();
     }
 }
 
@@ -173,7 +184,7 @@ impl Listener {
         &self.address
     }
 
-    /// Accepts clients until [`Server::stop`] is called.
+    /// Accepts clients until [`Self::stop`] is called.
     pub fn run(&self) {
         while !self.server.sessions.is_stopped.load(Ordering::SeqCst) {
             let accepted = self.accept();
@@ -201,9 +212,9 @@ impl Listener {
         }
     }
 
-    /// Stops the server, and makes [`Self::run`] return on the thread that is in it.
+    /// Makes [`Self::run`] return. The connections stay open until [`Server::stop`] closes them.
     pub fn stop(&self) {
-        self.server.stop();
+        self.server.sessions.is_stopped.store(true, Ordering::SeqCst);
         // Wakes up the thread that waits for a client.
         drop(Stream::connect(&self.address));
     }

@@ -80,10 +80,10 @@ macro_rules! statistics {
     ($($ty:ident: $to:ident, $from:ident { $($required:ident),* } { $($optional:ident),* })+) => {
         $(
             pub(crate) fn $to(stats: &$ty) -> Vec<wire::NamedValue> {
-                let mut values = Vec::new();
-                $(values.push(NamedValue::new(stringify!($required), stats.$required).into());)*
-                $(values.extend(stats.$optional.map(|n| NamedValue::new(stringify!($optional), n).into()));)*
-                values
+                let required = [$((stringify!($required), Some(stats.$required))),*];
+                let optional = [$((stringify!($optional), stats.$optional)),*];
+                let value = |(name, number): (&str, Option<i64>)| Some(NamedValue::new(name, number?).into());
+                required.into_iter().chain(optional).filter_map(value).collect()
             }
 
             pub(crate) fn $from(values: &[wire::NamedValue]) -> $ty {
