@@ -33,6 +33,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("pjrt-bench", "pjrt_bench"),
     ("pjrt-record", "pjrt_record"),
     ("pjrt-layers", "pjrt_layers"),
+    ("pjrt-remote", "pjrt_remote"),
 ];
 
 /// The compiler whose rustdoc writes the format that the crate `public-api` reads.

@@ -8,11 +8,13 @@
 //! `Remote` is the plugin. `docs/remote-protocol.md` in the repository documents the protocol between both.
 #![forbid(unsafe_code)]
 
+#[cfg_attr(not(all(feature = "server", feature = "plugin")), allow(dead_code, reason = "the other side uses the rest"))]
 mod net;
 #[cfg(feature = "plugin")]
 mod plugin;
 #[cfg(feature = "server")]
 mod server;
+#[cfg_attr(not(all(feature = "server", feature = "plugin")), allow(dead_code, reason = "the other side uses the rest"))]
 mod wire;
 
 pub use net::address::Address;

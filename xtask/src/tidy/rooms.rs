@@ -43,6 +43,17 @@ const SOURCES: &[Source] = &[
             ("kernels", &["graph", "program", "lower"]),
         ],
     },
+    // From the bottom up, the rooms are `wire`, then `net`, then `server` and `plugin`, which do not import each other.
+    Source {
+        folder: "tools/pjrt-remote/src/",
+        path: "crate::",
+        rooms: &[
+            ("wire", &["net", "server", "plugin"]),
+            ("net", &["server", "plugin"]),
+            ("server", &["plugin"]),
+            ("plugin", &["server"]),
+        ],
+    },
     // The IR must not import any other room. The printer must not import the readers `bytecode`, `text` and `hlo`. The
     // readers do not import each other, except that `hlo` may import `text`, because HLO contains attributes as text.
     // `hlo` may also import `print`, because it writes such attributes.

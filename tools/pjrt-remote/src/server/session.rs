@@ -65,16 +65,12 @@ impl Session {
         stream.set_write_timeout(Some(STALLED))?;
         let outbox = Outbox::new(stream.try_clone()?)?;
         let mut incoming = Incoming::new(stream.try_clone()?, frame::MAX_REQUEST);
-        let accepted = incoming.next().and_then(|hello| check(&hello, token));
-        if let Err(error) = accepted {
-            let refusal = Some(Failure::new(ErrorCode::PERMISSION_DENIED.as_raw(), &error.to_string(), &[]));
-            outbox.send(&wire::Welcome { refusal, ..wire::Welcome::default() });
-            outbox.flush();
-            outbox.join();
-            return Err(error);
-        }
+        let version = match incoming.next().and_then(|hello| check(&hello, token)) {
+            Ok(version) => version,
+            Err(error) => return Err(refuse(&outbox, error)),
+        };
         stream.set_read_timeout(None)?;
-        outbox.send(&served.welcome);
+        outbox.send(&wire::Welcome { version, ..served.welcome.clone() });
         let limits = served.limits;
         let replies = Arc::new(Replies::new(outbox, limits.outstanding));
         Ok(Self {
@@ -329,8 +325,17 @@ fn shape(shape: Option<wire::Shape>) -> Result<Shape, Broken> {
     convert::shape(shape.unwrap_or_default()).map_err(Broken::Protocol)
 }
 
-/// Checks the first message of a client.
-fn check(hello: &wire::Hello, token: Option<&Token>) -> Result<(), Broken> {
+/// Sends the reason why the server refuses a client, and closes the connection.
+fn refuse(outbox: &Outbox, error: Broken) -> Broken {
+    let refusal = Some(Failure::new(ErrorCode::PERMISSION_DENIED.as_raw(), &error.to_string(), &[]));
+    outbox.send(&wire::Welcome { refusal, ..wire::Welcome::default() });
+    outbox.flush();
+    outbox.join();
+    error
+}
+
+/// Checks the first message of a client. Returns the version of the protocol that both sides speak.
+fn check(hello: &wire::Hello, token: Option<&Token>) -> Result<u32, Broken> {
     if hello.magic != wire::MAGIC {
         return Err(Broken::Protocol("the other side is not a client of `pjrt serve`".to_owned()));
     }
@@ -349,5 +354,5 @@ fn check(hello: &wire::Hello, token: Option<&Token>) -> Result<(), Broken> {
         ));
     }
     tracing::info!(program = hello.program, process = hello.process, "a client is connected");
-    Ok(())
+    Ok(hello.newest.min(wire::NEWEST))
 }
