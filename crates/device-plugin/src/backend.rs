@@ -143,6 +143,7 @@ macro_rules! features {
             $(pub(crate) $method: Option<functions::$trait<B>>,)+
             pub(crate) ffi: bool,
             pub(crate) queued: bool,
+            pub(crate) queued_transfers: bool,
             /// Whether the plugin has a backend. `false` only for [`NoBackend`](crate::NoBackend).
             pub(crate) present: bool,
         }
@@ -150,7 +151,7 @@ macro_rules! features {
         impl<B: Backend> Features<B> {
             /// Creates an empty list of features, for a backend that supports only the methods of [`Backend`].
             pub const fn none() -> Self {
-                Self { $($method: None,)+ ffi: false, queued: false, present: true }
+                Self { $($method: None,)+ ffi: false, queued: false, queued_transfers: false, present: true }
             }
         }
 

@@ -40,6 +40,7 @@ macro_rules! list {
                     $((self.$method.is_some(), stringify!($method)),)+
                     (self.ffi, "ffi"),
                     (self.queued, "queued"),
+                    (self.queued_transfers, "queued_transfers"),
                 ];
                 features.iter().filter(|(listed, _)| *listed).map(|(_, name)| *name).collect()
             }
@@ -138,10 +139,26 @@ impl<B: Backend> Features<B> {
     ///
     /// `read`, `copy`, `bitcast` and the functions of raw buffers always receive ready buffers. These functions return
     /// no event, so they cannot fail later or report when the memory becomes valid. If a framework copies a pending
-    /// buffer, the SDK therefore calls `copy` when this buffer becomes ready.
+    /// buffer, the SDK therefore calls `copy` when this buffer becomes ready. A backend that can report such failures
+    /// later also lists [`Features::queued_transfers`].
     #[must_use]
     pub const fn queued(self) -> Self {
         Self { queued: true, ..self }
+    }
+
+    /// Declares that the device also runs transfers in the order of submission, so that
+    /// [`AsyncReads::begin_read`], [`DeviceCopies::copy`] and [`DeviceCopies::bitcast`] may receive buffers whose event
+    /// is still pending.
+    ///
+    /// If the buffer fails later, the event of the read, and the event that [`Backend::ready`] returns for the new
+    /// buffer, must fail with its error. A framework may donate the buffer to a program right after the call, so the
+    /// program must not change the memory before the transfer has ended.
+    #[must_use]
+    pub const fn queued_transfers(self) -> Self
+    where
+        B: AsyncReads + DeviceCopies,
+    {
+        Self { queued_transfers: true, ..self }
     }
 }
 

@@ -45,7 +45,8 @@
 //!
 //! The compiler reports inconsistencies. A backend must implement the trait of each feature that it lists.
 //! [`#[device_plugin]`](macro@crate::device_plugin) rejects a backend that implements a trait without listing its
-//! feature. Two features have no functions and therefore no trait: [`Features::queued`] and [`Features::ffi`].
+//! feature. Three features have no functions and therefore no trait: [`Features::queued`],
+//! [`Features::queued_transfers`] and [`Features::ffi`].
 //!
 //! | a device that | lists | and implements |
 //! |---|---|---|
@@ -71,6 +72,7 @@
 //! | can end an execution with an error | [`poisoning`](Features::poisoning) | [`Poisoning`] |
 //! | tracks the framework's work that it waits for | [`tracking`](Features::tracking) | [`Tracking`] |
 //! | runs its work in the order of submission | [`queued`](Features::queued) | |
+//! | also runs its transfers in this order | [`queued_transfers`](Features::queued_transfers) | |
 //! | offers an extension of the C API | [`profiler`](Features::profiler), [`streams`](Features::streams), [`raw_buffers`](Features::raw_buffers), [`ffi`](Features::ffi), [`abi_versions`](Features::abi_versions), [`executable_metadata`](Features::executable_metadata), [`failure_reports`](Features::failure_reports) | [`Profiler`], [`Streams`], [`RawBuffers`], [`AbiVersions`], [`ExecutableMetadata`], [`FailureReports`] |
 //!
 //! # Extensions of the C API

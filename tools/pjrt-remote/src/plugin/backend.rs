@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use device_plugin::features::{
-    AsyncReads, AtExit, CostAnalysis, DeviceCopies, Features, MemoryStatistics, MultiDevice, Platform,
+    AsyncReads, AtExit, CostAnalysis, DeviceCopies, Features, MemoryStatistics, MultiDevice, Platform, Poisoning,
 };
 use device_plugin::{
     Backend, ClientOptions, CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error, Event, ExecutableInfo,
@@ -59,15 +59,24 @@ impl RemoteBackend {
     }
 
     /// Takes the inputs of a launch and pushes its outputs. Returns its part of the request, and its event. Moves the
-    /// donated inputs to `consumed`, which must outlive the request. Otherwise their release would precede it.
-    fn launch(&self, launch: &mut Launch<'_, Self>, consumed: &mut Vec<RemoteBuffer>) -> Result<(wire::Launch, Event)> {
+    /// donated inputs to `consumed`, with whether the server frees them. `consumed` must outlive the request. Otherwise
+    /// the release of an input would precede it.
+    fn launch(
+        &self,
+        launch: &mut Launch<'_, Self>,
+        consumed: &mut Vec<(RemoteBuffer, bool)>,
+    ) -> Result<(wire::Launch, Event)> {
         let mut donated = Vec::new();
         let mut arguments = Vec::with_capacity(launch.inputs.len());
         for index in 0..launch.inputs.len() {
             if let Some(buffer) = launch.inputs.take(index) {
-                donated.push(number(index)?);
+                // If the SDK keeps a clone, a read of the buffer has not begun. The program then copies the buffer.
+                let is_donated = Arc::strong_count(&buffer.handle) == 1;
+                if is_donated {
+                    donated.push(number(index)?);
+                }
                 arguments.push(buffer.handle.id);
-                consumed.push(buffer);
+                consumed.push((buffer, is_donated));
             } else {
                 arguments.push(launch.inputs[index].handle.id);
             }
@@ -111,8 +120,8 @@ impl Backend for RemoteBackend {
     type Buffer = RemoteBuffer;
     type Executable = RemoteExecutable;
 
-    /// With the feature `queued`, executions accept inputs that are not ready, because the server handles requests in
-    /// order.
+    /// With the features `queued` and `queued_transfers`, executions and transfers accept buffers that are not ready,
+    /// because the server handles requests in order.
     const FEATURES: Features<Self> = Features::none()
         .at_exit()
         .platform()
@@ -120,8 +129,10 @@ impl Backend for RemoteBackend {
         .async_reads()
         .device_copies()
         .multi_device()
+        .poisoning()
         .cost_analysis()
-        .queued();
+        .queued()
+        .queued_transfers();
 
     fn create(options: &ClientOptions) -> Result<Self> {
         let (connection, welcome) = Connection::open(&Settings::new(options)?)?;
@@ -156,8 +167,8 @@ impl Backend for RemoteBackend {
 
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<RemoteBuffer> {
         let (memory, bytes) = (number(to.memory)?, host.bytes().len() as u64);
-        let shape = Some(wire::Shape::from(host.shape()));
-        self.create(host.bytes(), |ticket, handle| wire::Upload { ticket, handle, shape, memory, bytes })
+        let (shape, zero_copy) = (Some(wire::Shape::from(host.shape())), host.alias().is_some());
+        self.create(host.bytes(), |ticket, handle| wire::Upload { ticket, handle, shape, memory, bytes, zero_copy })
     }
 
     fn ready(&self, buffer: &RemoteBuffer) -> Event {
@@ -185,7 +196,7 @@ impl Backend for RemoteBackend {
         let mut consumed = Vec::new();
         let (part, done) = self.launch(launch, &mut consumed)?;
         self.connection.send(Self::execute_request(executable, &launch.options, false, vec![part]));
-        consumed.into_iter().for_each(RemoteBuffer::consumed);
+        consumed.into_iter().filter(|(_, is_donated)| *is_donated).for_each(|(buffer, _)| buffer.consume());
         Ok(done)
     }
 }
@@ -258,8 +269,17 @@ impl MultiDevice for RemoteBackend {
         if let Some(first) = launches.first() {
             self.connection.send(Self::execute_request(executable, &first.options, true, parts));
         }
-        consumed.into_iter().for_each(RemoteBuffer::consumed);
+        consumed.into_iter().filter(|(_, is_donated)| *is_donated).for_each(|(buffer, _)| buffer.consume());
         Ok(events)
+    }
+}
+
+impl Poisoning for RemoteBackend {
+    fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
+        let failure = Some(wire::Failure::new(error.code().as_raw(), error.message(), &[]));
+        let device = number(device)?;
+        let values = self.answer(|ticket| wire::Poison { ticket, device, launch_id, failure }.into())?;
+        Ok(values.iter().any(|value| value.name == "poisoned"))
     }
 }
 

@@ -35,7 +35,7 @@ pub struct RemoteBuffer {
 
 impl RemoteBuffer {
     /// Drops a buffer that the server frees, because a run consumed it.
-    pub(crate) fn consumed(self) {
+    pub(crate) fn consume(self) {
         if let Some(mut handle) = Arc::into_inner(self.handle) {
             handle.id = FREED;
         }

@@ -128,10 +128,7 @@ fn start(
             return Err(invalid(&format!("a run on one device with {} launches", request.launches.len())));
         };
         if loaded.devices != [launch.device] {
-            let Some(device) = served.devices.get(launch.device as usize) else {
-                return Err(invalid(&format!("unknown device {}", launch.device)));
-            };
-            options = options.with_device(device);
+            options = options.with_device(served.device(launch.device)?);
         }
         let run = loaded.executable.execute_with(inputs, &options).map_err(fail)?;
         return Ok(vec![(run.outputs, run.done)]);

@@ -1,10 +1,13 @@
 //! What a server serves: a client of a plugin, with its devices and memories in the order in which messages name them.
 
+use std::sync::Arc;
+
 use pjrt::{Client, Device, Error, Memory};
 
 use crate::server::describe;
 use crate::server::limits::Limits;
-use crate::wire::messages::Welcome;
+use crate::server::table::invalid;
+use crate::wire::messages::{Failure, Welcome};
 
 /// The client that a server serves.
 pub(crate) struct Served {
@@ -31,6 +34,18 @@ impl Served {
         let mut welcome = describe::welcome(&client, &devices, &memories)?;
         welcome.max_outstanding = limits.outstanding;
         Ok(Self { client, devices, memories, welcome, limits })
+    }
+
+    /// Returns the device that a message names.
+    pub(crate) fn device(&self, index: u32) -> Result<&Device, Arc<Failure>> {
+        let unknown = || invalid(&format!("unknown device {index}; the server has {}", self.devices.len()));
+        self.devices.get(index as usize).ok_or_else(unknown)
+    }
+
+    /// Returns the memory that a message names.
+    pub(crate) fn memory(&self, index: u32) -> Result<&Memory, Arc<Failure>> {
+        let unknown = || invalid(&format!("unknown memory {index}; the server has {}", self.memories.len()));
+        self.memories.get(index as usize).ok_or_else(unknown)
     }
 
     /// Returns the index of a device.

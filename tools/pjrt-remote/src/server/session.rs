@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pjrt::{Buffer, Error, ErrorCode, Memory, Program, Shape, Upload};
+use pjrt::{Buffer, Error, ErrorCode, NamedValue, Program, Shape, Upload};
 
 use crate::net::outbox::Outbox;
 use crate::net::stream::Stream;
@@ -13,7 +13,7 @@ use crate::server::execution::{execute, size};
 use crate::server::reader::{Reader, SMALL};
 use crate::server::replies::{Batch, Replies};
 use crate::server::served::Served;
-use crate::server::table::{Loaded, Object, Table, invalid};
+use crate::server::table::{Loaded, Object, Table};
 use crate::server::token::Token;
 use crate::wire::convert;
 use crate::wire::frame::{self, Broken, Incoming};
@@ -124,12 +124,8 @@ impl Session {
             }
             RequestKind::DeviceQuery(request) => self.device_query(&request),
             RequestKind::ExecutableQuery(request) => self.executable_query(&request),
+            RequestKind::Poison(request) => self.poison(request),
         }
-    }
-
-    fn memory(&self, index: u32) -> Outcome<&Memory> {
-        let unknown = || invalid(&format!("unknown memory {index}; the server has {}", self.served.memories.len()));
-        self.served.memories.get(index as usize).ok_or_else(unknown)
     }
 
     /// Adds a new buffer to the table, and answers when it is ready.
@@ -161,9 +157,14 @@ impl Session {
                 Err(failure)
             }
             Ok(()) => match self.incoming.payload(request.bytes)? {
-                Some(payload) => self.memory(request.memory).and_then(|memory| {
-                    let upload = Upload::owned_mut::<u8, _>(payload).shape(&shape).to(memory);
-                    self.served.client.upload(upload).map_err(fail)
+                Some(payload) => self.served.memory(request.memory).and_then(|memory| {
+                    let client = &self.served.client;
+                    let buffer = if request.zero_copy {
+                        client.upload(Upload::owned_mut::<u8, _>(payload).shape(&shape).to(memory))
+                    } else {
+                        client.upload(Upload::of(payload.as_ref()).shape(&shape).to(memory))
+                    };
+                    buffer.map_err(fail)
                 }),
                 None => {
                     self.incoming.skip(request.bytes)?;
@@ -189,7 +190,7 @@ impl Session {
         let shape = shape(request.shape)?;
         let bytes = shape.host_size().map_or(u64::MAX, |size| size as u64);
         let buffer = self.table.check_space(bytes).and_then(|()| {
-            let memory = self.memory(request.memory)?;
+            let memory = self.served.memory(request.memory)?;
             memory.buffer(&shape).uninitialized().map_err(fail)
         });
         self.add(request.ticket, request.handle, buffer)
@@ -202,7 +203,7 @@ impl Session {
             Some(shape) => source.bitcast(&shape, None).map_err(fail),
             None => {
                 self.table.check_space(size(source))?;
-                source.copy_to(self.memory(request.memory)?).map_err(fail)
+                source.copy_to(self.served.memory(request.memory)?).map_err(fail)
             }
         });
         self.add(request.ticket, request.handle, buffer)
@@ -280,16 +281,27 @@ impl Session {
 
     fn device_query(&mut self, request: &wire::DeviceQuery) -> Result<(), Broken> {
         self.replies.begin()?;
-        let Some(device) = self.served.devices.get(request.device as usize) else {
-            self.replies.fail(request.ticket, &invalid(&format!("unknown device {}", request.device)));
-            return Ok(());
-        };
-        let values = if request.clear {
-            device.clear_memory_stats().map(|()| Vec::new())
-        } else {
-            device.memory_stats().map(|stats| convert::memory_stats_values(&stats))
-        };
-        self.answer(request.ticket, values.map_err(fail));
+        let values = self.served.device(request.device).and_then(|device| {
+            let values = if request.clear {
+                device.clear_memory_stats().map(|()| Vec::new())
+            } else {
+                device.memory_stats().map(|stats| convert::memory_stats_values(&stats))
+            };
+            values.map_err(fail)
+        });
+        self.answer(request.ticket, values);
+        Ok(())
+    }
+
+    fn poison(&mut self, request: wire::Poison) -> Result<(), Broken> {
+        self.replies.begin()?;
+        let Failure { code, message, .. } = request.failure.unwrap_or_default();
+        let values = self.served.device(request.device).and_then(|device| {
+            let code = ErrorCode::from_raw(code);
+            let poisoned = device.poison_execution(request.launch_id, code, &message).map_err(fail)?;
+            Ok(poisoned.then(|| NamedValue::new("poisoned", true).into()).into_iter().collect())
+        });
+        self.answer(request.ticket, values);
         Ok(())
     }
 

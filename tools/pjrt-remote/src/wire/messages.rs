@@ -151,7 +151,7 @@ pub(crate) struct Shape {
 /// A message of the client after [`Hello`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Request {
-    #[prost(oneof = "RequestKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "RequestKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     pub(crate) kind: Option<RequestKind>,
 }
 
@@ -175,6 +175,8 @@ pub(crate) enum RequestKind {
     ExecutableQuery(ExecutableQuery),
     #[prost(message, tag = "9")]
     Allocate(Allocate),
+    #[prost(message, tag = "10")]
+    Poison(Poison),
 }
 
 /// Creates a buffer from the `bytes` bytes that follow the message.
@@ -190,6 +192,9 @@ pub(crate) struct Upload {
     pub(crate) memory: u32,
     #[prost(uint64, tag = "5")]
     pub(crate) bytes: u64,
+    /// Whether the buffer may use host memory. Then the server lends the plugin the memory in which the data arrived.
+    #[prost(bool, tag = "6")]
+    pub(crate) zero_copy: bool,
 }
 
 /// Creates a buffer with undefined contents.
@@ -313,6 +318,19 @@ pub(crate) struct ExecutableQuery {
     pub(crate) memory: bool,
 }
 
+/// Ends a run with an error. [`Answer`] answers, with the value `poisoned` if the run was pending.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Poison {
+    #[prost(uint64, tag = "1")]
+    pub(crate) ticket: u64,
+    #[prost(uint32, tag = "2")]
+    pub(crate) device: u32,
+    #[prost(int32, tag = "3")]
+    pub(crate) launch_id: i32,
+    #[prost(message, optional, tag = "4")]
+    pub(crate) failure: Option<Failure>,
+}
+
 /// A message of the server after [`Welcome`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Reply {
@@ -427,6 +445,6 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Request { Upload, Allocate, Read, Derive, Release, Compile, Execute, DeviceQuery, ExecutableQuery } RequestKind
+    Request { Upload, Allocate, Read, Derive, Release, Compile, Execute, DeviceQuery, ExecutableQuery, Poison } RequestKind
     Reply { Done, Failed, Data, Compiled, Answer } ReplyKind
 }

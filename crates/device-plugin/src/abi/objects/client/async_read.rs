@@ -8,8 +8,9 @@ use crate::contain::{contain_in, drop_contained};
 use crate::features::FeatureCalls;
 use crate::{Backend, Completer, Event, Result};
 
-/// Begins to read a buffer, at once if it is ready, or else when it becomes ready. The returned event becomes ready
-/// when the backend's event is ready and the backend has dropped the destination.
+/// Begins to read a buffer, at once if it is ready or if the backend has the feature `queued_transfers`, or else when it
+/// becomes ready. The returned event becomes ready when the backend's event is ready and the backend has dropped the
+/// destination.
 ///
 /// `done` runs if the read succeeds.
 pub(crate) fn read<B: Backend>(
@@ -22,6 +23,9 @@ pub(crate) fn read<B: Backend>(
     match buffer.ready.result() {
         Some(Ok(())) => begin(&buffer.client, held.value(), memory, completer, done),
         Some(Err(error)) => completer.complete_internally(Err(error)),
+        None if const { B::FEATURES.queued_transfers } && held.value().get().is_some() => {
+            begin(&buffer.client, held.value(), memory, completer, done);
+        }
         None => {
             // Keep the client and the value alive, because the framework may destroy the buffer before it is ready.
             let (client, value) = (buffer.client.share(), held.value().clone());

@@ -122,8 +122,8 @@ fn when_ready<B: Backend>(
 }
 
 /// Creates a buffer with this layout at `to`. `make` creates its value from the value of `buffer`, at once if
-/// `buffer` is ready, or else when it becomes ready. Also waits if the backend has the feature `queued`, because `make`
-/// returns no event and must therefore receive a ready buffer.
+/// `buffer` is ready or if the backend has the feature `queued_transfers`, or else when it becomes ready. Also waits if
+/// the backend has only the feature `queued`, because `make` returns no event and must therefore receive a ready buffer.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
     layout: &ArrayLayout,
@@ -132,8 +132,9 @@ fn derive<B: Backend>(
 ) -> Result<*mut PJRT_Buffer> {
     let client = &buffer.client;
     let held = buffer.hold()?;
-    if let Some(ready) = buffer.ready.result() {
-        ready?;
+    let ready = buffer.ready.result();
+    if ready.is_some() || const { B::FEATURES.queued_transfers } && held.value().get().is_some() {
+        ready.transpose()?;
         let new = make(&client.backend, held.value().available()?)?;
         let ready = client.backend.ready(&new);
         return Ok(BufferHandle::give(client.share(), Value::Now(new), layout, to, ready));
