@@ -44,6 +44,7 @@ mod panics;
 mod pieces;
 mod profiler;
 mod queued;
+mod queued_transfers;
 mod raw_buffers;
 mod reads;
 mod reentrant;

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io::Write;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 
 use prost::Message;
@@ -136,10 +136,21 @@ impl Outbox {
         }
     }
 
-    /// Writes the queue on this thread.
+    /// Writes the queue on this thread. If another thread is writing, leaves the queue to the thread for messages, so
+    /// that this thread does not wait for a large payload.
     pub(crate) fn flush(&self) {
+        match self.shared.stream.try_lock() {
+            Ok(mut stream) => self.shared.write_queue(&mut stream, &[]),
+            Err(TryLockError::Poisoned(stream)) => self.shared.write_queue(&mut stream.into_inner(), &[]),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+
+    /// Writes the queue, and then closes the connection.
+    pub(crate) fn finish(&self) {
         let mut stream = lock(&self.shared.stream);
         self.shared.write_queue(&mut stream, &[]);
+        self.close();
     }
 
     /// Waits until the queue is short enough for more messages. Does not wait if the connection is closed.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use pjrt::{Buffer, Error};
+use pjrt::{Buffer, Error, ErrorCode};
 
 use crate::server::replies::Replies;
 use crate::wire::messages::{Data, Failure, Reply};
@@ -47,15 +47,44 @@ impl Reader {
     }
 }
 
+/// Memory to which buffers are read. The system needs much time to provide new memory, so it is used again.
+struct Staging(Vec<u8>);
+
+impl AsMut<[u8]> for Staging {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// Maximum size of the memory that is kept for the next read.
+const KEPT: usize = 64 << 20;
+
 fn read_all(jobs: &Receiver<Job>, replies: &Replies) {
+    let mut memory = Vec::new();
     for Job { ticket, buffer } in jobs {
-        replies.outbox.wait_for_space();
-        match buffer.download().bytes() {
-            Ok(bytes) => {
+        match fetch(&buffer, memory) {
+            Ok(Staging(bytes)) => {
                 replies.answered(1);
-                replies.outbox.send_owned(&Reply::from(Data { ticket, bytes: bytes.len() as u64 }), bytes);
+                // Wait until the client has received the bytes, so that they are in memory only once.
+                replies.outbox.write(&Reply::from(Data { ticket, bytes: bytes.len() as u64 }), &bytes);
+                memory = if bytes.capacity() <= KEPT { bytes } else { Vec::new() };
             }
-            Err(error) => replies.fail(ticket, &Failure::from(&error)),
+            Err(failure) => {
+                replies.fail(ticket, &failure);
+                memory = Vec::new();
+            }
         }
     }
+}
+
+/// Reads a buffer to `memory`.
+fn fetch(buffer: &Buffer, mut memory: Vec<u8>) -> Result<Staging, Failure> {
+    let read = |memory| buffer.download().start_into(Staging(memory))?.wait();
+    let size = buffer.shape().map_err(|error| Failure::from(&error))?.host_size().unwrap_or(usize::MAX);
+    if memory.try_reserve_exact(size.saturating_sub(memory.len())).is_err() {
+        let message = format!("the server has no memory to read {size} bytes");
+        return Err(Failure::new(ErrorCode::RESOURCE_EXHAUSTED.as_raw(), &message, &[]));
+    }
+    memory.resize(size, 0);
+    read(memory).map_err(|error: Error| Failure::from(&error))
 }

@@ -62,8 +62,7 @@ impl Replies {
     pub(crate) fn close(&self, code: u32, message: &str) {
         let kind = ReplyKind::Closing(Failure::new(code, message, &[]));
         self.outbox.send(&Reply { kind: Some(kind) });
-        self.outbox.flush();
-        self.outbox.close();
+        self.outbox.finish();
     }
 }
 

@@ -162,7 +162,9 @@ impl Session {
                     let buffer = if request.zero_copy {
                         client.upload(Upload::owned_mut::<u8, _>(payload).shape(&shape).to(memory))
                     } else {
-                        client.upload(Upload::of(payload.as_ref()).shape(&shape).to(memory))
+                        let buffer = client.upload(Upload::of(payload.as_ref()).shape(&shape).to(memory));
+                        self.incoming.recycle(payload);
+                        buffer
                     };
                     buffer.map_err(fail)
                 }),
@@ -341,7 +343,7 @@ fn shape(shape: Option<wire::Shape>) -> Result<Shape, Broken> {
 fn refuse(outbox: &Outbox, error: Broken) -> Broken {
     let refusal = Some(Failure::new(ErrorCode::PERMISSION_DENIED.as_raw(), &error.to_string(), &[]));
     outbox.send(&wire::Welcome { refusal, ..wire::Welcome::default() });
-    outbox.flush();
+    outbox.finish();
     outbox.join();
     error
 }

@@ -12,6 +12,8 @@ pub(crate) const MAX_REQUEST: usize = 1 << 20;
 pub(crate) const MAX_REPLY: usize = 16 << 20;
 /// Size of the buffer that collects small messages.
 const BUFFER: usize = 256 << 10;
+/// Maximum size of the memory that is kept for the next payload.
+const SPARE: usize = 64 << 20;
 /// Alignment of payloads in memory. CPU devices use memory with this alignment without a copy.
 const ALIGNMENT: usize = 64;
 
@@ -89,11 +91,13 @@ pub(crate) struct Incoming<R> {
     end: usize,
     /// Maximum size of a message.
     limit: usize,
+    /// Memory of an earlier payload. The system needs much time to provide new memory.
+    spare: Vec<u8>,
 }
 
 impl<R: Read> Incoming<R> {
     pub(crate) fn new(source: R, limit: usize) -> Self {
-        Self { source, buffer: vec![0; BUFFER], start: 0, end: 0, limit }
+        Self { source, buffer: vec![0; BUFFER], start: 0, end: 0, limit, spare: Vec::new() }
     }
 
     fn arrived(&self) -> &[u8] {
@@ -176,7 +180,7 @@ impl<R: Read> Incoming<R> {
     /// them. Memory is reserved for all of them, but the system provides it only as they arrive.
     pub(crate) fn payload(&mut self, len: u64) -> Result<Option<Payload>, Broken> {
         let size = usize::try_from(len).unwrap_or(usize::MAX);
-        let mut bytes: Vec<u8> = Vec::new();
+        let mut bytes = std::mem::take(&mut self.spare);
         if bytes.try_reserve_exact(size.saturating_add(ALIGNMENT)).is_err() {
             return Ok(None);
         }
@@ -190,6 +194,14 @@ impl<R: Read> Incoming<R> {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
         Ok(Some(Payload { bytes, start }))
+    }
+
+    /// Takes back the memory of a payload, for the next one. Keeps it only if it is not too large.
+    pub(crate) fn recycle(&mut self, payload: Payload) {
+        if payload.bytes.capacity() <= SPARE {
+            self.spare = payload.bytes;
+            self.spare.clear();
+        }
     }
 
     /// Skips the bytes that follow a message.
