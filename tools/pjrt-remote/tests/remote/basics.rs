@@ -158,6 +158,32 @@ fn program_on_two_devices_reduces_between_them() {
 }
 
 #[test]
+fn partitioned_program_takes_a_shard_on_each_device() {
+    let server = Started::unix();
+    let client = server.client();
+    let program = Program::mlir(
+        r#"module @m attributes {mhlo.num_partitions = 2 : i32} {
+           func.func @main(%x: tensor<4xf32> {mhlo.sharding = "{devices=[2]<=[2]}"})
+               -> (tensor<4xf32> {mhlo.sharding = "{devices=[2]<=[2]}"}) {
+             %y = stablehlo.add %x, %x : tensor<4xf32>
+             return %y : tensor<4xf32>
+           }
+         }"#,
+    );
+    let assignment = DeviceAssignment::new(1, 2, vec![0, 1]).unwrap();
+    let options = CompileOptions::default().with_num_partitions(2).with_spmd_partitioning(true);
+    let double = client.compile(&program, &options.with_device_assignment(assignment)).unwrap();
+    let devices = client.devices().unwrap();
+    let upload = |data: &[f32], device| Input::from(client.upload(Upload::of(data).to(device)).unwrap());
+    let inputs = vec![vec![upload(&[1.0, 2.0], &devices[0])], vec![upload(&[3.0, 4.0], &devices[1])]];
+    let run = double.execute_sharded(inputs, &ExecuteOptions::new()).unwrap();
+    let outputs = run.outputs.iter().map(|outputs| outputs[0].to_host::<f32>().unwrap());
+    assert_eq!(outputs.collect::<Vec<_>>(), [[2.0, 4.0], [6.0, 8.0]]);
+    let shardings = Shardings::of(&client.plugin()).unwrap();
+    assert_eq!(shardings.parameter_shardings(double.executable()).unwrap().map(|all| all.len()), Some(1));
+}
+
+#[test]
 fn properties_of_executables_are_those_of_the_served_plugin() {
     let server = Started::unix();
     let (remote, local) = (add_one(&server.client()), add_one(&local()));
