@@ -41,6 +41,7 @@ pub(crate) fn run(_: Elf, workspace: Workspace) -> Result<u64, Error> {
     let libraries = [
         (release_cpu(&[])?, PLUGIN),
         (workspace.library("pjrt_plugin_minimal"), PLUGIN),
+        (workspace.library("pjrt_plugin_remote"), PLUGIN),
         (workspace.library("pjrt_layers_plugin"), LAYERS),
     ];
     let mut checked = 0;

@@ -54,6 +54,8 @@ pub(crate) struct Libraries<'a> {
     pub(crate) dlpack: &'a Path,
     /// Library of `pjrt-layers`, which the tests use to record a program.
     pub(crate) layers: &'a Path,
+    /// Library of the plugin `remote`.
+    pub(crate) remote: &'a Path,
     /// Paths of real plugins, in the format of `PJRT_TEST_PLUGINS`. Empty if there are none.
     pub(crate) plugins: &'a OsStr,
 }
@@ -125,6 +127,7 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
     pytest.env("PJRT_CPU_PACKAGE", package);
     pytest.env("PJRT_CPU_PLUGIN", libraries.cpu).env("PJRT_TRACED", libraries.traced);
     pytest.env("PJRT_COMMAND", libraries.command).env("PJRT_LAYERS_LIBRARY", libraries.layers);
+    pytest.env("PJRT_REMOTE_LIBRARY", libraries.remote);
     pytest.env("PJRT_TEST_PLUGINS", libraries.plugins);
     pytest.env("PJRT_DLPACK", libraries.dlpack);
     let (mut passed, mut failed, mut skipped, mut failures) = (0, 0, Vec::new(), Vec::new());

@@ -331,6 +331,7 @@ impl Report {
             traced: &workspace.example_library("traced_plugin"),
             dlpack: &workspace.example_library("dlpack_exchange"),
             layers: &workspace.example_library("layers_plugin"),
+            remote: &workspace.library("pjrt_plugin_remote"),
             plugins,
         };
         let package = jax::package(cpu)?;

@@ -36,6 +36,9 @@ impl Drop for RemoteBackend {
     }
 }
 
+/// Maximum number of arguments of a launch. Their handles fit into a message.
+const MAX_ARGUMENTS: usize = 50_000;
+
 /// Returns an index as it is in messages.
 fn number(index: usize) -> Result<u32> {
     u32::try_from(index).map_err(|_| Error::internal(format!("the index {index} is too large")))
@@ -66,6 +69,10 @@ impl RemoteBackend {
         launch: &mut Launch<'_, Self>,
         consumed: &mut Vec<(RemoteBuffer, bool)>,
     ) -> Result<(wire::Launch, Event)> {
+        if launch.inputs.len() > MAX_ARGUMENTS {
+            let count = launch.inputs.len();
+            return Err(Error::unimplemented(format!("{count} arguments; this plugin sends at most {MAX_ARGUMENTS}")));
+        }
         let mut donated = Vec::new();
         let mut arguments = Vec::with_capacity(launch.inputs.len());
         for index in 0..launch.inputs.len() {

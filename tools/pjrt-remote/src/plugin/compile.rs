@@ -9,6 +9,7 @@ use crate::plugin::connection::Connection;
 use crate::plugin::objects::{Handle, RemoteExecutable};
 use crate::plugin::tickets::Answered;
 use crate::wire::convert;
+use crate::wire::frame::MAX_REQUEST;
 use crate::wire::messages as wire;
 
 /// Compiles a program, and waits for the result, because frameworks need the program's signature.
@@ -18,12 +19,20 @@ pub(crate) fn compile(
     options: &CompileOptions,
 ) -> Result<Compiled<RemoteExecutable>> {
     let handle = Handle { id: connection.handles(1), connection: Arc::clone(connection) };
+    let options = options.encode();
+    if options.len() > MAX_REQUEST / 2 {
+        return Err(Error::unimplemented(format!(
+            "the compile options have {} bytes; this plugin sends at most {}",
+            options.len(),
+            MAX_REQUEST / 2
+        )));
+    }
     let request = |ticket| {
         wire::Compile {
             ticket,
             handle: handle.id,
             format: program.format().to_owned(),
-            options: options.encode(),
+            options,
             bytes: program.code().len() as u64,
         }
         .into()

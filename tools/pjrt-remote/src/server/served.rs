@@ -21,7 +21,8 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) fn new(client: Client, limits: Limits) -> Result<Self, Error> {
+    pub(crate) fn new(client: Client, mut limits: Limits) -> Result<Self, Error> {
+        limits.outstanding = limits.outstanding.max(Limits::LEAST_OUTSTANDING);
         let devices = client.devices()?;
         let mut memories: Vec<Memory> = Vec::new();
         let defaults =

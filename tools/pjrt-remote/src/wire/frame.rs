@@ -64,6 +64,7 @@ pub(crate) fn append(message: &impl Message, out: &mut Vec<u8>) {
 }
 
 /// The bytes that follow a message, in aligned memory.
+#[derive(Debug)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
     start: usize,
@@ -221,4 +222,74 @@ fn decode<M: Message + Default>(bytes: &[u8], sum: u32) -> Result<M, Broken> {
         return Err(Broken::Protocol("the checksum of a message is wrong; the data was changed on the way".to_owned()));
     }
     M::decode(bytes).map_err(|error| Broken::Protocol(format!("a message is malformed: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::messages::{Data, Done, Reply, Request};
+
+    /// A source that returns one byte at a time.
+    struct Slow<'a>(&'a [u8]);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let count = to.len().min(1);
+            self.0.read(&mut to[..count])
+        }
+    }
+
+    fn frame(message: &impl Message) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        append(message, &mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn messages_and_payloads_arrive_in_pieces() {
+        let small = Reply::from(Done { tickets: vec![1, 2, 3] });
+        let large = Reply::from(Done { tickets: (0..300_000).collect() });
+        let mut bytes = frame(&small);
+        bytes.extend(frame(&Reply::from(Data { ticket: 4, bytes: 5 })));
+        bytes.extend(b"hello");
+        bytes.extend(frame(&large));
+        assert!(bytes.len() > BUFFER, "the large message does not fit into the buffer");
+        let mut incoming = Incoming::new(Slow(&bytes), MAX_REPLY);
+        assert!(!incoming.has_message());
+        assert_eq!(incoming.next::<Reply>().unwrap(), small);
+        assert!(incoming.next::<Reply>().is_ok());
+        let payload = incoming.payload(5).unwrap().unwrap();
+        assert_eq!(payload.as_ref(), b"hello");
+        assert_eq!(payload.as_ref().as_ptr().addr() % ALIGNMENT, 0);
+        assert_eq!(incoming.next::<Reply>().unwrap(), large);
+        assert!(matches!(incoming.next::<Reply>(), Err(Broken::Closed)));
+    }
+
+    #[test]
+    fn recycled_memory_holds_the_next_payload_only() {
+        let bytes = [b"first payload".as_slice(), b"next"].concat();
+        let mut incoming = Incoming::new(&bytes[..], MAX_REPLY);
+        let first = incoming.payload(13).unwrap().unwrap();
+        incoming.recycle(first);
+        assert_eq!(incoming.payload(4).unwrap().unwrap().as_ref(), b"next");
+    }
+
+    #[test]
+    fn broken_frames_are_errors() {
+        let good = frame(&Reply::from(Done { tickets: vec![7] }));
+        let next = |bytes: &[u8]| Incoming::new(bytes, 1024).next::<Request>().unwrap_err().to_string();
+        let mut changed = good.clone();
+        changed[9] ^= 1;
+        assert!(next(&changed).contains("checksum"));
+        assert!(next(&good[..good.len() - 1]).contains("within a message"));
+        assert!(next(&good[..3]).contains("within a message"));
+        assert!(next(&[0xff; 8]).contains("longer than the limit"));
+        assert_eq!(next(&[]), Broken::Closed.to_string());
+        let mut incoming = Incoming::new(&b"four"[..], 1024);
+        assert!(incoming.payload(5).is_err());
+        // No system has this much memory, and nothing is read.
+        let mut incoming = Incoming::new(&b"four"[..], 1024);
+        assert!(incoming.payload(u64::MAX).unwrap().is_none());
+        assert_eq!(incoming.payload(4).unwrap().unwrap().as_ref(), b"four");
+    }
 }

@@ -98,6 +98,41 @@ fn client_process() {
     }
 }
 
+/// Returns the numbers of threads and of open files of the server.
+#[cfg(target_os = "linux")]
+fn resources(server: &Started) -> (usize, usize) {
+    let count = |kind: &str| std::fs::read_dir(format!("/proc/{}/{kind}", server.id())).unwrap().count();
+    (count("task"), count("fd"))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn many_clients_leave_nothing_in_the_server() {
+    let server = Started::unix();
+    let visit = || {
+        let client = server.client();
+        let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
+        assert_eq!(add_one(&client).execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap(), [2.0; 4]);
+    };
+    // The plugin starts its own threads for the first client.
+    visit();
+    let settled = |most: (usize, usize)| {
+        let begin = Instant::now();
+        loop {
+            let (threads, files) = resources(&server);
+            if threads <= most.0 && files <= most.1 {
+                return (threads, files);
+            }
+            assert!(begin.elapsed() < SOON, "{threads} threads and {files} files, instead of {most:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    std::thread::sleep(Duration::from_millis(100));
+    let before = resources(&server);
+    (0..200).for_each(|_| visit());
+    settled(before);
+}
+
 #[test]
 fn absent_server_is_an_error_with_a_remedy() {
     let folder = tempfile::tempdir().unwrap();

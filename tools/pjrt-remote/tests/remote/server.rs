@@ -70,6 +70,11 @@ impl Started {
         plugin().client(&options)
     }
 
+    /// Returns the id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Ends the process with `SIGKILL`.
     pub(crate) fn kill(&mut self) {
         // The process may have ended.
