@@ -19,6 +19,7 @@ mod plugins;
 mod privileges;
 mod recordings;
 mod replay;
+mod serve;
 mod shell;
 mod show;
 mod supports;

@@ -28,8 +28,12 @@ pub(crate) fn execute(
     batch: &mut Batch,
     replies: &Replies,
 ) -> Result<(), Broken> {
-    // Each device of the program has one launch. The number is checked below, but each ticket needs an answer first.
-    request.launches.iter().try_for_each(|_| replies.begin())?;
+    for launch in &request.launches {
+        replies.begin()?;
+        if launch.first_output.checked_add(launch.outputs.into()).is_none() {
+            return Err(Broken::Protocol(format!("there is no handle after {}", u64::MAX)));
+        }
+    }
     let executable = table.executable(request.executable).cloned();
     // Take all arguments, also if the run fails, because the client no longer has the donated ones.
     let arguments: Vec<_> = request.launches.iter().map(|launch| take_arguments(launch, table)).collect();

@@ -58,6 +58,12 @@ struct Open {
     next: u64,
 }
 
+/// An entry of [`Open::streams`]. Dropping it removes the entry.
+struct Opened {
+    sessions: Arc<Sessions>,
+    number: u64,
+}
+
 impl std::fmt::Debug for Server {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Server").field("clients", &self.clients()).finish_non_exhaustive()
@@ -152,18 +158,13 @@ impl Server {
             open.streams.insert(number, stream.try_clone()?);
             number
         };
-        let theirs = Arc::clone(&sessions);
+        // Also dropped if the thread cannot be started.
+        let opened = Opened { sessions, number };
         let run = move || {
+            let _opened = opened;
             session::serve(served, stream, token.as_ref());
-            theirs.end(number);
         };
-        match std::thread::Builder::new().name("pjrt remote client".to_owned()).spawn(run) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                sessions.end(number);
-                Err(error)
-            }
-        }
+        std::thread::Builder::new().name("pjrt remote client".to_owned()).spawn(run).map(drop)
     }
 }
 
@@ -171,10 +172,12 @@ impl Sessions {
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn end(&self, number: u64) {
-        self.lock().streams.remove(&number);
-        self.ended.notify_all();
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.sessions.lock().streams.remove(&self.number);
+        self.sessions.ended.notify_all();
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use pjrt::{Buffer, Error, ErrorCode};
+use bytemuck::AnyBitPattern;
+use half::{bf16, f16};
+use pjrt::{Buffer, Element, ElementType, Error, ErrorCode};
 
 use crate::server::replies::Replies;
 use crate::wire::messages::{Data, Failure, Reply};
@@ -62,11 +64,17 @@ const KEPT: usize = 64 << 20;
 fn read_all(jobs: &Receiver<Job>, replies: &Replies) {
     let mut memory = Vec::new();
     for Job { ticket, buffer } in jobs {
+        // Wait until the client has received the bytes, so that they are in memory only once.
+        let send = |bytes: &[u8]| {
+            replies.answered(1);
+            replies.outbox.write(&Reply::from(Data { ticket, bytes: bytes.len() as u64 }), bytes);
+        };
+        if send_in_place(&buffer, send) {
+            continue;
+        }
         match fetch(&buffer, memory) {
             Ok(Staging(bytes)) => {
-                replies.answered(1);
-                // Wait until the client has received the bytes, so that they are in memory only once.
-                replies.outbox.write(&Reply::from(Data { ticket, bytes: bytes.len() as u64 }), &bytes);
+                send(&bytes);
                 memory = if bytes.capacity() <= KEPT { bytes } else { Vec::new() };
             }
             Err(failure) => {
@@ -74,6 +82,31 @@ fn read_all(jobs: &Receiver<Job>, replies: &Replies) {
                 memory = Vec::new();
             }
         }
+    }
+}
+
+/// Passes the contents of a buffer to `send` if the host can read them in place. Returns whether it can.
+fn send_in_place(buffer: &Buffer, send: impl FnOnce(&[u8])) -> bool {
+    fn of<T: Element + AnyBitPattern>(buffer: &Buffer, send: impl FnOnce(&[u8])) -> bool {
+        buffer.host_view::<T>().map(|view| send(bytemuck::cast_slice(&view))).is_ok()
+    }
+    if !buffer.is_on_cpu().unwrap_or(false) {
+        return false;
+    }
+    match buffer.element_type() {
+        Ok(ElementType::S8) => of::<i8>(buffer, send),
+        Ok(ElementType::S16) => of::<i16>(buffer, send),
+        Ok(ElementType::S32) => of::<i32>(buffer, send),
+        Ok(ElementType::S64) => of::<i64>(buffer, send),
+        Ok(ElementType::U8) => of::<u8>(buffer, send),
+        Ok(ElementType::U16) => of::<u16>(buffer, send),
+        Ok(ElementType::U32) => of::<u32>(buffer, send),
+        Ok(ElementType::U64) => of::<u64>(buffer, send),
+        Ok(ElementType::F16) => of::<f16>(buffer, send),
+        Ok(ElementType::Bf16) => of::<bf16>(buffer, send),
+        Ok(ElementType::F32) => of::<f32>(buffer, send),
+        Ok(ElementType::F64) => of::<f64>(buffer, send),
+        _ => false,
     }
 }
 
