@@ -21,8 +21,9 @@ const TOKEN: &str = "PJRT_REMOTE_BENCH_TOKEN";
 const PLUGIN: &str = "PJRT_REMOTE_BENCH_PLUGIN";
 /// Number of launches in a chain.
 const LAUNCHES: u32 = 10_000;
-/// Size of a large array.
+/// Size of a large array, and of one that the server reads to memory that it keeps.
 const LARGE: usize = 256 << 20;
+const MEDIUM: usize = 32 << 20;
 const ROUNDS: usize = 7;
 
 type AnyError = Box<dyn std::error::Error>;
@@ -93,7 +94,7 @@ fn chain(client: &Client, add_one: &LoadedExecutable) -> Result<f64, AnyError> {
     Ok(elapsed * 1e6 / f64::from(LAUNCHES))
 }
 
-/// Returns the times of one launch with its read, and of an upload and a download of a large array, in seconds.
+/// Returns the time of one launch with its read, in microseconds.
 fn single(client: &Client, add_one: &LoadedExecutable) -> Result<f64, AnyError> {
     let x = client.buffer_from_host(&[0.0f32; 4], &[4])?;
     x.wait()?;
@@ -104,6 +105,7 @@ fn single(client: &Client, add_one: &LoadedExecutable) -> Result<f64, AnyError> 
     Ok(begin.elapsed().as_secs_f64() * 1e6 / 100.0)
 }
 
+/// Returns the times of an upload and of a download of an array, in seconds.
 fn transfers(client: &Client, data: &[u8], to: &mut [u8]) -> Result<(f64, f64), AnyError> {
     let begin = Instant::now();
     let buffer = client.buffer_from_host(data, &[i64::try_from(data.len())?])?;
@@ -128,7 +130,7 @@ fn main() -> Result<(), AnyError> {
     let tcp = remote("127.0.0.1:0", &token)?;
     let clients = [("same process", local()?), ("Unix socket", unix.client.clone()), ("TCP", tcp.client.clone())];
     let programs = clients.iter().map(|(_, client)| add_one(client)).collect::<Result<Vec<_>, _>>()?;
-    let mut times = vec![[const { Vec::new() }; 4]; clients.len()];
+    let mut times = vec![[const { Vec::new() }; 6]; clients.len()];
     let (data, mut to) = (vec![1u8; LARGE], vec![2u8; LARGE]);
     let (mut fresh, mut warm) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -146,25 +148,32 @@ fn main() -> Result<(), AnyError> {
             times[2].push(upload);
             times[3].push(download);
             assert_eq!(to[LARGE - 1], 1);
+            let (upload, download) = transfers(client, &data[..MEDIUM], &mut to[..MEDIUM])?;
+            times[4].push(upload);
+            times[5].push(download);
         }
     }
     let (fresh, warm) = (least(&fresh), least(&warm));
     #[expect(clippy::cast_precision_loss, reason = "a size for display")]
-    let gib = |seconds: f64| LARGE as f64 / seconds / f64::from(1 << 30);
+    let rate = |size: usize, seconds: f64| size as f64 / seconds / f64::from(1 << 30);
+    let gib = |seconds: f64| rate(LARGE, seconds);
     println!("copy of 256 MiB: {:.2} GiB/s to new memory, {:.2} GiB/s to used memory", gib(fresh), gib(warm));
     let (local_chain, local_single) = (least(&times[0][0]), least(&times[0][1]));
     for ((name, _), times) in clients.iter().zip(&times) {
-        let [chain, single, upload, download] = [0, 1, 2, 3].map(|index| least(&times[index]));
+        let [chain, single, upload, download, up, down] = [0, 1, 2, 3, 4, 5].map(|index| least(&times[index]));
         println!(
-            "{name:12}: chain {chain:6.2} us a launch (+{:.2}), launch and read {single:6.1} us (+{:.1}), upload {:.2} \
-             GiB/s ({:.0} % of a copy), download {:.2} GiB/s ({:.0} % of a copy)",
+            "{name:12}: chain {chain:6.2} us a launch (+{:.2}), launch and read {single:6.1} us (+{:.1})",
             chain - local_chain,
-            single - local_single,
-            gib(upload),
-            100.0 * fresh / upload,
-            gib(download),
-            100.0 * warm / download,
+            single - local_single
         );
+        for (what, size, up, down) in [("256 MiB", LARGE, upload, download), ("32 MiB", MEDIUM, up, down)] {
+            let (up, down) = (rate(size, up), rate(size, down));
+            println!(
+                "  {what:7}: upload {up:6.2} GiB/s ({:4.0} % of a copy), download {down:6.2} GiB/s ({:4.0} % of a copy)",
+                100.0 * up / gib(warm),
+                100.0 * down / gib(warm)
+            );
+        }
     }
     drop((unix, tcp));
     Ok(())

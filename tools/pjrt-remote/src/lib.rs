@@ -21,6 +21,8 @@ pub use net::address::Address;
 #[cfg(feature = "plugin")]
 pub use plugin::backend::RemoteBackend;
 #[cfg(feature = "plugin")]
+pub use plugin::objects::{RemoteBuffer, RemoteExecutable};
+#[cfg(feature = "plugin")]
 pub use plugin::remote::Remote;
 #[cfg(feature = "server")]
 pub use server::limits::Limits;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pjrt::{Buffer, Error, ErrorCode, NamedValue, Program, Shape, Upload};
+use pjrt::{Buffer, Error, ErrorCode, InFlightLimiter, NamedValue, Program, Shape, Upload};
 
 use crate::net::outbox::Outbox;
 use crate::net::stream::Stream;
@@ -22,6 +22,8 @@ use crate::wire::messages::{Failure, RequestKind};
 
 /// Time in which a client must send its first message.
 const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Number of bytes of a client's uploads that the plugin may still read. A larger upload waits until it is alone.
+const UPLOADING: u64 = 64 << 20;
 /// Time after which the server closes the connection to a client that does not read its replies.
 const STALLED: Duration = Duration::from_secs(60);
 
@@ -39,6 +41,8 @@ struct Session {
     replies: Arc<Replies>,
     batch: Batch,
     reader: Reader,
+    /// The bytes of uploads that have not ended.
+    uploading: InFlightLimiter,
 }
 
 /// Serves a client until it closes the connection or breaks the protocol. Then frees everything that it held.
@@ -77,6 +81,7 @@ impl Session {
             table: Table::new(limits.handles, limits.memory),
             batch: Batch::new(Arc::clone(&replies)),
             reader: Reader::start(Arc::clone(&replies))?,
+            uploading: InFlightLimiter::bytes(UPLOADING),
             served,
             incoming,
             replies,
@@ -144,9 +149,9 @@ impl Session {
         Ok(())
     }
 
-    fn upload(&mut self, request: wire::Upload) -> Result<(), Broken> {
+    fn upload(&mut self, mut request: wire::Upload) -> Result<(), Broken> {
         self.replies.begin()?;
-        let shape = shape(request.shape)?;
+        let shape = shape(request.shape.take())?;
         if shape.host_size().map(|size| size as u64) != Some(request.bytes) {
             let message = format!("an upload of {} bytes is not the size of {shape}", request.bytes);
             return Err(Broken::Protocol(message));
@@ -156,25 +161,42 @@ impl Session {
                 self.incoming.skip(request.bytes)?;
                 Err(failure)
             }
-            Ok(()) => match self.incoming.payload(request.bytes)? {
-                Some(payload) => self.served.memory(request.memory).and_then(|memory| {
-                    let client = &self.served.client;
-                    let buffer = if request.zero_copy {
-                        client.upload(Upload::owned_mut::<u8, _>(payload).shape(&shape).to(memory))
-                    } else {
-                        let buffer = client.upload(Upload::of(payload.as_ref()).shape(&shape).to(memory));
-                        self.incoming.recycle(payload);
-                        buffer
-                    };
-                    buffer.map_err(fail)
-                }),
-                None => {
-                    self.incoming.skip(request.bytes)?;
-                    Err(exhausted(&format!("the server has no memory for {} bytes", request.bytes)))
-                }
-            },
+            Ok(()) => self.receive(&request, &shape)?,
         };
         self.add(request.ticket, request.handle, buffer)
+    }
+
+    /// Receives the data of an upload and passes it to the plugin.
+    fn receive(&mut self, request: &wire::Upload, shape: &Shape) -> Result<Outcome<Buffer>, Broken> {
+        let Some(permit) = self.uploading.try_acquire(request.bytes).or_else(|| {
+            // Send the answers that are complete, because the wait takes long.
+            self.batch.flush();
+            self.uploading.acquire(request.bytes).wait().ok()
+        }) else {
+            return Err(Broken::Protocol("the server cannot wait for earlier uploads".to_owned()));
+        };
+        let Some(payload) = self.incoming.payload(request.bytes)? else {
+            self.incoming.skip(request.bytes)?;
+            return Ok(Err(exhausted(&format!("the server has no memory for {} bytes", request.bytes))));
+        };
+        let memory = match self.served.memory(request.memory) {
+            Ok(memory) => memory,
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let client = &self.served.client;
+        let buffer = if request.zero_copy {
+            client.upload(Upload::owned_mut::<u8, _>(payload).shape(shape).to(memory))
+        } else {
+            let buffer = client.upload(Upload::of(payload.as_ref()).shape(shape).to(memory));
+            self.incoming.recycle(payload);
+            buffer
+        };
+        if let Ok(buffer) = &buffer
+            && let Ok(ready) = buffer.ready_event()
+        {
+            permit.release_after(&ready);
+        }
+        Ok(buffer.map_err(fail))
     }
 
     fn check_payload(&self, bytes: u64) -> Outcome<()> {
