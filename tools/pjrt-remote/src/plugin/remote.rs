@@ -3,13 +3,13 @@
 use std::sync::OnceLock;
 
 use device_plugin::{
-    Capabilities, DevicePlugin, Error, Manifest, NamedValue, OptionSchema, Result, StablehloVersions, Value,
-    device_plugin,
+    Capabilities, DevicePlugin, Error, Manifest, NamedValue, OptionSchema, OptionSpec, OptionType, Result,
+    StablehloVersions, Value, device_plugin,
 };
 
 use crate::plugin::backend::RemoteBackend;
 use crate::plugin::connection::describe;
-use crate::plugin::settings::Settings;
+use crate::plugin::settings::{ADDRESS, OPTIONS, Settings, TOKEN_FILE};
 use crate::wire::convert;
 
 /// The plugin `remote`, whose devices are those of a server.
@@ -48,7 +48,19 @@ impl DevicePlugin for Remote {
     }
 
     fn options() -> OptionSchema {
-        OptionSchema::any()
+        let [address, token_file] = OPTIONS;
+        OptionSchema::only([
+            OptionSpec::new(
+                address,
+                OptionType::String,
+                format!("address of the server, unix:PATH or HOST:PORT; by default {ADDRESS}"),
+            ),
+            OptionSpec::new(
+                token_file,
+                OptionType::String,
+                format!("path of the file with the token of a server at HOST:PORT; by default {TOKEN_FILE}"),
+            ),
+        ])
     }
 
     fn manifest(mut manifest: Manifest) -> Manifest {

@@ -8,8 +8,8 @@ use crate::contain::{contain_in, drop_contained};
 use crate::features::FeatureCalls;
 use crate::{Backend, Completer, Event, Result};
 
-/// Begins to read a buffer, at once if it is ready or if the backend has the feature `queued_transfers`, or else when it
-/// becomes ready. The returned event becomes ready when the backend's event is ready and the backend has dropped the
+/// Begins to read a buffer, at once if it is ready or if the backend has the feature `queued_transfers`, or else when
+/// it becomes ready. The returned event becomes ready when the backend's event is ready and the backend has dropped the
 /// destination.
 ///
 /// `done` runs if the read succeeds.

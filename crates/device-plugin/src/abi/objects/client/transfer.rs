@@ -122,8 +122,8 @@ fn when_ready<B: Backend>(
 }
 
 /// Creates a buffer with this layout at `to`. `make` creates its value from the value of `buffer`, at once if
-/// `buffer` is ready or if the backend has the feature `queued_transfers`, or else when it becomes ready. Also waits if
-/// the backend has only the feature `queued`, because `make` returns no event and must therefore receive a ready buffer.
+/// `buffer` is ready or if the backend has the feature `queued_transfers`, or else when it becomes ready. The feature
+/// `queued` alone does not suffice, because `make` returns no event and must therefore receive a ready buffer.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
     layout: &ArrayLayout,
