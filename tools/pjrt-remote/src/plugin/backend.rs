@@ -209,9 +209,15 @@ impl Backend for RemoteBackend {
 }
 
 impl AtExit for RemoteBackend {
-    /// Disables the wait for the SDK's own work. The server ends the client's work.
+    /// Returns a function that ends the threads of the connection before static objects are destroyed. The server then
+    /// frees what the client holds.
     fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
-        Some(Box::new(|| ()))
+        let connection = Arc::downgrade(&self.connection);
+        Some(Box::new(move || {
+            if let Some(connection) = connection.upgrade() {
+                connection.end_with_process();
+            }
+        }))
     }
 }
 

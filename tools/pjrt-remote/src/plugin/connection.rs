@@ -1,6 +1,6 @@
 //! The connection to a server.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -40,6 +40,8 @@ pub(crate) struct Connection {
     tickets: Tickets,
     next_handle: AtomicU64,
     receiver: Mutex<Option<JoinHandle<()>>>,
+    /// Whether the process ends, so that no event may complete any more.
+    is_ending: AtomicBool,
     home: HomeProcess,
 }
 
@@ -108,6 +110,7 @@ impl Connection {
             tickets: Tickets::new(welcome.max_outstanding.clamp(1, 1 << 16) as usize),
             next_handle: AtomicU64::new(1),
             receiver: Mutex::default(),
+            is_ending: AtomicBool::new(false),
             home: HomeProcess::current(),
         });
         let theirs = Arc::clone(&connection);
@@ -185,6 +188,17 @@ impl Connection {
             return;
         }
         self.tickets.fail_all(&unavailable(format!("the client of {} was destroyed", self.address)));
+        self.join();
+    }
+
+    /// Closes the connection before the process ends, and waits for its threads. Completes no events, because their
+    /// callbacks would run while static objects are destroyed.
+    pub(crate) fn end_with_process(&self) {
+        self.is_ending.store(true, Ordering::SeqCst);
+        self.join();
+    }
+
+    fn join(&self) {
         self.outbox.join();
         let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(receiver) = receiver
@@ -202,6 +216,9 @@ impl Connection {
                 Ok(reply) => reply,
                 Err(broken) => break unavailable(format!("the connection to {} is lost: {broken}", self.address)),
             };
+            if self.is_ending.load(Ordering::SeqCst) {
+                return;
+            }
             if let Some(ReplyKind::Closing(failure)) = reply.kind {
                 let context = format!("the server {} closed the connection", self.address);
                 break unavailable(format!("{context}: {}", failure.message));
@@ -210,8 +227,10 @@ impl Connection {
                 break unavailable(format!("the connection to {} is lost: {broken}", self.address));
             }
         };
-        self.outbox.close();
-        self.tickets.fail_all(&broken);
+        if !self.is_ending.load(Ordering::SeqCst) {
+            self.outbox.close();
+            self.tickets.fail_all(&broken);
+        }
     }
 
     fn waiting(&self, ticket: u64) -> Result<Waiting, Broken> {

@@ -9,6 +9,8 @@ use crate::server::{Started, add_one, plugin};
 
 /// The variable with the address to which the test [`client_process`] connects.
 const CONNECT: &str = "PJRT_REMOTE_TEST_CONNECT";
+/// The variable with which [`client_process`] ends after some launches.
+const EXIT: &str = "PJRT_REMOTE_TEST_EXIT";
 /// Time in which a fault must have its effect.
 const SOON: Duration = Duration::from_secs(5);
 
@@ -77,7 +79,7 @@ fn killed_client_frees_its_memory() {
     wait_for("the server frees", &|bytes| bytes == before);
 }
 
-/// Holds an array of 16 MiB and launches programs until it is killed. Not a test of its own.
+/// Holds an array of 16 MiB and launches programs until it is killed, or until it ends by itself. Not a test of its own.
 #[test]
 #[ignore = "a process of another test"]
 fn client_process() {
@@ -93,8 +95,25 @@ fn client_process() {
     let _held = fill.execute(&[&client.buffer_from_host(&[1.0f32], &[]).unwrap()]).unwrap();
     let add_one = add_one(&client);
     let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
-    loop {
+    for launches in 1.. {
         let _ = add_one.execute(&[&x]).unwrap();
+        if launches == 1000 && std::env::var_os(EXIT).is_some() {
+            // The client, its buffers and its launches still exist.
+            std::process::exit(0);
+        }
+    }
+}
+
+#[test]
+fn process_may_end_with_pending_launches() {
+    let server = Started::unix();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "faults::client_process", "--nocapture"]);
+    for _ in 0..5 {
+        let begin = Instant::now();
+        let status = command.env(CONNECT, &server.address).env(EXIT, "1").stdout(Stdio::null()).status().unwrap();
+        assert!(status.success(), "{status}");
+        assert!(begin.elapsed() < SOON, "{:?}", begin.elapsed());
     }
 }
 
