@@ -52,18 +52,21 @@ fn shapes(shapes: Vec<wire::Shape>) -> Result<Vec<Shape>> {
 /// Returns the properties of a program: those that the served plugin reports, and the donated parameters and otherwise
 /// missing shapes as the program declares them.
 fn info(compiled: wire::Compiled, code: Vec<u8>, program: &Program) -> Result<ExecutableInfo> {
-    let declared = stablehlo::parse(program, VerifyLevel::STRUCTURE).and_then(|module| stablehlo::signature(&module));
+    // Other formats, and programs with ops that this crate does not know, are not read.
+    let module = stablehlo::parse(program, VerifyLevel::STRUCTURE).ok();
+    let declared = module.map(|module| stablehlo::signature(&module)).transpose();
+    let declared = declared.map_err(|error| error.context("the plugin remote cannot forward the program"))?;
     let parameters = match (compiled.parameters, &declared) {
         (Some(parameters), _) => shapes(parameters.shapes)?,
-        (None, Ok(declared)) => declared.parameters.clone(),
-        (None, Err(error)) => {
-            return Err(error.clone().context(
-                "the served plugin does not report the program's parameters, and this plugin cannot read the program",
+        (None, Some(declared)) => declared.parameters.clone(),
+        (None, None) => {
+            return Err(Error::unimplemented(
+                "the served plugin does not report the program's parameters, and the plugin remote cannot read the program",
             ));
         }
     };
     let mut info = ExecutableInfo::new(compiled.name, parameters, shapes(compiled.outputs)?);
-    if let Ok(declared) = declared {
+    if let Some(declared) = declared {
         info.donated = declared.donated;
         info.donated.retain(|index| *index < info.parameters.len());
     }

@@ -1,6 +1,7 @@
 //! Frames: a message with its length and checksum, and the bytes that follow it.
 
 use std::io::{self, Read};
+use std::ops::Range;
 
 use prost::Message;
 
@@ -67,18 +68,18 @@ pub(crate) fn append(message: &impl Message, out: &mut Vec<u8>) {
 #[derive(Debug)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
-    start: usize,
+    range: Range<usize>,
 }
 
 impl AsRef<[u8]> for Payload {
     fn as_ref(&self) -> &[u8] {
-        self.bytes.get(self.start..).unwrap_or_default()
+        self.bytes.get(self.range.clone()).unwrap_or_default()
     }
 }
 
 impl AsMut<[u8]> for Payload {
     fn as_mut(&mut self) -> &mut [u8] {
-        self.bytes.get_mut(self.start..).unwrap_or_default()
+        self.bytes.get_mut(self.range.clone()).unwrap_or_default()
     }
 }
 
@@ -180,28 +181,31 @@ impl<R: Read> Incoming<R> {
     /// Reads the bytes that follow a message. Returns `None`, without reading them, if the system has no memory for
     /// them. Memory is reserved for all of them, but the system provides it only as they arrive.
     pub(crate) fn payload(&mut self, len: u64) -> Result<Option<Payload>, Broken> {
-        let size = usize::try_from(len).unwrap_or(usize::MAX);
-        let mut bytes = std::mem::take(&mut self.spare);
-        if bytes.try_reserve_exact(size.saturating_add(ALIGNMENT)).is_err() {
-            return Ok(None);
-        }
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        let Some(mut payload) = self.memory(len) else { return Ok(None) };
+        self.payload_into(payload.as_mut())?;
+        Ok(Some(payload))
+    }
+
+    /// Returns memory for a payload: that of an earlier payload if its size fits, or else new memory.
+    fn memory(&mut self, len: usize) -> Option<Payload> {
+        let needed = len.checked_add(ALIGNMENT)?;
+        let bytes = if (needed..needed.saturating_mul(4)).contains(&self.spare.len()) {
+            std::mem::take(&mut self.spare)
+        } else {
+            // Find out whether the system has the memory, because `vec!` ends the process otherwise. Only `vec!` gets
+            // memory with zeros from the system without writing it.
+            Vec::<u8>::new().try_reserve_exact(needed).ok()?;
+            vec![0; needed]
+        };
         let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        bytes.resize(start, 0);
-        let count = size.min(self.arrived().len());
-        bytes.extend_from_slice(self.arrived().get(..count).unwrap_or_default());
-        self.consume(count);
-        let rest = size - count;
-        if self.source.by_ref().take(rest as u64).read_to_end(&mut bytes)? < rest {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-        }
-        Ok(Some(Payload { bytes, start }))
+        Some(Payload { bytes, range: start..start + len })
     }
 
     /// Takes back the memory of a payload, for the next one. Keeps it only if it is not too large.
     pub(crate) fn recycle(&mut self, payload: Payload) {
-        if payload.bytes.capacity() <= SPARE {
+        if payload.bytes.len() <= SPARE {
             self.spare = payload.bytes;
-            self.spare.clear();
         }
     }
 

@@ -209,6 +209,19 @@ fn errors_have_the_code_and_text_of_the_served_plugin() {
 }
 
 #[test]
+fn program_of_bounded_size_is_refused() {
+    let server = Started::unix();
+    let bounded = Program::mlir(
+        "func.func @main(%x: tensor<?xf32, #stablehlo.bounds<4>>) -> tensor<?xf32, #stablehlo.bounds<4>> {
+           return %x : tensor<?xf32, #stablehlo.bounds<4>>
+         }",
+    );
+    let error = server.client().compile(&bounded, &CompileOptions::default()).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED, "{error}");
+    assert!(error.message().contains("bounds"), "{error}");
+}
+
+#[test]
 fn failed_upload_poisons_what_depends_on_it() {
     let server = Started::unix();
     let client = server.client();
