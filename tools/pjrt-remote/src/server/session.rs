@@ -187,9 +187,7 @@ impl Session {
         let buffer = if request.zero_copy {
             client.upload(Upload::owned_mut::<u8, _>(payload).shape(shape).to(memory))
         } else {
-            let buffer = client.upload(Upload::of(payload.as_ref()).shape(shape).to(memory));
-            self.incoming.recycle(payload);
-            buffer
+            client.upload(Upload::of(payload.as_ref()).shape(shape).to(memory))
         };
         if let Ok(buffer) = &buffer
             && let Ok(ready) = buffer.ready_event()

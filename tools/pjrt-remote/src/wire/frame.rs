@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prost::Message;
 
@@ -13,8 +14,9 @@ pub(crate) const MAX_REQUEST: usize = 1 << 20;
 pub(crate) const MAX_REPLY: usize = 16 << 20;
 /// Size of the buffer that collects small messages.
 const BUFFER: usize = 256 << 10;
-/// Maximum size of the memory that is kept for the next payload.
-const SPARE: usize = 64 << 20;
+/// Maximum total size of the memory that is kept for the next payloads, and minimum size of each part of it.
+const MAX_SPARE: usize = 64 << 20;
+const WORTH_KEEPING: usize = 256 << 10;
 /// Alignment of payloads in memory. CPU devices use memory with this alignment without a copy.
 const ALIGNMENT: usize = 64;
 
@@ -64,11 +66,44 @@ pub(crate) fn append(message: &impl Message, out: &mut Vec<u8>) {
     }
 }
 
-/// The bytes that follow a message, in aligned memory.
+/// Memory of earlier payloads of a connection. The system needs more time to provide new memory than to copy to it.
+#[derive(Debug, Default)]
+struct Spare(Mutex<Vec<Vec<u8>>>);
+
+impl Spare {
+    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns memory of at least `needed` bytes, but not of many more.
+    fn take(&self, needed: usize) -> Option<Vec<u8>> {
+        let mut spare = self.lock();
+        let fits = |bytes: &Vec<u8>| (needed..needed.saturating_mul(2)).contains(&bytes.len());
+        let index = spare.iter().position(fits)?;
+        Some(spare.swap_remove(index))
+    }
+
+    fn put(&self, bytes: Vec<u8>) {
+        let mut spare = self.lock();
+        let total = spare.iter().map(Vec::len).sum::<usize>().saturating_add(bytes.len());
+        if bytes.len() >= WORTH_KEEPING && total <= MAX_SPARE {
+            spare.push(bytes);
+        }
+    }
+}
+
+/// The bytes that follow a message, in aligned memory. Dropping it keeps the memory for another payload.
 #[derive(Debug)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
     range: Range<usize>,
+    spare: Arc<Spare>,
+}
+
+impl Drop for Payload {
+    fn drop(&mut self) {
+        self.spare.put(std::mem::take(&mut self.bytes));
+    }
 }
 
 impl AsRef<[u8]> for Payload {
@@ -93,13 +128,12 @@ pub(crate) struct Incoming<R> {
     end: usize,
     /// Maximum size of a message.
     limit: usize,
-    /// Memory of an earlier payload. The system needs much time to provide new memory.
-    spare: Vec<u8>,
+    spare: Arc<Spare>,
 }
 
 impl<R: Read> Incoming<R> {
     pub(crate) fn new(source: R, limit: usize) -> Self {
-        Self { source, buffer: vec![0; BUFFER], start: 0, end: 0, limit, spare: Vec::new() }
+        Self { source, buffer: vec![0; BUFFER], start: 0, end: 0, limit, spare: Arc::default() }
     }
 
     fn arrived(&self) -> &[u8] {
@@ -188,25 +222,19 @@ impl<R: Read> Incoming<R> {
     }
 
     /// Returns memory for a payload: that of an earlier payload if its size fits, or else new memory.
-    fn memory(&mut self, len: usize) -> Option<Payload> {
+    fn memory(&self, len: usize) -> Option<Payload> {
         let needed = len.checked_add(ALIGNMENT)?;
-        let bytes = if (needed..needed.saturating_mul(4)).contains(&self.spare.len()) {
-            std::mem::take(&mut self.spare)
-        } else {
-            // Find out whether the system has the memory, because `vec!` ends the process otherwise. Only `vec!` gets
-            // memory with zeros from the system without writing it.
-            Vec::<u8>::new().try_reserve_exact(needed).ok()?;
-            vec![0; needed]
+        let bytes = match self.spare.take(needed) {
+            Some(bytes) => bytes,
+            None => {
+                // Find out whether the system has the memory, because `vec!` ends the process otherwise. Only `vec!`
+                // gets memory with zeros from the system without writing it.
+                Vec::<u8>::new().try_reserve_exact(needed).ok()?;
+                vec![0; needed]
+            }
         };
         let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        Some(Payload { bytes, range: start..start + len })
-    }
-
-    /// Takes back the memory of a payload, for the next one. Keeps it only if it is not too large.
-    pub(crate) fn recycle(&mut self, payload: Payload) {
-        if payload.bytes.len() <= SPARE {
-            self.spare = payload.bytes;
-        }
+        Some(Payload { bytes, range: start..start + len, spare: Arc::clone(&self.spare) })
     }
 
     /// Skips the bytes that follow a message.
@@ -270,12 +298,21 @@ mod tests {
     }
 
     #[test]
-    fn recycled_memory_holds_the_next_payload_only() {
-        let bytes = [b"first payload".as_slice(), b"next"].concat();
+    fn memory_of_large_payloads_is_used_again() {
+        let (first, second) = (vec![1; WORTH_KEEPING], vec![2; WORTH_KEEPING - 100]);
+        let bytes = [&first[..], &second[..], b"small"].concat();
         let mut incoming = Incoming::new(&bytes[..], MAX_REPLY);
-        let first = incoming.payload(13).unwrap().unwrap();
-        incoming.recycle(first);
-        assert_eq!(incoming.payload(4).unwrap().unwrap().as_ref(), b"next");
+        let address = |payload: &Payload| payload.as_ref().as_ptr().addr();
+        let payload = incoming.payload(first.len() as u64).unwrap().unwrap();
+        assert_eq!(payload.as_ref(), first);
+        let place = address(&payload);
+        drop(payload);
+        let payload = incoming.payload(second.len() as u64).unwrap().unwrap();
+        assert_eq!((payload.as_ref(), address(&payload)), (&second[..], place));
+        drop(payload);
+        let small = incoming.payload(5).unwrap().unwrap();
+        assert_eq!(small.as_ref(), b"small");
+        assert_ne!(address(&small), place, "a small payload does not take the memory of a large one");
     }
 
     #[test]
