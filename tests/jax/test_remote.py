@@ -60,7 +60,7 @@ def train(platform, library, **variables):
 def server(tmp_path):
     address = f"unix:{tmp_path}/private/socket"
     command = [COMMAND, "serve", "--plugin", PLUGIN, "--listen", address]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         first = server.stdout.readline()
         assert address in first, first
@@ -75,4 +75,5 @@ def test_training_has_the_same_losses(server):
     process, address = server
     assert train("remote", REMOTE, PJRT_REMOTE=address) == train("served", PLUGIN)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=30) == 0
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0, errors

@@ -2,7 +2,6 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use pjrt::Client;
@@ -63,9 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let server = Server::new(client.clone(), limits).map_err(|error| error.to_string())?;
     let listener = server.bind(&address, token).map_err(|error| format!("cannot listen at {address}: {error}"))?;
     announce(args, &client, &listener)?;
-    let listener = Arc::new(listener);
-    stop_on_signal(&listener).map_err(|error| format!("cannot handle signals: {error}"))?;
-    listener.run();
+    run_until_signal(&listener).map_err(|error| format!("cannot handle signals: {error}"))?;
     let all_ended = server.stop(PATIENCE);
     drop((server, listener));
     let closed = client.shutdown(PATIENCE);
@@ -111,25 +108,27 @@ fn announce(args: &Args, client: &Client, listener: &Listener) -> Result<(), Str
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| error.to_string())
 }
 
-/// Stops the server at the first Ctrl-C or SIGTERM. A second signal ends the process.
+/// Accepts clients until Ctrl-C or SIGTERM. A second signal ends the process.
 #[cfg(unix)]
-fn stop_on_signal(listener: &Arc<Listener>) -> std::io::Result<()> {
+fn run_until_signal(listener: &Listener) -> std::io::Result<()> {
     use signal_hook::consts::{SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    let listener = Arc::downgrade(listener);
+    std::thread::scope(|scope| {
+        scope.spawn(|| listener.run());
+        signals.forever().next();
+        listener.stop();
+    });
     std::thread::Builder::new().name("pjrt signals".to_owned()).spawn(move || {
-        for signal in signals.forever() {
-            match listener.upgrade() {
-                Some(listener) => listener.stop(),
-                None => signal_hook::low_level::exit(128 + signal),
-            }
+        if let Some(signal) = signals.forever().next() {
+            signal_hook::low_level::exit(128 + signal);
         }
     })?;
     Ok(())
 }
 
 #[cfg(not(unix))]
-fn stop_on_signal(_: &Arc<Listener>) -> std::io::Result<()> {
+fn run_until_signal(listener: &Listener) -> std::io::Result<()> {
+    listener.run();
     Ok(())
 }
