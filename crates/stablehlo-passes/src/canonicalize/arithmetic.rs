@@ -4,7 +4,7 @@ use stablehlo::ir::{
     Binary, ComparisonDirection, ElementType, Literal, Op, OpKind, TensorType, Unary, ValueId, ValueTypes,
 };
 
-use super::{Known, Simpler, tensor};
+use super::facts::{Known, Simpler, tensor};
 use crate::evaluate::{Number, encode, is_float, is_integer};
 
 pub(super) fn simpler(op: &Op, known: &Known, types: &ValueTypes) -> Option<Simpler> {

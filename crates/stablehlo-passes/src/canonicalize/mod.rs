@@ -1,16 +1,15 @@
 //! The pass `canonicalize`.
 
 mod arithmetic;
+mod facts;
 mod shape;
 
-use std::collections::HashMap;
-
-use stablehlo::ir::{Literal, Module, Op, OpKind, TensorType, ValueId, ValueIds, ValueTypes, is_sharding};
+use stablehlo::ir::{Module, Op, OpKind, ValueId, ValueTypes, is_sharding};
 use stablehlo::{Patch, Result, rewrite};
 
+use self::facts::{Known, Simpler, tensor};
 use crate::apply::apply;
 use crate::effects::{has_effects, is_collective};
-use crate::evaluate::{Number, uniform_number};
 use crate::fold_constants::is_concerned;
 
 /// Replaces ops with simpler ops that give the same values, bit by bit, also for NaN, infinities and negative zeros.
@@ -47,75 +46,6 @@ pub fn canonicalize(module: &Module) -> Result<Option<Module>> {
         Ok(())
     })?;
     Ok(module.filter(|_| changed))
-}
-
-/// What replaces an op with one result.
-enum Simpler {
-    /// A value of the same type.
-    Value(ValueId),
-    /// An op with the same result type.
-    Op(OpKind, ValueIds),
-}
-
-impl Simpler {
-    fn op(kind: OpKind, operands: &[ValueId]) -> Option<Self> {
-        Some(Self::Op(kind, operands.into()))
-    }
-
-    fn constant(literal: Option<Literal>) -> Option<Self> {
-        Self::op(OpKind::Constant(literal?), &[])
-    }
-}
-
-/// The ops that define values, without their regions.
-#[derive(Default)]
-struct Known {
-    ops: HashMap<ValueId, (OpKind, ValueIds)>,
-}
-
-impl Known {
-    fn definition(&self, value: ValueId) -> Option<(&OpKind, &[ValueId])> {
-        self.ops.get(&value).map(|(kind, operands)| (kind, &operands[..]))
-    }
-
-    fn literal(&self, value: ValueId) -> Option<&Literal> {
-        match self.definition(value) {
-            Some((OpKind::Constant(literal), _)) => Some(literal),
-            _ => None,
-        }
-    }
-
-    /// Returns the number that all elements are equal to.
-    fn number(&self, value: ValueId) -> Option<Number> {
-        uniform_number(self.literal(value)?)
-    }
-
-    fn is_true(&self, value: ValueId) -> Option<bool> {
-        Some(self.number(value)?.integer()? != 0)
-    }
-
-    fn add(&mut self, op: &Op) {
-        let is_useful = matches!(
-            op.kind,
-            OpKind::BroadcastInDim { .. }
-                | OpKind::Binary(stablehlo::ir::Binary::Complex)
-                | OpKind::Constant(_)
-                | OpKind::Convert
-                | OpKind::Iota { .. }
-                | OpKind::Reshape
-                | OpKind::Transpose { .. }
-                | OpKind::Tuple
-                | OpKind::Unary(_)
-        );
-        if let (&[result], true) = (&op.results[..], is_useful) {
-            self.ops.insert(result, (op.kind.clone(), op.operands.clone()));
-        }
-    }
-}
-
-/// Returns the type of a tensor of static shape.
-fn tensor(types: &ValueTypes, value: ValueId) -> Option<&TensorType> {
-    types.get(value.0 as usize)?.as_tensor().filter(|ty| ty.is_static())
 }
 
 /// Returns whether values have the types of the results that they replace. Dynamic extents may differ.

@@ -2,7 +2,7 @@
 
 use stablehlo::ir::{Dims, Op, OpKind, TensorType, ValueId, ValueTypes};
 
-use super::{Known, Simpler, tensor};
+use super::facts::{Known, Simpler, tensor};
 
 pub(super) fn simpler(op: &Op, known: &Known, types: &ValueTypes) -> Option<Simpler> {
     let to = tensor(types, *op.results.first()?)?;

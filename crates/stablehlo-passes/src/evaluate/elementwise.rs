@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, ElementType, Literal, OpKind, TensorType, Unary};
 
 use super::number::{Number, decode, encode, is_float, is_integer, single, wrap};
-use super::{MAX_ELEMENTS, element, splat, uniform};
+use super::values::{MAX_ELEMENTS, element, splat, uniform};
 
 /// Integers up to this magnitude are exact in `f64`.
 const EXACT: u128 = 1 << 53;

@@ -3,6 +3,8 @@
 use stablehlo::FloatFormat;
 use stablehlo::ir::{ElementType, Literal};
 
+use super::values::uniform;
+
 /// An element of a constant. Booleans are 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
@@ -22,7 +24,7 @@ impl Number {
 /// Returns the number that all elements of a constant are equal to. Returns `None` if the elements differ, or if they
 /// are of a type that [`decode`] does not support.
 pub(crate) fn uniform_number(literal: &Literal) -> Option<Number> {
-    decode(literal.ty.element, super::uniform(literal)?)
+    decode(literal.ty.element, uniform(literal)?)
 }
 
 /// Returns whether the type is an integer type with a size that does not depend on the device.

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use stablehlo::ir::{Func, Literal, Module, OpKind, Region, ValueId};
 
-use super::{evaluate, uniform_number};
+use super::number::uniform_number;
+use super::op::evaluate;
 
 /// Maximum depth of calls.
 const MAX_DEPTH: usize = 16;

@@ -3,7 +3,7 @@
 use stablehlo::ir::{ElementType, Literal, Op, OpKind, TensorType, ValueTypes};
 
 use super::number::{Number, decode, encode, is_float, is_integer};
-use super::{MAX_ELEMENTS, element, splat, uniform};
+use super::values::{MAX_ELEMENTS, element, splat, uniform};
 use crate::index_map::{Coordinate, Source, index_map};
 
 /// Maximum number of elements of an `iota` that becomes a constant. A larger one is computed more cheaply than read.

@@ -3,7 +3,7 @@
 use stablehlo::ir::{Binary as B, ComparisonDirection as D, Op, OpKind, TensorType, Unary as U, ValueId};
 use stablehlo::{Patch, Result};
 
-use super::{Pair, Pairs, is_complex, part, part_type, parts};
+use super::pairs::{Pair, Pairs, is_complex, part, part_type, parts};
 use crate::build::{Build, of};
 use crate::expand_chlo::functions::{cosh, sinh};
 

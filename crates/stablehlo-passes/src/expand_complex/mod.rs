@@ -1,17 +1,13 @@
 //! The pass `expand_complex`.
 
 mod arithmetic;
+mod pairs;
 
-use std::collections::HashMap;
+use stablehlo::ir::{Binary, Func, Module, Op, OpKind, Region, Unary, ValueId, ValueTypes};
+use stablehlo::{Patch, Result, rewrite};
 
-use stablehlo::ir::{
-    Binary, ElementType, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, Unary, ValueId, ValueIds,
-    ValueTypes,
-};
-use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
-
+use self::pairs::{Pair, Pairs, is_complex};
 use crate::apply::apply;
-use crate::build::of;
 
 /// Replaces complex numbers with pairs of real ones, for devices without complex arithmetic. Returns `None` if the
 /// program has no op on complex numbers that the pass replaces.
@@ -52,11 +48,6 @@ pub fn expand_complex(module: &Module) -> Result<Option<Module>> {
     })
 }
 
-/// Returns whether a value is a tensor of complex numbers.
-fn is_complex(types: &ValueTypes, value: ValueId) -> bool {
-    types.get(value.0 as usize).and_then(Type::as_tensor).is_some_and(|ty| ty.element.is_complex())
-}
-
 /// Returns whether the pass replaces the op.
 fn is_concerned(op: &Op, types: &ValueTypes) -> bool {
     let mut values = op.operands.iter().chain(&op.results).chain(op.regions.iter().flat_map(|region| &region.args));
@@ -79,48 +70,7 @@ fn is_carrier(kind: &OpKind) -> bool {
     )
 }
 
-/// A real and an imaginary part.
-type Pair = (ValueId, ValueId);
-
-/// The parts of the complex values of a function.
-#[derive(Default)]
-struct Pairs {
-    of: HashMap<ValueId, Pair>,
-}
-
-fn part_type(types: &ValueTypes, value: ValueId) -> Option<TensorType> {
-    let ty = types.get(value.0 as usize)?.as_tensor()?;
-    Some(of(ty, ty.element.complex_part()?))
-}
-
 impl Pairs {
-    /// Returns the parts of a value. Nothing defines the parts of an argument yet. The op with the region of the
-    /// argument is visited later, and defines them.
-    fn get(&mut self, patch: &mut Patch<'_>, value: ValueId) -> Result<Pair> {
-        if let Some(&pair) = self.of.get(&value) {
-            return Ok(pair);
-        }
-        let ty = part_type(patch.types(), value)
-            .ok_or_else(|| Error::new(ErrorKind::Type, format_args!("value {} is not complex", value.0)))?;
-        let pair = (patch.value(Type::Tensor(ty.clone())), patch.value(Type::Tensor(ty)));
-        self.of.insert(value, pair);
-        Ok(pair)
-    }
-
-    /// Replaces each complex value by its two parts.
-    fn flat(&mut self, patch: &mut Patch<'_>, values: &[ValueId]) -> Result<ValueIds> {
-        let mut flat = ValueIds::new();
-        for &value in values {
-            if is_complex(patch.types(), value) {
-                let (re, im) = self.get(patch, value)?;
-                flat.extend([re, im]);
-            } else {
-                flat.push(value);
-            }
-        }
-        Ok(flat)
-    }
-
     fn op(&mut self, op: Op, patch: &mut Patch<'_>) -> Result<()> {
         let has_complex =
             |op: &Op, types: &ValueTypes| op.operands.iter().chain(&op.results).any(|&value| is_complex(types, value));
@@ -243,20 +193,4 @@ impl Pairs {
         }
         body.ops = ops;
     }
-}
-
-/// Returns the constants of the real and the imaginary parts.
-fn parts(literal: &Literal) -> Option<[Literal; 2]> {
-    let element = literal.ty.element.complex_part()?;
-    let size = element.byte_size();
-    let data = |offset: usize| -> Vec<u8> {
-        literal.data.chunks_exact(2 * size).flat_map(|pair| &pair[offset..offset + size]).copied().collect()
-    };
-    let ty = TensorType { element, ..literal.ty.clone() };
-    Some([Literal::new(ty.clone(), data(0)).ok()?, Literal::new(ty, data(size)).ok()?])
-}
-
-/// Returns the element type of the parts, or the type itself.
-fn part(element: ElementType) -> ElementType {
-    element.complex_part().unwrap_or(element)
 }

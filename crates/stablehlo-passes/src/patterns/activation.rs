@@ -2,8 +2,8 @@
 
 use stablehlo::ir::{Binary as B, Op, OpKind, Unary as U, ValueId};
 
+use super::found::{Match, integer, text};
 use super::matcher::{Matcher, Spread};
-use super::{Match, integer, text};
 
 pub(super) fn find(matcher: &Matcher<'_>, value: ValueId) -> Option<Match> {
     let (name, sum) = activation(matcher, value)?;

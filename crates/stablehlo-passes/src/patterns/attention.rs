@@ -2,9 +2,9 @@
 
 use stablehlo::ir::{Attribute, Binary as B, DotDimensions, Op, OpKind, ValueId};
 
+use super::found::{Match, flag, float, integers, operands, text};
 use super::matcher::Matcher;
 use super::softmax::{Softmax, softmax};
-use super::{Match, flag, float, integers, operands, text};
 
 pub(super) fn find(matcher: &Matcher<'_>, value: ValueId) -> Option<Match> {
     let (output, left, right) = dot(matcher, value)?;

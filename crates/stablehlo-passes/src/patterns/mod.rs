@@ -2,15 +2,17 @@
 
 mod activation;
 mod attention;
+mod found;
 mod matcher;
 mod norm;
 mod softmax;
 
 use std::collections::{HashMap, HashSet};
 
-use stablehlo::ir::{Attribute, Attributes, ElementType, Func, Module, Op, OpKind, Region, ValueId, ValueIds};
+use stablehlo::ir::{Attributes, Func, Module, Op, OpKind, Region, ValueId};
 use stablehlo::{Result, VerifyLevel, rewrite};
 
+use self::found::Match;
 use self::matcher::Matcher;
 use crate::eliminate_dead_code::eliminate_dead_code;
 use crate::outline::outline;
@@ -106,13 +108,6 @@ pub fn recognize_patterns(module: &Module, patterns: &[Pattern]) -> Result<Optio
         done = Some(eliminate_dead_code(&next).unwrap_or(next));
     }
     Ok(done)
-}
-
-/// A pattern that was found.
-struct Match {
-    attributes: Attributes,
-    /// The operands of the composite.
-    operands: Vec<ValueId>,
 }
 
 fn once(module: &Module, patterns: &[Pattern]) -> Result<Option<Module>> {
@@ -229,30 +224,4 @@ impl Names {
             }
         }
     }
-}
-
-fn integer(name: &str, value: usize) -> (String, Attribute) {
-    (name.to_owned(), Attribute::Integer(i64::try_from(value).unwrap_or(i64::MAX), ElementType::I64))
-}
-
-fn integers(values: &[usize]) -> Attribute {
-    let integer = |&value: &usize| Attribute::Integer(i64::try_from(value).unwrap_or(i64::MAX), ElementType::I64);
-    Attribute::Array(values.iter().map(integer).collect())
-}
-
-fn float(name: &str, value: f64) -> (String, Attribute) {
-    (name.to_owned(), Attribute::Float(value, ElementType::F64))
-}
-
-fn flag(name: &str, value: bool) -> (String, Attribute) {
-    (name.to_owned(), Attribute::Bool(value))
-}
-
-fn text(name: &str, value: &'static str) -> (String, Attribute) {
-    (name.to_owned(), Attribute::String(value.as_bytes().into()))
-}
-
-/// The operands that a pattern has in any case, and those that it may have.
-fn operands(required: &[ValueId], optional: &[Option<ValueId>]) -> Vec<ValueId> {
-    required.iter().copied().chain(optional.iter().copied().flatten()).collect::<ValueIds>().to_vec()
 }

@@ -2,8 +2,8 @@
 
 use stablehlo::ir::{Attribute, Attributes, Binary as B, TensorType, Unary as U, ValueId};
 
+use super::found::{Match, flag, float, integers, operands};
 use super::matcher::{Matcher, Reduced, Spread};
-use super::{Match, flag, float, integers, operands};
 
 /// A factor or a term that is broadcast along the normalized dimensions.
 fn along(matcher: &Matcher<'_>, value: ValueId, reduced: &[usize], ty: &TensorType) -> Option<ValueId> {

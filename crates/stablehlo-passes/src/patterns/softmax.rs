@@ -2,8 +2,8 @@
 
 use stablehlo::ir::{Binary, Unary, ValueId};
 
+use super::found::{Match, integer};
 use super::matcher::{Matcher, Reduced};
-use super::{Match, integer};
 
 /// A softmax.
 pub(super) struct Softmax {
