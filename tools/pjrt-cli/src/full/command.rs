@@ -3,8 +3,8 @@
 use clap::Subcommand;
 
 use super::{
-    bench, completions, conform, doctor, env, guarded, header, inspect, install, package, probe, record, replay,
-    serve, supports, trace, uninstall, with,
+    bench, completions, conform, doctor, env, guarded, header, inspect, install, package, probe, record, replay, serve,
+    supports, trace, uninstall, with,
 };
 use crate::Report;
 

@@ -79,7 +79,7 @@ fn killed_client_frees_its_memory() {
     wait_for("the server frees", &|bytes| bytes == before);
 }
 
-/// Holds an array of 16 MiB and launches programs until it is killed, or until it ends by itself. Not a test of its own.
+/// Holds an array of 16 MiB and launches programs until it is killed or ends by itself. A test starts it.
 #[test]
 #[ignore = "a process of another test"]
 fn client_process() {
