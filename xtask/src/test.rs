@@ -31,6 +31,7 @@ const LEFT_OUT: &[(Scope, &str)] = &[
     (Scope::All, "the plugin that `pjrt new` writes, and its CI"),
     (Scope::All, "wheels of `pjrt package` in Python environments"),
     (Scope::All, "the conformance suite of pypjrt on the CPU plugin"),
+    (Scope::All, "the OpenCL plugin, under JAX"),
     (Scope::Thorough, "the versions of JAX other than the oldest, the newest and 0.10.2"),
     (Scope::Thorough, "the address, leak and thread sanitizers"),
     (Scope::Thorough, "the plugins for other hardware, without their hardware"),
@@ -213,6 +214,7 @@ impl Report {
             self.check("pytest tests/package", outcome);
 
             self.pypjrt(python, cpu);
+            self.opencl(workspace, python);
         }
     }
 
@@ -369,6 +371,24 @@ impl Report {
         self.check("pytest tests/dlpack/test_torch.py", outcome);
     }
 
+    /// Trains two networks with JAX on the OpenCL plugin, and compares their losses with those of JAX's CPU. The Rust
+    /// tests contain the other tests of the plugin.
+    fn opencl(&mut self, workspace: Workspace, python: &Path) {
+        step("JAX on the OpenCL plugin");
+        if self.part("training on the OpenCL plugin", opencl_driver()).is_none() {
+            return;
+        }
+        let library = workspace.library("pjrt_plugin_opencl");
+        let mut training = Command::new(python);
+        training.arg(sh::root().join("examples/opencl-plugin/jax/train.py")).env("JAX_PLATFORMS", "opencl,cpu");
+        training.env("PJRT_NAMES_AND_LIBRARY_PATHS", format!("opencl:{}", library.display()));
+        let mut networks = 0;
+        let outcome = sh::run_watched(&mut training, |line| networks += u64::from(line.ends_with("as on the CPU")));
+        self.passed += networks;
+        let outcome = outcome.and_then(|()| if networks == 2 { Ok(()) } else { Err("not all networks ran".into()) });
+        self.check("examples/opencl-plugin/jax/train.py", outcome);
+    }
+
     /// Runs the conformance suite of pypjrt on the CPU plugin.
     fn pypjrt(&mut self, python: &Path, cpu: &Path) {
         step("pypjrt.conform on the CPU plugin");
@@ -446,6 +466,16 @@ fn integration_tests(excluded: &[&str]) -> Result<BTreeSet<String>, Error> {
         );
     }
     Ok(names)
+}
+
+/// Returns an error if the system has no OpenCL driver.
+fn opencl_driver() -> Result<(), Error> {
+    let mut drivers = std::fs::read_dir("/etc/OpenCL/vendors").into_iter().flatten();
+    let found = drivers.any(|entry| entry.is_ok_and(|entry| entry.path().extension() == Some(OsStr::new("icd"))));
+    match found {
+        true => Ok(()),
+        false => Err("there is no OpenCL driver; on Debian, install ocl-icd-libopencl1 and pocl-opencl-icd".into()),
+    }
 }
 
 /// Prints the name of a step, and the times since the first step began.
