@@ -15,7 +15,7 @@ pub struct Plan<K> {
     pub steps: Vec<Step<K>>,
     /// Size in bytes of the memory for temporary values.
     pub scratch_bytes: usize,
-    /// The contents of [`Memory::Constants`].
+    /// The contents of [`Memory::Constants`](super::Memory::Constants).
     pub constants: Vec<u8>,
     /// For each output, the donated argument whose memory the output can use.
     pub output_aliases: Vec<Option<usize>>,
