@@ -7,9 +7,9 @@ use pjrt::{ClientOptions, CompileOptions, ErrorCode, Program};
 
 use crate::server::{Started, add_one, plugin};
 
-/// The variable with the address to which the test [`client_process`] connects.
+/// The variable with the address to which a process connects instead of running the tests.
 const CONNECT: &str = "PJRT_REMOTE_TEST_CONNECT";
-/// The variable with which [`client_process`] ends after some launches.
+/// The variable with which this process ends after some launches.
 const EXIT: &str = "PJRT_REMOTE_TEST_EXIT";
 /// Time in which a fault must have its effect.
 const SOON: Duration = Duration::from_secs(5);
@@ -60,11 +60,14 @@ fn server_killed_during_a_chain_of_launches() {
 
 #[test]
 fn killed_client_frees_its_memory() {
+    if let Ok(address) = std::env::var(CONNECT) {
+        return launch_programs(&address);
+    }
     let server = Started::unix();
     let observer = server.client();
     let before = Started::bytes_in_use(&observer);
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "faults::client_process", "--nocapture"]);
+    command.args(["--exact", "faults::killed_client_frees_its_memory"]);
     let mut client = command.env(CONNECT, &server.address).stdout(Stdio::null()).spawn().unwrap();
     let wait_for = |what: &str, condition: &dyn Fn(i64) -> bool| {
         let begin = Instant::now();
@@ -79,11 +82,9 @@ fn killed_client_frees_its_memory() {
     wait_for("the server frees", &|bytes| bytes == before);
 }
 
-/// Holds an array of 16 MiB and launches programs until it is killed or ends by itself. A test starts it.
-#[test]
-#[ignore = "a process of another test"]
-fn client_process() {
-    let options = ClientOptions::new().with("address", std::env::var(CONNECT).unwrap());
+/// Holds an array of 16 MiB and launches programs, until the process is killed or ends by itself.
+fn launch_programs(address: &str) {
+    let options = ClientOptions::new().with("address", address);
     let client = plugin().client(&options).unwrap();
     let program = Program::mlir(
         "func.func @main(%x: tensor<f32>) -> tensor<4194304xf32> {
@@ -108,7 +109,7 @@ fn client_process() {
 fn process_may_end_with_pending_launches() {
     let server = Started::unix();
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--ignored", "--exact", "faults::client_process", "--nocapture"]);
+    command.args(["--exact", "faults::killed_client_frees_its_memory"]);
     for _ in 0..5 {
         let begin = Instant::now();
         let status = command.env(CONNECT, &server.address).env(EXIT, "1").stdout(Stdio::null()).status().unwrap();

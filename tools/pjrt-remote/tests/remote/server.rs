@@ -4,11 +4,11 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use pjrt::{Client, ClientOptions, CompileOptions, LoadedExecutable, Plugin, Program};
+use pjrt::{Client, ClientOptions, CompileOptions, ErrorCode, LoadedExecutable, Plugin, Program};
 use pjrt_remote::{Address, Limits, Server, Token};
 use tempfile::TempDir;
 
-/// The variable with the address of the server that the test [`process`] starts.
+/// The variable with the address of the server that a process runs instead of the tests.
 const SERVE: &str = "PJRT_REMOTE_TEST_SERVE";
 /// The variable with the path of the token.
 const TOKEN: &str = "PJRT_REMOTE_TEST_TOKEN";
@@ -43,7 +43,7 @@ impl Started {
 
     fn new(folder: TempDir, address: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "server::process", "--nocapture"]);
+        command.args(["--exact", "server::serves_until_it_is_killed", "--nocapture"]);
         command.env(SERVE, address).env(TOKEN, folder.path().join("token"));
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -105,11 +105,20 @@ pub(crate) fn add_one(client: &Client) -> LoadedExecutable {
     client.compile(&program, &CompileOptions::default()).unwrap()
 }
 
-/// Serves the embedded CPU device, until the process is ended. Not a test of its own: [`Started`] starts it.
 #[test]
-#[ignore = "a process of other tests"]
-fn process() {
-    let address: Address = std::env::var(SERVE).unwrap().parse().unwrap();
+fn serves_until_it_is_killed() {
+    if let Ok(address) = std::env::var(SERVE) {
+        return serve(&address.parse().unwrap());
+    }
+    let mut server = Started::unix();
+    assert_eq!(server.client().addressable_devices().unwrap().len(), 2);
+    assert!(server.process.try_wait().unwrap().is_none(), "the server ended by itself");
+    server.kill();
+    assert_eq!(server.connect().unwrap_err().code(), ErrorCode::UNAVAILABLE);
+}
+
+/// Serves the embedded CPU device. [`Started`] starts a process that calls it.
+fn serve(address: &Address) {
     let token = std::env::var(TOKEN).unwrap();
     let plugin = Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap();
     let client = plugin.client(&ClientOptions::new().with("device_count", 2i64)).unwrap();
@@ -118,7 +127,7 @@ fn process() {
     limits.outstanding = 1024;
     let server = Server::new(client, limits).unwrap();
     let token = matches!(address, Address::Tcp(_)).then(|| Token::in_file(token.as_ref()).unwrap());
-    let listener = server.bind(&address, token).unwrap();
+    let listener = server.bind(address, token).unwrap();
     println!("serving {}", listener.address());
     listener.run();
 }
