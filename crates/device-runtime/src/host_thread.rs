@@ -60,7 +60,10 @@ impl HostThread {
 impl Drop for HostThread {
     fn drop(&mut self) {
         self.work = None;
-        if let Some(thread) = self.thread.take() {
+        // The thread drops its functions, and cannot join itself.
+        if let Some(thread) = self.thread.take()
+            && thread.thread().id() != std::thread::current().id()
+        {
             let _ = thread.join();
         }
     }

@@ -235,7 +235,7 @@ impl Drop for Listener {
 /// Binds a Unix socket in a private folder.
 #[cfg(unix)]
 fn bind_unix(path: &std::path::Path) -> io::Result<UnixListener> {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
     use std::os::unix::net::UnixStream;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
@@ -245,7 +245,11 @@ fn bind_unix(path: &std::path::Path) -> io::Result<UnixListener> {
     let bind = || UnixListener::bind(path);
     let listener = match bind() {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err() => {
-            // No server listens any more.
+            // No server listens any more. Other files also make `bind` fail, and are not removed.
+            if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
+                let message = format!("{} exists and is not a socket; choose another path", path.display());
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+            }
             std::fs::remove_file(path)?;
             bind()?
         }

@@ -165,3 +165,18 @@ fn absent_server_is_an_error_with_a_remedy() {
     let error = plugin().client(&ClientOptions::new().with("address", "203.0.113.1:7000")).unwrap_err();
     assert!(error.message().contains("loopback"), "{error}");
 }
+
+#[cfg(unix)]
+#[test]
+fn other_files_are_not_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("private");
+    std::fs::create_dir(&path).unwrap();
+    let file = path.join("notes");
+    std::fs::write(&file, "mine").unwrap();
+    let plugin = pjrt::Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap();
+    let server = pjrt_remote::Server::new(plugin.client(&ClientOptions::new()).unwrap(), Default::default()).unwrap();
+    let error = server.bind(&pjrt_remote::Address::Unix(file.clone()), None).unwrap_err();
+    assert!(error.to_string().contains("is not a socket"), "{error}");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "mine");
+}
