@@ -86,8 +86,10 @@ pub(crate) fn launch(context: &Context, queues: &Queues, prepared: Prepared, aft
             }
             // SAFETY: R1 (the driver is trusted): an empty list stands for all commands before.
             let event = unsafe { queue.enqueue_marker_with_wait_list(&[]) };
-            let event = Arc::new(event.map_err(failed("clEnqueueMarkerWithWaitList"))?);
-            queue.flush().map_err(failed("clFlush"))?;
+            let event = event.map_err(failed("clEnqueueMarkerWithWaitList"));
+            let event = event.and_then(|event| queue.flush().map(|()| event).map_err(failed("clFlush")));
+            // Without an event, the memory of the launch is free at once, so its kernels must have ended.
+            let event = Arc::new(event.inspect_err(|_| _ = queue.finish())?);
             *last = Some((Arc::clone(&event), false));
             return Ok(event);
         }
