@@ -2,6 +2,8 @@
 
 use stablehlo::ir::{Func, Module, Op, OpKind, Region};
 
+use stablehlo_passes::__private::is_collective;
+
 use crate::error::Error;
 
 /// Checks whether the host can run an op of a function of the module. Does not compile a program. Uses the code with
@@ -23,10 +25,7 @@ pub fn supports(module: &Module, func: &Func, op: &Op) -> Result<(), Error> {
 /// such an op as if there was one device.
 pub(crate) fn check_device<'m>(ops: impl IntoIterator<Item = &'m Op>, module: &Module) -> Result<(), Error> {
     let all = |op: &'m Op| std::iter::once(op).chain(op.regions.iter().flat_map(Region::all_ops));
-    let needs_device = |op: &&Op| {
-        op.kind.replica_groups().is_some()
-            || matches!(op.kind, OpKind::CollectivePermute { .. } | OpKind::PartitionId | OpKind::ReplicaId)
-    };
+    let needs_device = |op: &&Op| is_collective(op) || matches!(op.kind, OpKind::PartitionId | OpKind::ReplicaId);
     match ops.into_iter().flat_map(all).find(needs_device) {
         Some(op) => Err(Error::NeedsDevice { operation: op.kind.name(), location: module.location(op.location) }),
         None => Ok(()),

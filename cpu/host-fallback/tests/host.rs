@@ -92,6 +92,7 @@ fn ops_that_depend_on_the_device_are_rejected() {
           %0 = stablehlo.partition_id : tensor<ui32>
           %1 = \"stablehlo.collective_permute\"(%x) {source_target_pairs = dense<[[0, 1]]> : tensor<1x2xi64>}
             : (tensor<2xf32>) -> tensor<2xf32> loc(\"model.py\":1:2)
+          %2 = stablehlo.custom_call @ragged_all_to_all(%x) : (tensor<2xf32>) -> tensor<2xf32>
           return %0, %1 : tensor<ui32>, tensor<2xf32>
         }",
     );
@@ -100,6 +101,7 @@ fn ops_that_depend_on_the_device_are_rejected() {
     let remedy = "cannot run on the host for a device; the device must support it";
     assert_eq!(message(0), format!("stablehlo.partition_id (line 2:11) {remedy}"));
     assert_eq!(message(1), format!("stablehlo.collective_permute (model.py:1:2) {remedy}"));
+    assert_eq!(message(2), format!("stablehlo.custom_call (line 5:11) {remedy}"));
     let error = HostProgram::compile(&module, "main").expect_err("several devices");
     assert_eq!((error.operation(), error.location()), (Some("stablehlo.partition_id"), Some("line 2:11")));
 }

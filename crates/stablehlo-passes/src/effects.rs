@@ -31,10 +31,11 @@ pub(crate) fn keeps_order(op: &Op, types: &ValueTypes) -> bool {
 }
 
 /// Returns whether the op is a collective, or contains one.
-pub(crate) fn is_collective(op: &Op) -> bool {
-    any(op, |op| {
-        op.kind.replica_groups().is_some()
-            || matches!(op.kind, OpKind::CollectivePermute { .. } | OpKind::AsyncStart | OpKind::AsyncDone)
+pub fn is_collective(op: &Op) -> bool {
+    any(op, |op| match &op.kind {
+        OpKind::CollectivePermute { .. } | OpKind::AsyncStart | OpKind::AsyncDone => true,
+        OpKind::CustomCall { call_target_name, .. } => call_target_name == "ragged_all_to_all",
+        kind => kind.replica_groups().is_some(),
     })
 }
 

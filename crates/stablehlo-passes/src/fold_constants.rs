@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stablehlo::ir::{DYNAMIC, Func, Literal, Module, Op, OpKind, TensorType, ValueId, ValueTypes};
+use stablehlo::ir::{DYNAMIC, Func, Literal, Module, Op, OpKind, TensorType, ValueId, ValueTypes, is_sharding};
 use stablehlo::{Result, rewrite};
 
 use crate::apply::apply;
@@ -37,7 +37,9 @@ pub fn fold_constants(module: &Module) -> Result<Option<Module>> {
                 known.insert(result, literal.clone());
                 if !matches!(op.kind, OpKind::Constant(_) | OpKind::Iota { .. }) || is_zero(&op, patch.types()) {
                     changed = true;
-                    op = Op { location: op.location, ..Op::new(OpKind::Constant(literal), &[][..], &[result][..]) };
+                    let attributes = op.attributes.into_iter().filter(|(name, _)| is_sharding(name)).collect();
+                    let constant = Op::new(OpKind::Constant(literal), &[][..], &[result][..]);
+                    op = Op { location: op.location, attributes, ..constant };
                 }
             }
             patch.push(op);

@@ -65,9 +65,10 @@ pub use remove_shardings::remove_shardings;
 pub use replica_groups::{replica_groups, source_target_pairs};
 pub use uses::Uses;
 
-/// Items that the crate `stablehlo-cpu` uses. Not part of the public API.
+/// Items that the crates `stablehlo-cpu` and `host-fallback` use. Not part of the public API.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::effects::is_collective;
     pub use crate::mesh_groups::mesh_groups;
 
     /// The attributes that contain shardings and meshes.

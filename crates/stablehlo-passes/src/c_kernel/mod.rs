@@ -209,6 +209,10 @@ impl<'a, L: Language> Writer<'a, L> {
         let fail = || unsupported(self.kernel.func, op);
         let language = self.language;
         let expression = match &op.kind {
+            // No element of an empty constant is used, but the code for one must compile.
+            OpKind::Constant(literal) if literal.data.is_empty() => {
+                language.constant(ty.element, &vec![0; ty.element.byte_size()])
+            }
             OpKind::Constant(literal) => language.constant(ty.element, &literal.data),
             OpKind::Iota { iota_dimension } => {
                 let coordinate = self.coordinates(ty, at).swap_remove(*iota_dimension);
@@ -376,6 +380,18 @@ mod tests {
         let mut codes = Vec::new();
         plan.kernels(|code: &String| codes.push(code.clone()));
         Ok(codes)
+    }
+
+    #[test]
+    fn empty_constants() {
+        let codes = code(
+            "%e = stablehlo.constant dense<> : tensor<0xf32>
+             %s = stablehlo.slice %x [0:1, 0:3] : (tensor<2x3xf32>) -> tensor<1x3xf32>
+             %t = stablehlo.reshape %s : (tensor<1x3xf32>) -> tensor<3xf32>
+             %0 = stablehlo.concatenate %e, %t, dim = 0 : (tensor<0xf32>, tensor<3xf32>) -> tensor<3xf32>
+             return %0 : tensor<3xf32>",
+        );
+        assert!(codes.unwrap().iter().any(|code| code.contains("m0[")));
     }
 
     #[test]

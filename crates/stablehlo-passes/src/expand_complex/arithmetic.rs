@@ -80,10 +80,10 @@ pub(super) fn expand(op: &Op, pairs: &mut Pairs, patch: &mut Patch<'_>) -> Resul
         }
         (OpKind::Convert, &[x]) => {
             let re = patch.convert(x.0, part_ty.element)?;
-            match (ty.element.is_complex(), x.0 == x.1) {
+            match (ty.element.is_complex(), is_complex(patch.types(), op.operands[0])) {
                 (false, _) => return Ok(Some(Value::Real(re))),
-                (true, true) => (re, patch.like(re, 0.0)?),
-                (true, false) => (re, patch.convert(x.1, part_ty.element)?),
+                (true, false) => (re, patch.like(re, 0.0)?),
+                (true, true) => (re, patch.convert(x.1, part_ty.element)?),
             }
         }
         (OpKind::DotGeneral { .. } | OpKind::Convolution { .. }, &[a, b]) => product(&op.kind, patch, a, b, &part_ty),

@@ -153,7 +153,13 @@ impl<'f> Blocks<'f> {
         if let [to] = kernel.writes[..] {
             for &read in &kernel.in_place {
                 let from = self.storages.resolve(kernel.reads[read]);
-                self.storages.propose_in_place(from, to);
+                // The kernel may also read other elements of the storage, by the name of a reshape of the value.
+                let is_other = |(at, &value): (usize, &ValueId)| {
+                    self.storages.resolve(value) == from && !kernel.in_place.contains(&at)
+                };
+                if !kernel.reads.iter().enumerate().any(is_other) {
+                    self.storages.propose_in_place(from, to);
+                }
             }
         }
         steps.push(Draft::Run { kernel: compiled, reads: kernel.reads, writes: kernel.writes, time });

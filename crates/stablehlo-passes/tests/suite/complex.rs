@@ -52,7 +52,7 @@ fn program(ops: &str, result: &str, element: &str) -> Module {
     parsed(&text.replace("$C", &c).replace("$S", &s).replace("$F", &f).replace("$E", element))
 }
 
-const OPS: [(&str, &str); 31] = [
+const OPS: [(&str, &str); 32] = [
     ("%0 = stablehlo.add %x, %y : $C", "$C"),
     ("%0 = stablehlo.subtract %x, %y : $C", "$C"),
     ("%0 = stablehlo.multiply %x, %y : $C", "$C"),
@@ -69,6 +69,7 @@ const OPS: [(&str, &str); 31] = [
     ("%1 = stablehlo.add %x, %y : $C\n%0 = stablehlo.imag %1 : ($C) -> $F", "$F"),
     ("%1 = stablehlo.complex %r, %r : $C\n%0 = stablehlo.add %1, %x : $C", "$C"),
     ("%0 = stablehlo.convert %r : ($F) -> $C", "$C"),
+    ("%1 = stablehlo.complex %r, %r : $C\n%0 = stablehlo.convert %1 : $C", "$C"),
     ("%0 = stablehlo.convert %x : ($C) -> $F", "$F"),
     ("%0 = stablehlo.compare EQ, %x, %x : ($C, $C) -> tensor<3x4xi1>", "tensor<3x4xi1>"),
     ("%0 = stablehlo.compare NE, %x, %y : ($C, $C) -> tensor<3x4xi1>", "tensor<3x4xi1>"),

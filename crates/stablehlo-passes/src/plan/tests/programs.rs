@@ -79,6 +79,18 @@ pub(super) const DONATED_BUT_REVERSED: &str = "func.func @main(%x: tensor<4xi32>
   return %1 : tensor<4xi32>
 }";
 
+/// The last kernel reads `%t` twice: by its own name in order, and through a reshape backwards.
+const ALIASED: &str = "func.func @main(%x: tensor<4xi32>, %y: tensor<4xi32>) -> (tensor<4xi32>, tensor<2x2xi32>) {
+  %s = stablehlo.xor %x, %y : tensor<4xi32>
+  %t = stablehlo.xor %s, %x : tensor<4xi32>
+  %r = stablehlo.reshape %t : (tensor<4xi32>) -> tensor<2x2xi32>
+  %o = stablehlo.xor %r, %r : tensor<2x2xi32>
+  %v = stablehlo.reverse %r, dims = [0, 1] : tensor<2x2xi32>
+  %b = stablehlo.reshape %v : (tensor<2x2xi32>) -> tensor<4xi32>
+  %z = stablehlo.add %t, %b : tensor<4xi32>
+  return %z, %o : tensor<4xi32>, tensor<2x2xi32>
+}";
+
 const NESTED: &str =
     "func.func @main(%x: tensor<4xi32>, %y: tensor<4xi32>) -> (tensor<4xi32>, tensor<4xi32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -169,6 +181,7 @@ pub(super) const ALL: &[(&str, &str)] = &[
     ("donated_loop", DONATED_LOOP),
     ("donated_but_read", DONATED_BUT_READ),
     ("donated_but_reversed", DONATED_BUT_REVERSED),
+    ("aliased", ALIASED),
     ("nested", NESTED),
     ("branches", BRANCHES),
     ("shapes", SHAPES),

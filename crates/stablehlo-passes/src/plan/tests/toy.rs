@@ -220,15 +220,19 @@ impl Device for Machine<'_> {
         if self.steps > 10_000 {
             return Err("too many steps".to_owned());
         }
-        let inputs: Vec<Vec<u8>> = reads.iter().map(|place| self.bytes(*place).to_vec()).collect();
-        let evaluation = Evaluation { toy, inputs: &inputs, arguments: HashMap::new() };
+        let mut inputs: Vec<Vec<u8>> = reads.iter().map(|place| self.bytes(*place).to_vec()).collect();
         let results = toy.op.results.iter().filter(|&&result| *toy.func.ty(result) != Type::Token);
         for (&result, place) in results.zip(writes) {
             let ty = tensor(&toy.func, result);
             let size = ty.element.byte_size();
             let memory = self.memory(place.memory);
             for (at, to) in (0..).zip(self.memories[memory][place.offset..][..place.bytes].chunks_mut(size)) {
+                let evaluation = Evaluation { toy, inputs: &inputs, arguments: HashMap::new() };
                 to.copy_from_slice(&evaluation.op(&toy.op, result, at).to_le_bytes()[..size]);
+                // Later elements see what this one overwrites.
+                for (input, _) in inputs.iter_mut().zip(reads).filter(|(_, read)| *read == place) {
+                    input[usize::try_from(at).unwrap() * size..][..size].copy_from_slice(to);
+                }
             }
         }
         Ok(())
