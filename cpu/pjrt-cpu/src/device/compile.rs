@@ -24,10 +24,6 @@ const QUICK: f64 = 262_144.0;
 /// Cost of a transcendental function, in scalar operations.
 const TRANSCENDENTAL: f64 = 16.0;
 
-/// Number of scalar operations of a program's loops that the caller's thread runs before another thread continues the
-/// program. They take about as long as a thread takes to start.
-pub(crate) const FIRST_PART: u64 = 65_536;
-
 /// Maximum number of bytes that one process can allocate.
 const MOST_BYTES: usize = isize::MAX.unsigned_abs();
 
@@ -59,16 +55,14 @@ impl CpuExecutable {
     }
 
     /// Returns whether the caller's thread runs the first part of the program. The program must have loops, and must
-    /// contain neither handlers nor side effects. The steps outside of the loops and the first [`FIRST_PART`]
-    /// operations of the loops must together be faster than handing the run to another thread. Another thread continues
-    /// the run only if the loops take longer.
+    /// contain neither handlers nor side effects. The steps outside of the loops must be faster than handing the run to
+    /// another thread. Another thread continues the run only if the loops take longer.
     #[inline]
     pub(crate) fn has_first_part(&self) -> bool {
         self.has_first_part
     }
 
-    /// Returns the record of the latest runs. Runs of programs that [are quick](Self::is_quick), and runs that pause,
-    /// are not recorded.
+    /// Returns the record of the latest runs. Runs of programs that [are quick](Self::is_quick) are not recorded.
     #[inline]
     pub(crate) fn recent_runs(&self) -> &RecentRuns {
         &self.recent_runs

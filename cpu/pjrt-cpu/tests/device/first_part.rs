@@ -172,3 +172,22 @@ fn caller_runs_program_after_several_short_runs() {
     execution.done.wait().unwrap();
     assert!(short(&program));
 }
+
+/// The first part of a program becomes longer after several short runs.
+#[test]
+#[cfg_attr(not(feature = "jit"), ignore = "it needs the feature jit")]
+fn long_run_after_short_ones_does_not_keep_the_caller() {
+    let client = client(1);
+    let program = compile(&client, COUNT);
+    let start = |n: i32| {
+        let (x, count) = (client.buffer_from_host(&[0f32; 64], &[64]), client.buffer_from_host(&[n], &[]));
+        let (x, count) = (x.unwrap(), count.unwrap());
+        program.execute_with(vec![(&x).into(), (&count).into()], &Default::default()).unwrap()
+    };
+    for _ in 0..100 {
+        assert_eq!(start(2_000).outputs[0].to_host::<f32>().unwrap(), [2_000.0; 64]);
+    }
+    let execution = start(3_000_000);
+    assert!(!execution.done.is_ready().unwrap());
+    assert_eq!(execution.outputs[0].to_host::<f32>().unwrap(), [3_000_000.0; 64]);
+}
