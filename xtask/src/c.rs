@@ -13,6 +13,7 @@ use std::process::Command;
 use self::programs::{Home, check, clean, cmake, example, expect, flags, present};
 use crate::c_library::{self, Installed};
 use crate::report::Report;
+use crate::workspace::Workspace;
 use crate::{Error, sh};
 
 /// Builds the library, and runs the tests and examples that use it.
@@ -29,8 +30,7 @@ pub(crate) fn run(report: &mut Report, headers: Option<&Path>, plugins: &[PathBu
     fs::create_dir_all(&home)?;
 
     // The device of the tests: the embedded CPU device, as a library of its own.
-    let device = sh::target().join("debug").join(format!("{DLL_PREFIX}pjrt_plugin_cpu{DLL_SUFFIX}"));
-    sh::run(sh::cargo().args(["build", "--quiet", "-p", "pjrt-cpu-plugin"]))?;
+    let device = Workspace::build()?.library("pjrt_plugin_cpu");
     let home = Home { folder: home, plugins: format!("{CPU}:{}", device.display()) };
     let home = &home;
     lifetimes(report, &library, headers);
@@ -259,9 +259,8 @@ fn vendor(report: &mut Report, build: &Path, library: &Installed) {
     let library =
         example("cpp-plugin", build, library, "").map(|()| build.join(format!("{DLL_PREFIX}cpp_example{DLL_SUFFIX}")));
     let ran = library.and_then(|library| {
-        let mut conform = sh::cargo();
-        conform.args(["run", "--quiet", "-p", "pjrt-cli", "--features", "full", "--", "conform"]).arg(library);
-        expect(&sh::output(&mut conform)?, "0 unexpected")
+        let pjrt = Workspace::build()?.command("pjrt");
+        expect(&sh::output(Command::new(pjrt).arg("conform").arg(library))?, "0 unexpected")
     });
     check(report, "examples/cpp-plugin passes the conformance suite", ran);
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use semver::Version;
 
+use crate::workspace::Workspace;
 use crate::{Error, sh};
 
 /// The package that contains the functions of the library.
@@ -136,14 +137,19 @@ pub(crate) fn install(prefix: Option<PathBuf>, how: &Build) -> Result<Installed,
 fn install_cpu(prefix: &Path, how: &Build) -> Result<(), Error> {
     let [package, library, profile] = CPU;
     println!("building lib{library}");
-    let mut cargo = how.cargo("build", profile)?;
-    sh::run(cargo.args(["-p", package]))?;
     let file = format!("{DLL_PREFIX}{library}{DLL_SUFFIX}");
+    let built = if how.release {
+        sh::run(how.cargo("build", profile)?.args(["-p", package]))?;
+        how.folder(profile).join(&file)
+    } else {
+        // The workspace's build is there already in most cases.
+        Workspace::build()?.library(library)
+    };
     let (plugins, manifests) = (prefix.join("lib/pjrt"), prefix.join("share/pjrt/plugins.d"));
     for folder in [&plugins, &manifests] {
         create(folder)?;
     }
-    copy(&how.folder(profile).join(&file), &plugins.join(&file))?;
+    copy(&built, &plugins.join(&file))?;
     let mut manifest = manifest(&plugins.join(&file))?;
     // Relative to the manifest, so that the folder can be moved.
     manifest["library"] = serde_json::json!([{ "path": format!("../../../lib/pjrt/{file}") }]);

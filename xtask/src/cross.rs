@@ -16,9 +16,9 @@ use self::wine::Wine;
 use crate::report::Report;
 use crate::{Error, sh};
 
-/// The default features of the packages, except the CPU plugin's compiler for loops, which takes long to build.
-const FEATURES: &str = "stablehlo-rs/default,plugin-manifest/default,device-plugin/default,plugin-registry/default,\
-                        pjrt-cli/cpu,pjrt-cli/full";
+/// Features of the packages. They leave out the CPU plugin's compiler for loops, which takes long to build.
+const FEATURES: &str = "stablehlo-rs/default,plugin-manifest/default,device-plugin/default,plugin-registry/cpu,\
+                        plugin-registry/stablehlo,plugin-registry/hazards";
 
 const OPTIONS: &[&str] = &["--skip-missing", "--programs"];
 
@@ -77,22 +77,23 @@ impl Emulated {
         cargo
     }
 
-    /// Returns a cargo command for the packages with tests and for the command `pjrt`. The builds of the programs and
-    /// of the tests enable the same features of dependencies, so that cargo builds each dependency only once.
+    /// Returns a cargo command for the libraries of the packages with tests.
     fn packages(&self, task: &str) -> Command {
         let mut cargo = self.cargo(task);
         self.platform.packages().for_each(|package| _ = cargo.args(["-p", package]));
-        cargo.arg("--lib");
-        cargo.args(["-p", "pjrt-cli", "--no-default-features", "--features", FEATURES]);
+        cargo.args(["--lib", "--no-default-features", "--features", FEATURES]);
         cargo
     }
 
     /// Builds the programs, the CPU plugin and the plugin libraries of the tests.
     fn build(&self) -> Result<(), Error> {
-        let mut build = self.packages("build");
-        build.args(["-p", "pjrt-cpu-plugin", "--bin", "pjrt"]);
-        platform::LIBRARIES.iter().for_each(|library| _ = build.args(["--example", library]));
-        sh::shown(&mut build)
+        let mut libraries = self.packages("build");
+        platform::LIBRARIES.iter().for_each(|library| _ = libraries.args(["--example", library]));
+        sh::shown(&mut libraries)?;
+        // With the examples in one build, the command would have the features of its own tests.
+        let mut programs = self.cargo("build");
+        programs.args(["-p", "pjrt-cpu-plugin", "-p", "pjrt-cli", "--lib", "--bin", "pjrt", "--no-default-features"]);
+        sh::shown(programs.args(["--features", "pjrt-cli/cpu"]).args(self.platform.features))
     }
 
     /// Builds and runs the tests.

@@ -21,6 +21,8 @@ pub(super) struct Platform {
     emulator: &'static [&'static str],
     /// The files that the linker and the emulator need.
     needs: &'static [Need],
+    /// Options of cargo for the command `pjrt`.
+    pub(super) features: &'static [&'static str],
     /// Whether to test [`KERNELS`] in addition to [`PACKAGES`].
     has_kernel_tests: bool,
     /// File name of the command `pjrt`.
@@ -60,8 +62,6 @@ const PACKAGES: &[&str] = &[
 
 /// The package with the kernels of the CPU device.
 const KERNELS: &str = "stablehlo-cpu";
-/// The package with the solvers that [`KERNELS`] calls.
-const SOLVERS: &str = "stablehlo-cpu-math";
 /// The integration test of [`KERNELS`] that runs.
 const KERNEL_TEST: &str = "expected";
 
@@ -88,6 +88,7 @@ const AARCH64: Platform = Platform {
         Need { file: "/usr/aarch64-linux-gnu/lib/crt1.o", package: "libc6-dev-arm64-cross" },
         Need { file: "/usr/bin/qemu-aarch64", package: "qemu-user" },
     ],
+    features: &[],
     has_kernel_tests: true,
     command: "pjrt",
     plugin: "libpjrt_plugin_cpu.so",
@@ -132,6 +133,8 @@ const WINDOWS: Platform = Platform {
         Need { file: "/usr/bin/wine", package: "wine" },
         Need { file: "/usr/lib/wine/wine64", package: "wine64" },
     ],
+    // `pjrt doctor` is one of the programs.
+    features: &["--features", "pjrt-cli/full"],
     // Without vector instructions, the kernels call the C library's `fmaf`, and MinGW's `fmaf` does not round
     // correctly.
     has_kernel_tests: false,
@@ -203,9 +206,7 @@ impl Platform {
         }
         if self.has_kernel_tests {
             // Without optimization, the tests of the kernels take minutes in an emulator.
-            for package in [KERNELS, SOLVERS] {
-                cargo.arg("--config").arg(format!("profile.dev.package.{package}.opt-level=1"));
-            }
+            cargo.arg("--config").arg(format!("profile.dev.package.{KERNELS}.opt-level=1"));
         }
         cargo.env(self.variable("RUNNER"), self.emulator_words().join(" "));
         cargo
