@@ -9,6 +9,11 @@ use crate::engine::dtype::DType;
 use crate::engine::kernels::dot::{Dot, Side, dot_fn};
 use crate::engine::view::{View, strides_of};
 
+/// Maximum length of the vectors whose products are elementwise ops instead of a call per pair of vectors.
+const SHORT: usize = 16;
+/// Minimum number of such products.
+const MIN_SHORT: usize = 64;
+
 impl LoweringContext<'_, '_> {
     pub(super) fn dot_general(&mut self, d: &DotDimensions) -> Result<()> {
         let [a, b] = self.take()?;
@@ -61,7 +66,10 @@ impl LoweringContext<'_, '_> {
         dims.extend(extents(&a, &free_a));
         dims.extend(extents(&b, &free_b));
         let ty = self.typed(dtype, &dims)?;
-        if depth.iter().product::<usize>() == 1 {
+        let k: usize = depth.iter().product();
+        let products: usize = dims.iter().product();
+        let is_short = (2..=SHORT).contains(&k) && products >= MIN_SHORT && products == batch.iter().product::<usize>();
+        if k == 1 || is_short {
             let strides = |x: &TypedValue, batch: &[usize], before: usize, free: &[usize], after: usize| {
                 let own = strides_of(&x.ty.dims);
                 let of = |list: &[usize]| list.iter().map(|&d| own[d]).collect::<Vec<isize>>();
@@ -71,8 +79,19 @@ impl LoweringContext<'_, '_> {
                 strides(&a, &d.lhs_batching, 0, &free_a, free_b.len()),
                 strides(&b, &d.rhs_batching, free_a.len(), &free_b, 0),
             ];
+            let offsets = [offsets(&a.ty.dims, &d.lhs_contracting), offsets(&b.ty.dims, &d.rhs_contracting)];
             let [factors_a, factors_b] = [self.converted(a, dtype)?, self.converted(b, dtype)?];
-            return self.outer_product(OuterProduct { ty, factors: [factors_a.value, factors_b.value], strides });
+            let product = OuterProduct { ty, factors: [factors_a.value, factors_b.value], strides };
+            if k == 1 {
+                return self.outer_product(product);
+            }
+            let [lhs, rhs] = offsets;
+            let mut sum = self.multiplied(&product, [lhs[0], rhs[0]])?;
+            for (&lhs, &rhs) in lhs.iter().zip(&rhs).skip(1) {
+                let term = self.multiplied(&product, [lhs, rhs])?;
+                sum = self.bin(Binary::Add, &sum, &term)?;
+            }
+            return Ok(sum);
         }
         let (a, lhs) = self.side(a, &d.lhs_batching, &free_a, &d.lhs_contracting)?;
         let (b, rhs) = self.side(b, &d.rhs_batching, &free_b, &d.rhs_contracting)?;
@@ -82,7 +101,7 @@ impl LoweringContext<'_, '_> {
         );
         let n: usize = dims[batch.len() + free_a.len()..].iter().product();
         let operand = a.ty.dtype;
-        let kernel = Dot { m: m.iter().product(), k: depth.iter().product(), n, lhs, rhs, operand, run };
+        let kernel = Dot { m: m.iter().product(), k, n, lhs, rhs, operand, run };
         let v = self.kernel(kernel, &[a.value, b.value], &[], std::slice::from_ref(&ty))[0];
         Ok(TypedValue { value: v, ty })
     }
@@ -90,15 +109,20 @@ impl LoweringContext<'_, '_> {
     /// Multiplies the elements of two arrays, each through a view. Remembers the factors, because a transpose of the
     /// result is an outer product, too.
     pub(super) fn outer_product(&mut self, product: OuterProduct) -> Result<TypedValue> {
-        let OuterProduct { ty, factors, strides } = &product;
+        let y = self.multiplied(&product, [0, 0])?;
+        self.graph.outer_products.insert(y.value, product);
+        Ok(y)
+    }
+
+    /// Multiplies the elements of two arrays, each through a view from an offset.
+    fn multiplied(&mut self, product: &OuterProduct, offsets: [usize; 2]) -> Result<TypedValue> {
+        let OuterProduct { ty, factors, strides } = product;
         let mut read = |at: usize| {
-            let value = self.load(factors[at], View::new(&ty.dims, &strides[at], 0));
+            let value = self.load(factors[at], View::new(&ty.dims, &strides[at], offsets[at]));
             TypedValue { value, ty: ty.clone() }
         };
         let (a, b) = (read(0), read(1));
-        let y = self.bin(Binary::Multiply, &a, &b)?;
-        self.graph.outer_products.insert(y.value, product);
-        Ok(y)
+        self.bin(Binary::Multiply, &a, &b)
     }
 
     /// Converts `x` to the element type in which the engine computes, if `x` has a narrow type.
@@ -168,6 +192,20 @@ impl LoweringContext<'_, '_> {
 /// Returns the dimensions below `rank` that are in neither list, in ascending order.
 pub(super) fn rest(rank: usize, a: &[usize], b: &[usize]) -> Vec<usize> {
     (0..rank).filter(|d| !a.contains(d) && !b.contains(d)).collect()
+}
+
+/// Returns the offset of each element along the listed dimensions of a row-major array, in elements.
+fn offsets(dims: &[usize], list: &[usize]) -> Vec<usize> {
+    let own = strides_of(dims);
+    let mut offsets = vec![0];
+    for &d in list {
+        offsets = offsets
+            .iter()
+            .flat_map(|at| (0..dims[d]).map(move |i| (at, i)))
+            .map(|(at, i)| at + i * own[d] as usize)
+            .collect();
+    }
+    offsets
 }
 
 /// Merges the dimensions in `list` into one dimension and returns its stride. Returns `None` if the dimensions have no

@@ -88,54 +88,69 @@ fn check(
     }
 }
 
+/// Checks a contraction of these batch, contracting, left and right free extents, in a random order of the dimensions.
+fn check_contraction(r: &mut Random, types: &[&str], extents: &[Vec<usize>; 4]) {
+    let ranks = extents.each_ref().map(Vec::len);
+    // Each operand has batch, contracting and free dimensions, in a random order.
+    let side = |r: &mut Random, free: &Vec<usize>| {
+        let dims = [&extents[0][..], &extents[1], free].concat();
+        let order = r.order(dims.len());
+        let place = |d: usize| order.iter().position(|&o| o == d).unwrap();
+        let mixed: Vec<usize> = order.iter().map(|&o| dims[o]).collect();
+        let batch: Vec<usize> = (0..ranks[0]).map(place).collect();
+        let contract: Vec<usize> = (ranks[0]..ranks[0] + ranks[1]).map(place).collect();
+        let free: Vec<usize> = (0..mixed.len()).filter(|d| !batch.contains(d) && !contract.contains(d)).collect();
+        (mixed, batch, contract, free)
+    };
+    let (da, ba, ca, fa) = side(r, &extents[2]);
+    let (db, bb, cb, fb) = side(r, &extents[3]);
+    let mut dims = extents[0].clone();
+    dims.extend(fa.iter().map(|&d| da[d]));
+    dims.extend(fb.iter().map(|&d| db[d]));
+    let (a, b) = (r.values(&da), r.values(&db));
+    let mut want = vec![0; dims.iter().product()];
+    for_each_index(&dims, |index| {
+        for_each_index(&extents[1], |depth| {
+            let at = |rank: usize, batch: &[usize], contract: &[usize], free: &[usize], first: usize| {
+                let mut at = vec![0; rank];
+                batch.iter().zip(index).for_each(|(&d, &i)| at[d] = i);
+                contract.iter().zip(depth).for_each(|(&d, &i)| at[d] = i);
+                free.iter().zip(&index[first..]).for_each(|(&d, &i)| at[d] = i);
+                at
+            };
+            let x = a[flat(&da, &at(da.len(), &ba, &ca, &fa, ranks[0]))];
+            let y = b[flat(&db, &at(db.len(), &bb, &cb, &fb, ranks[0] + fa.len()))];
+            want[flat(&dims, index)] += x * y;
+        });
+    });
+    check(types, (&da, &a), (&db, &b), (&dims, &want), |signature| {
+        format!(
+            "stablehlo.dot_general %a, %b, batching_dims = {ba:?} x {bb:?}, contracting_dims = {ca:?} x {cb:?} : {signature}"
+        )
+    });
+}
+
 #[test]
 fn contractions_match_definition() {
     let mut r = Random(1);
     for case in 0..150 {
-        let kinds = [r.below(3), r.below(3), r.below(3), r.below(3)];
+        let ranks = [r.below(3), r.below(3), r.below(3), r.below(3)];
         let sizes = [0, 1, 2, 3, 3, 5, 13];
-        let extents: Vec<Vec<usize>> = kinds
-            .iter()
-            .map(|&n| (0..n).map(|_| r.pick(if case % 8 == 0 { &sizes } else { &sizes[1..] })).collect())
-            .collect();
-        // Each operand has batch, contracting and free dimensions, in a random order.
-        let side = |r: &mut Random, free: &Vec<usize>| {
-            let dims = [&extents[0][..], &extents[1], free].concat();
-            let order = r.order(dims.len());
-            let place = |d: usize| order.iter().position(|&o| o == d).unwrap();
-            let mixed: Vec<usize> = order.iter().map(|&o| dims[o]).collect();
-            let batch: Vec<usize> = (0..kinds[0]).map(place).collect();
-            let contract: Vec<usize> = (kinds[0]..kinds[0] + kinds[1]).map(place).collect();
-            let free: Vec<usize> = (0..mixed.len()).filter(|d| !batch.contains(d) && !contract.contains(d)).collect();
-            (mixed, batch, contract, free)
-        };
-        let (da, ba, ca, fa) = side(&mut r, &extents[2]);
-        let (db, bb, cb, fb) = side(&mut r, &extents[3]);
-        let mut dims = extents[0].clone();
-        dims.extend(fa.iter().map(|&d| da[d]));
-        dims.extend(fb.iter().map(|&d| db[d]));
-        let (a, b) = (r.values(&da), r.values(&db));
-        let mut want = vec![0; dims.iter().product()];
-        for_each_index(&dims, |index| {
-            for_each_index(&extents[1], |depth| {
-                let at = |rank: usize, batch: &[usize], contract: &[usize], free: &[usize], first: usize| {
-                    let mut at = vec![0; rank];
-                    batch.iter().zip(index).for_each(|(&d, &i)| at[d] = i);
-                    contract.iter().zip(depth).for_each(|(&d, &i)| at[d] = i);
-                    free.iter().zip(&index[first..]).for_each(|(&d, &i)| at[d] = i);
-                    at
-                };
-                let x = a[flat(&da, &at(da.len(), &ba, &ca, &fa, kinds[0]))];
-                let y = b[flat(&db, &at(db.len(), &bb, &cb, &fb, kinds[0] + fa.len()))];
-                want[flat(&dims, index)] += x * y;
-            });
-        });
-        let types: &[&str] = if case % 2 == 0 { &["f32", "i32"] } else { &["f64", "f32"] };
-        check(types, (&da, &a), (&db, &b), (&dims, &want), |signature| {
-            format!(
-                "stablehlo.dot_general %a, %b, batching_dims = {ba:?} x {bb:?}, contracting_dims = {ca:?} x {cb:?} : {signature}"
-            )
-        });
+        let extents = ranks.map(|n| (0..n).map(|_| r.pick(if case % 8 == 0 { &sizes } else { &sizes[1..] })).collect());
+        check_contraction(&mut r, if case % 2 == 0 { &["f32", "i32"] } else { &["f64", "f32"] }, &extents);
+    }
+}
+
+/// Products of many pairs of short vectors are computed by other code than other products.
+#[test]
+fn many_products_of_short_vectors_match_definition() {
+    let mut r = Random(3);
+    for batch in [&[63][..], &[64], &[5, 13], &[3, 4, 50]] {
+        for depth in [&[2][..], &[3], &[2, 3], &[4, 4], &[17]] {
+            let units = |r: &mut Random| vec![1; r.below(3)];
+            let extents = [batch.to_vec(), depth.to_vec(), units(&mut r), units(&mut r)];
+            check_contraction(&mut r, &["f32", "f64", "i8", "ui16", "i32"], &extents);
+        }
     }
 }
 
