@@ -17,6 +17,12 @@ use crate::error::RunError;
 const BLOCK: usize = 2048;
 /// Number of running extremes of a block.
 const LANES: usize = 32;
+/// Maximum length of short rows, several of which are searched at once.
+const SHORT: usize = 64;
+/// Number of short rows that are searched at once.
+const ROWS: usize = 16;
+/// Number of elements of a task, if a row has fewer.
+const TASK: usize = 16_384;
 
 /// Finds the first NaN along the reduced dimension, or else the first of the largest (or smallest) elements. The inputs
 /// are the elements and an initial value, which counts as an element in front of the others, at position 0. The outputs
@@ -112,19 +118,27 @@ fn run<T: Num, P: Pod + Send + Sync, O: Order>(
     if reduced * inner == 0 {
         return;
     }
-    let tasks: Vec<_> =
-        elements.chunks_exact(reduced * inner).zip(found.chunks_mut(inner)).zip(positions.chunks_mut(inner)).collect();
+    // A task searches several rows, or several columns of adjacent elements.
+    let rows = if inner == 1 { (TASK / reduced).max(1) } else { 1 };
+    let (elements, results) = (elements.chunks(rows * reduced * inner), rows * inner);
+    let tasks: Vec<_> = elements.zip(found.chunks_mut(results)).zip(positions.chunks_mut(results)).collect();
     parallel::each(tasks, x.len(), |((elements, found), positions)| {
-        if inner == 1 {
-            let order = PhantomData::<O>;
-            if let Some((x, at)) = vectorized(Row { elements, best: found[0], order }) {
-                (found[0], positions[0]) = (x, (at as u64).cast());
-            }
+        let order = PhantomData::<O>;
+        if inner != 1 {
+            vectorized(Columns::<T, P, O> { elements, found: &mut *found, positions, order });
+        } else if reduced <= SHORT {
+            vectorized(ShortRows::<T, P, O> { elements, length: reduced, found: &mut *found, positions, order });
         } else {
-            vectorized(Columns::<T, P, O> { elements, found: &mut *found, positions, order: PhantomData });
+            for ((elements, found), position) in elements.chunks_exact(reduced).zip(&mut *found).zip(positions) {
+                if let Some((x, at)) = vectorized(Row { elements, best: *found, order }) {
+                    (*found, *position) = (x, (at as u64).cast());
+                }
+            }
         }
-        for (column, found) in found.iter_mut().enumerate().filter(|(_, found)| **found == T::zeroed()) {
-            let last = elements[column..].iter().step_by(inner).rfind(|x| **x == T::zeroed());
+        for (at, found) in found.iter_mut().enumerate().filter(|(_, found)| **found == T::zeroed()) {
+            let (row, column) = (at / inner, at % inner);
+            let row = &elements[row * reduced * inner..][..reduced * inner];
+            let last = row[column..].iter().step_by(inner).rfind(|x| **x == T::zeroed());
             *found = last.copied().unwrap_or(*found);
         }
     });
@@ -170,6 +184,16 @@ impl<T: Num, O: Order> NullaryFnOnce for Row<'_, T, O> {
     }
 }
 
+/// Replaces the extremes found so far, and their positions, by the elements of a row at the position `at`.
+#[inline(always)]
+fn replace<T: Num, P: Pod, O: Order>(row: &[T], at: P, found: &mut [T], positions: &mut [P]) {
+    for ((&x, best), position) in row.iter().zip(found).zip(positions) {
+        let is_replaced = replaces::<T, O>(x, *best);
+        *best = if is_replaced { x } else { *best };
+        *position = if is_replaced { at } else { *position };
+    }
+}
+
 /// Several columns, whose elements are the rows of a matrix.
 struct Columns<'a, T, P, O> {
     elements: &'a [T],
@@ -187,12 +211,43 @@ where
     #[inline(always)]
     fn call(self) {
         for (at, row) in self.elements.chunks_exact(self.found.len()).enumerate() {
-            let at = (at as u64).cast();
-            for ((&x, best), position) in row.iter().zip(&mut *self.found).zip(&mut *self.positions) {
-                let is_replaced = replaces::<T, O>(x, *best);
-                *best = if is_replaced { x } else { *best };
-                *position = if is_replaced { at } else { *position };
+            replace::<T, P, O>(row, (at as u64).cast(), self.found, self.positions);
+        }
+    }
+}
+
+/// Several rows of `length` adjacent elements, at most [`SHORT`].
+struct ShortRows<'a, T, P, O> {
+    elements: &'a [T],
+    length: usize,
+    found: &'a mut [T],
+    positions: &'a mut [P],
+    order: PhantomData<O>,
+}
+
+impl<T: Num, P: Pod, O: Order> NullaryFnOnce for ShortRows<'_, T, P, O>
+where
+    u64: Cast<P>,
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let results = self.found.chunks_mut(ROWS).zip(self.positions.chunks_mut(ROWS));
+        // The rows of a block become columns. Columns without a row stay empty.
+        let mut columns = [[T::zeroed(); ROWS]; SHORT];
+        for (block, (found, positions)) in self.elements.chunks(ROWS * self.length).zip(results) {
+            for (at, row) in block.chunks_exact(self.length).enumerate() {
+                for (&x, column) in row.iter().zip(&mut columns) {
+                    column[at] = x;
+                }
             }
+            let (mut best, mut best_at) = ([found[0]; ROWS], [positions[0]; ROWS]);
+            for (at, column) in columns[..self.length].iter().enumerate() {
+                replace::<T, P, O>(column, (at as u64).cast(), &mut best, &mut best_at);
+            }
+            found.copy_from_slice(&best[..found.len()]);
+            positions.copy_from_slice(&best_at[..positions.len()]);
         }
     }
 }

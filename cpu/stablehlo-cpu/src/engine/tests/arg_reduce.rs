@@ -54,7 +54,10 @@ fn expected(is_max: bool, init: f32, row: impl Iterator<Item = f32>) -> (f32, i3
 #[test]
 #[expect(clippy::cast_precision_loss, reason = "the numbers are small")]
 fn first_of_equal_elements_and_of_nans() {
-    for extents in [[2, 3, 5], [3, 4100, 1], [1, 70, 2], [1, 1, 2049], [2, 1, 33]] {
+    let few = [[2, 3, 5], [3, 4100, 1], [1, 70, 2], [1, 1, 2049], [2, 1, 33]];
+    // Many rows, which are searched several at once if they are short.
+    let many = [[1, 40, 20], [18, 1, 64], [2, 17, 65], [1, 2000, 9]];
+    for extents in few.into_iter().chain(many) {
         let [_, b, c] = extents;
         let n: usize = extents.iter().product();
         let mut numbers: Vec<f32> = (0..n).map(|i| (i * 7919 % 97) as f32 - 60.0).collect();
