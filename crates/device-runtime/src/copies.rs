@@ -17,7 +17,8 @@ pub(crate) fn upload<D: Driver>(device: &Device<D>, source: HostSource) -> Resul
     }
     let (buffer, completer) = device.pending_buffer(source.len())?;
     let (to, operation) = (buffer.block(), Operation::Upload(source.len()));
-    let submission = Submission::copy(operation, None, Some(to), Object::Source(source.clone()), completer);
+    let (writes, object) = ([to], Object::Source(source.clone()));
+    let submission = Submission::copy(operation, &[], &writes, object, completer);
     let begin = |driver: &D, queue, after: &_| driver.copy_from_host(queue, &source, to.memory(), after);
     device.transfer.submit(submission, begin)?;
     Ok(buffer)
@@ -33,8 +34,8 @@ pub(crate) fn download<D: Driver>(device: &Device<D>, buffer: &Buffer<D>, target
         return Err(Error::internal(format!("{len} bytes were requested from a buffer of {bytes} bytes")));
     }
     let (event, completer) = Event::pending();
-    let object = Object::Target(target.clone());
-    let submission = Submission::copy(Operation::Download(len), Some(from), None, object, completer);
+    let (operation, reads, object) = (Operation::Download(len), [from], Object::Target(target.clone()));
+    let submission = Submission::copy(operation, &reads, &[], object, completer);
     let begin = |driver: &D, queue, after: &_| driver.copy_to_host(queue, from.memory(), &target, after);
     device.transfer.submit(submission, begin)?;
     Ok(event)
@@ -57,7 +58,8 @@ pub(crate) fn copy<D: Driver>(buffer: &Buffer<D>, from: &Device<D>, to: &Device<
     }
     let (copy, completer) = to.pending_buffer(bytes)?;
     let (target, operation) = (copy.block(), Operation::Copy(bytes, from.health.device()));
-    let submission = Submission::copy(operation, Some(source), Some(target), Object::None, completer);
+    let (reads, writes) = ([source], [target]);
+    let submission = Submission::copy(operation, &reads, &writes, Object::None, completer);
     let begun = to.transfer.submit(submission, |driver, queue, after| {
         // The device may be lost since the call, if the queue was full.
         from.health.check()?;

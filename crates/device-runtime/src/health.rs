@@ -2,10 +2,10 @@
 
 use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use device_plugin::{Error, ErrorCode, HomeProcess, Result};
 
+use crate::host_thread::process_exits;
 use crate::operation::Operation;
 
 /// The state of a device. A lost device stays lost.
@@ -15,8 +15,6 @@ pub(crate) struct Health {
     lost: OnceLock<Lost>,
     /// The process that has the threads of the queues.
     home: HomeProcess,
-    /// Whether the process is about to end.
-    exits: AtomicBool,
 }
 
 struct Lost {
@@ -27,7 +25,7 @@ struct Lost {
 
 impl Health {
     pub(crate) fn new(device: i32) -> Self {
-        Self { device, lost: OnceLock::new(), home: HomeProcess::current(), exits: AtomicBool::new(false) }
+        Self { device, lost: OnceLock::new(), home: HomeProcess::current() }
     }
 
     /// Whether the driver works in this process. In a forked process, it does not work, and another thread may have
@@ -39,23 +37,12 @@ impl Health {
     /// Returns an error in a forked process, or if the process is about to end.
     pub(crate) fn check_open(&self) -> Result<()> {
         self.home.check()?;
-        match self.exits() {
+        match process_exits() {
             true => {
                 Err(Error::new(ErrorCode::CANCELLED, "the process is about to end, so the device accepts no more work"))
             }
             false => Ok(()),
         }
-    }
-
-    /// Whether the process is about to end. The framework may then be unable to run callbacks.
-    pub(crate) fn exits(&self) -> bool {
-        self.exits.load(Ordering::Acquire)
-    }
-
-    /// Rejects further operations because the process is about to end. Operations in progress no longer complete their
-    /// events.
-    pub(crate) fn exit(&self) {
-        self.exits.store(true, Ordering::Release);
     }
 
     /// Returns an error if the device is lost.

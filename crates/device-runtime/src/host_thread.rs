@@ -29,7 +29,8 @@ pub fn process_exits() -> bool {
     EXITS.load(Ordering::Acquire)
 }
 
-/// Makes [`process_exits`] return `true`.
+/// Makes [`process_exits`] return `true`. Devices then reject further operations, and operations in progress no longer
+/// complete their events, because the framework may be unable to run callbacks.
 pub(crate) fn set_process_exits() {
     EXITS.store(true, Ordering::Release);
 }
@@ -44,7 +45,8 @@ impl HostThread {
         let (work, receiver) = channel::<Work>();
         let thread = std::thread::Builder::new().name(name.to_owned());
         let thread = thread.spawn(move || receiver.into_iter().for_each(|work| work()));
-        let thread = thread.map_err(|error| Error::resource_exhausted(format!("cannot start a thread: {error}")))?;
+        let thread =
+            thread.map_err(|error| Error::resource_exhausted(format!("cannot start the thread {name:?}: {error}")))?;
         Ok(Self { work: Some(work), thread: Some(thread) })
     }
 

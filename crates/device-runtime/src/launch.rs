@@ -18,7 +18,7 @@ pub(crate) struct PlannedLaunch<'a, D: Driver> {
     device: &'a Device<D>,
     executable: Arc<D::Executable>,
     prepared: D::Prepared,
-    member: Arc<Member>,
+    member: Option<Arc<Member>>,
     /// The arguments whose memory no output uses.
     inputs: Vec<Buffer<D>>,
     outputs: Vec<Buffer<D>>,
@@ -57,7 +57,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     device: &'a Device<D>,
     executable: &Arc<D::Executable>,
     launch: &mut Launch<'_, B>,
-    member: Member,
+    member: Option<Member>,
 ) -> Result<PlannedLaunch<'a, D>> {
     device.health.check()?;
     let timeline = device.compute.timeline();
@@ -97,13 +97,13 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     memory.extend(outputs.iter().map(Buffer::block).chain(&scratch).map(|block| Arc::clone(block.memory())));
     let (input_memory, others) = memory.split_at(count);
     let (output_memory, scratch_memory) = others.split_at(outputs.len());
-    let member = Arc::new(member);
+    let member = member.map(Arc::new);
     let request = LaunchRequest {
         device: device.pool.device,
         inputs: input_memory,
         outputs: output_memory,
         scratch: scratch_memory.first(),
-        member: &member,
+        member: member.as_ref(),
         options: &launch.options,
         channels: &launch.channels,
     };
@@ -130,13 +130,13 @@ impl<D: Driver> PlannedLaunch<'_, D> {
     /// then fails.
     pub(crate) fn start(self) -> Event {
         let Self { device, executable, prepared, member, inputs, outputs, scratch, memory, event, completer } = self;
-        let reads = inputs.iter().map(Buffer::block).collect();
-        let writes = outputs.iter().map(Buffer::block).chain(&scratch).collect();
+        let reads: Vec<_> = inputs.iter().map(Buffer::block).collect();
+        let writes: Vec<_> = outputs.iter().map(Buffer::block).chain(&scratch).collect();
         let (operation, object) = (Operation::Launch, Object::Executable(executable));
-        let submission = Submission { operation, reads, writes, memory, object, completer };
+        let submission = Submission { operation, reads: &reads, writes: &writes, memory, object, completer };
         // The event reports the error. The SDK adds the errors of arguments that fail later.
         let begun = device.compute.submit(submission, |driver, queue, after| Ok(driver.launch(queue, prepared, after)));
-        if let Err(error) = begun {
+        if let (Err(error), Some(member)) = (begun, member) {
             member.fail(error.message());
         }
         event

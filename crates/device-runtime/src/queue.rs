@@ -1,17 +1,16 @@
 //! The ordered queues of a device.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use device_plugin::__private::{contain, on_driver_thread};
-use device_plugin::{Completer, Error, Result};
+use device_plugin::{Completer, Result};
 
 use crate::driver::{Driver, QueueId};
 use crate::health::Health;
 use crate::host_memory::{HostSource, HostTarget};
+use crate::host_thread::{HostThread, process_exits};
 use crate::operation::Operation;
 use crate::pool::Block;
 use crate::timeline::{Point, Timeline};
@@ -21,16 +20,17 @@ use crate::timeline::{Point, Timeline};
 /// thread.
 pub(crate) struct Queue<D: Driver> {
     shared: Arc<Shared<D>>,
-    thread: Option<JoinHandle<()>>,
+    /// `None` only while the queue is dropped.
+    thread: Option<HostThread>,
 }
 
 /// The parts of a queue that its thread and the exit hook also use.
 pub(crate) struct Shared<D: Driver> {
     id: QueueId,
     timeline: Arc<Timeline>,
-    /// Passes operations to the thread. `None` if the queue is dropped. Locked during the submission of an operation.
-    works: Mutex<Option<Sender<Work<D>>>>,
-    /// Number of the last submitted operation. Changes only while `works` is locked.
+    /// Locked during the submission of an operation.
+    submission: Mutex<()>,
+    /// Number of the last submitted operation. Changes only while `submission` is locked.
     last: AtomicU64,
     health: Arc<Health>,
     driver: Arc<D>,
@@ -49,9 +49,9 @@ struct Work<D: Driver> {
 pub(crate) struct Submission<'a, D: Driver> {
     pub(crate) operation: Operation,
     /// The blocks that the operation reads.
-    pub(crate) reads: Vec<&'a Block<D>>,
+    pub(crate) reads: &'a [&'a Block<D>],
     /// The blocks that the operation writes. It may also read them.
-    pub(crate) writes: Vec<&'a Block<D>>,
+    pub(crate) writes: &'a [&'a Block<D>],
     /// The memory of all blocks.
     pub(crate) memory: Vec<Arc<D::Memory>>,
     /// The other object that the operation uses.
@@ -87,13 +87,12 @@ impl<'a, D: Driver> Submission<'a, D> {
     /// Returns the submission of a copy between these blocks and the host memory in `object`.
     pub(crate) fn copy(
         operation: Operation,
-        from: Option<&'a Block<D>>,
-        to: Option<&'a Block<D>>,
+        reads: &'a [&'a Block<D>],
+        writes: &'a [&'a Block<D>],
         object: Object<D>,
         completer: Completer,
     ) -> Self {
-        let memory = from.into_iter().chain(to).map(|block| Arc::clone(block.memory())).collect();
-        let (reads, writes) = (from.into_iter().collect(), to.into_iter().collect());
+        let memory = reads.iter().chain(writes).map(|block| Arc::clone(block.memory())).collect();
         Self { operation, reads, writes, memory, object, completer }
     }
 }
@@ -105,14 +104,9 @@ impl<D: Driver> Queue<D> {
     ///
     /// Returns `RESOURCE_EXHAUSTED` if the system cannot start a thread.
     pub(crate) fn start(driver: Arc<D>, id: QueueId, health: Arc<Health>) -> Result<Self> {
-        let ((sender, receiver), device) = (channel(), health.device());
-        let (timeline, works, last) = (Arc::default(), Mutex::new(Some(sender)), AtomicU64::new(0));
-        let shared = Arc::new(Shared { id, timeline, works, last, health, driver });
-        let builder = thread::Builder::new().name(format!("device {device} {:?}", id.kind));
-        let of_thread = Arc::clone(&shared);
-        let thread = builder.spawn(move || on_driver_thread(|| of_thread.run(receiver))).map_err(|error| {
-            Error::resource_exhausted(format!("cannot start a thread for device {device}: {error}"))
-        })?;
+        let thread = HostThread::start(&format!("device {} {:?}", health.device(), id.kind))?;
+        let (timeline, submission, last) = (Arc::default(), Mutex::default(), AtomicU64::new(0));
+        let shared = Arc::new(Shared { id, timeline, submission, last, health, driver });
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -136,8 +130,9 @@ impl<D: Driver> Queue<D> {
     ) -> Result<()> {
         let Submission { operation, reads, writes, memory, object, completer } = submission;
         let Shared { id, timeline, last, health, driver, .. } = &*self.shared;
-        // The lock keeps operations that wait for room in their order. The thread of the queue does not need it.
-        let works = self.shared.lock();
+        // The lock keeps operations that wait for room in their order. The thread of the queue does not need it. Ignore
+        // poisoning, because a panic of the driver leaves the state unchanged.
+        let submitting = self.shared.submission.lock().unwrap_or_else(PoisonError::into_inner);
         let number = last.load(Ordering::Relaxed) + 1;
         let most = u64::try_from(D::MAX_IN_FLIGHT.max(1)).unwrap_or(u64::MAX);
         timeline.wait(number.saturating_sub(most));
@@ -157,15 +152,16 @@ impl<D: Driver> Queue<D> {
                 let point = Point::new(timeline, number, &completion);
                 reads.iter().for_each(|block| block.uses().add_read(point.clone()));
                 writes.iter().for_each(|block| block.uses().set_write(point.clone()));
-                // The thread receives operations until the queue is dropped, so this cannot fail.
-                if let Some(works) = &*works {
-                    let _ = works.send(Work { number, operation, completion, kept, completer });
+                let work = Work { number, operation, completion, kept, completer };
+                let shared = Arc::clone(&self.shared);
+                if let Some(thread) = &self.thread {
+                    thread.run(move || on_driver_thread(|| shared.end(work)));
                 }
                 last.store(number, Ordering::Release);
                 Ok(())
             }
             Err(error) => {
-                drop(works);
+                drop(submitting);
                 completer.complete(Err(error.clone()));
                 Err(error)
             }
@@ -174,28 +170,22 @@ impl<D: Driver> Queue<D> {
 }
 
 impl<D: Driver> Shared<D> {
-    /// Locks the sender. Ignores poisoning, because a panic of the driver leaves the state unchanged.
-    fn lock(&self) -> MutexGuard<'_, Option<Sender<Work<D>>>> {
-        self.works.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for operations in the order of submission until the sender is dropped.
-    fn run(&self, works: Receiver<Work<D>>) {
-        for Work { number, operation, completion, kept, completer } in works {
-            // A panic of the driver becomes the error of this operation.
-            let result = contain(|| self.end(operation, completion, kept));
-            self.timeline.advance(number);
-            if self.health.exits() {
-                std::mem::forget(completer);
-            } else {
-                // This thread must not run calls of the backend, because they may wait for the queue.
-                completer.complete(result);
-            }
+    /// Waits until an operation has ended, and completes its event.
+    fn end(&self, work: Work<D>) {
+        let Work { number, operation, completion, kept, completer } = work;
+        // A panic of the driver becomes the error of this operation.
+        let result = contain(|| self.release(operation, completion, kept));
+        self.timeline.advance(number);
+        if process_exits() {
+            std::mem::forget(completer);
+        } else {
+            // This thread must not run calls of the backend, because they may wait for the queue.
+            completer.complete(result);
         }
     }
 
     /// Waits until an operation has ended, and releases what it used.
-    fn end(&self, operation: Operation, completion: Arc<D::Completion>, kept: Kept<D>) -> Result<()> {
+    fn release(&self, operation: Operation, completion: Arc<D::Completion>, kept: Kept<D>) -> Result<()> {
         let (used, result) = match self.health.check() {
             // The driver does not end operations of a lost device.
             Err(error) if self.health.may_use_memory() => {
@@ -207,16 +197,11 @@ impl<D: Driver> Shared<D> {
         };
         let result = self.health.observe(operation, result);
         let (_completion, (_memory, object)) = used;
-        if self.health.exits() {
+        if process_exits() {
             // Returning the host memory would call the framework.
             std::mem::forget(object);
         }
         result
-    }
-
-    /// Rejects further operations, because the process is about to end.
-    pub(crate) fn close_at_exit(&self) {
-        self.health.exit();
     }
 
     /// Waits until all submitted operations have ended, or until the deadline.
@@ -227,18 +212,10 @@ impl<D: Driver> Shared<D> {
 
 impl<D: Driver> Drop for Queue<D> {
     fn drop(&mut self) {
-        // A forked process does not have the thread.
+        // The thread ends when all operations have ended. A forked process does not have it.
+        let thread = self.thread.take();
         if !self.shared.health.is_home() {
-            return;
-        }
-        // The thread ends when the sender is dropped and all operations have ended.
-        *self.shared.lock() = None;
-        // The thread cannot join itself.
-        if let Some(thread) = self.thread.take()
-            && thread.thread().id() != thread::current().id()
-        {
-            // The thread contains panics of the driver.
-            let _ = thread.join();
+            std::mem::forget(thread);
         }
     }
 }

@@ -73,7 +73,7 @@ impl<D: Driver> Runtime<D> {
         &self,
         executable: &Arc<D::Executable>,
         launch: &mut Launch<'_, Self>,
-        member: Member,
+        member: Option<Member>,
     ) -> Result<PlannedLaunch<'_, D>> {
         plan(&*self.driver, self.device(launch.device)?, executable, launch, member)
     }
@@ -129,14 +129,17 @@ impl<D: Driver> Backend for Runtime<D> {
     }
 
     fn execute(&self, executable: &Arc<D::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
-        Ok(self.plan(executable, launch, Member::create_alone())?.start())
+        Ok(self.plan(executable, launch, None)?.start())
     }
 }
 
 impl<D: Driver> MultiDevice for Runtime<D> {
     fn execute_all(&self, executable: &Arc<D::Executable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
-        // The launches are in the order of the flattened ids.
-        let members = Member::create(launches.len());
+        // The launches are in the order of the flattened ids. A launch alone meets no others.
+        let members = match launches.len() {
+            1 => vec![None],
+            count => Member::create(count).into_iter().map(Some).collect(),
+        };
         let plan = |(launch, member)| self.plan(executable, launch, member);
         // If one launch cannot be prepared, no launch begins.
         let planned: Vec<PlannedLaunch<'_, D>> = launches.iter_mut().zip(members).map(plan).collect::<Result<_>>()?;
@@ -189,7 +192,6 @@ impl<D: Driver> AtExit for Runtime<D> {
         Some(Box::new(move || {
             set_process_exits();
             let deadline = Instant::now() + EXIT_LIMIT;
-            queues.iter().for_each(|queue| queue.close_at_exit());
             queues.iter().for_each(|queue| queue.drain_until(deadline));
         }))
     }

@@ -21,6 +21,9 @@ use opencl3::types::{CL_FALSE, cl_event, cl_mem};
 use crate::compile::{Executable, compile};
 use crate::launch::{Prepared, Trace, launch};
 
+/// A variable of the plugin's tests: the number of launches after which the devices count as lost.
+const LOSE_AFTER: &str = "OPENCL_PLUGIN_LOSE_AFTER";
+
 /// Device memory.
 pub struct Memory(Buffer<u8>);
 
@@ -177,7 +180,7 @@ impl Driver for OpenCl {
     const FEATURES: Features<Runtime<Self>> = Features::none().platform();
 
     fn open(options: &ClientOptions) -> Result<Self> {
-        options.expect_only(&["devices", "memory_limit", "build_options", "lose_after"])?;
+        options.expect_only(&["devices", "memory_limit", "build_options"])?;
         let platform = platform()?;
         let positive = |name: &str| match options.int(name)? {
             Some(value) => usize::try_from(value)
@@ -208,7 +211,8 @@ impl Driver for OpenCl {
             let thread = HostThread::start("opencl-host")?;
             queues.push(Queues { device, compute, transfer, hosted, thread, last: Mutex::default() });
         }
-        let launches_left = AtomicI64::new(options.int("lose_after")?.unwrap_or(i64::MAX));
+        let lose_after = std::env::var(LOSE_AFTER).ok().and_then(|count| count.parse().ok());
+        let launches_left = AtomicI64::new(lose_after.unwrap_or(i64::MAX));
         Ok(Self { platform, queues, memory_limit, build_options, launches_left })
     }
 
@@ -273,7 +277,7 @@ impl Driver for OpenCl {
 
     fn launch(&self, queue: QueueId, prepared: Prepared, after: &[Arc<Done>]) -> Done {
         if self.launches_left.fetch_sub(1, Ordering::Relaxed) <= 0 {
-            let error = Error::new(ErrorCode::UNAVAILABLE, "the device was lost, as the option lose_after demands");
+            let error = Error::new(ErrorCode::UNAVAILABLE, "the device was lost on purpose");
             return Done { event: None, error: Arc::new(error.into()), trace: None };
         }
         launch(self.context(), &self.queues[queue.device], prepared, after)

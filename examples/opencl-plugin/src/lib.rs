@@ -44,7 +44,6 @@ impl DevicePlugin for Plugin {
                 OptionType::String,
                 "Options for the OpenCL compiler, such as -cl-mad-enable.",
             ),
-            OptionSpec::new("lose_after", OptionType::Int64, "For tests: the devices are lost after so many launches."),
         ])
     }
 

@@ -88,11 +88,6 @@ struct Posts {
 }
 
 impl Run {
-    fn new(count: usize) -> Arc<Self> {
-        let state = State { members: vec![Status::Busy; count], ..State::default() };
-        Arc::new(Self { state: Mutex::new(state), changed: Condvar::new() })
-    }
-
     /// Locks the state. Ignores poisoning, because only a clone of a posted value can panic, and it changes nothing.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -144,15 +139,11 @@ impl State {
 
 impl Member {
     /// Creates the members of a run, with the ids from 0 to `count - 1`. `Runtime` calls this function for the launches
-    /// of each execution, see [`LaunchRequest::member`](crate::LaunchRequest::member).
+    /// of an execution on several devices, see [`LaunchRequest::member`](crate::LaunchRequest::member).
     pub fn create(count: usize) -> Vec<Self> {
-        let run = Run::new(count);
+        let state = State { members: vec![Status::Busy; count], ..State::default() };
+        let run = Arc::new(Run { state: Mutex::new(state), changed: Condvar::new() });
         (0..count).map(|id| Self { run: Arc::clone(&run), id, ended: AtomicBool::new(false) }).collect()
-    }
-
-    /// Creates the member of a run that has no other members.
-    pub(crate) fn create_alone() -> Self {
-        Self { run: Run::new(1), id: 0, ended: AtomicBool::new(false) }
     }
 
     /// Returns the id of the member. For a launch, it is the flattened id of the device: `replica * partitions +

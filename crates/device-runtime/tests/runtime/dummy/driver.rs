@@ -375,7 +375,9 @@ impl<S: FeatureSet> Driver for Dummy<S> {
                 return Err(Error::invalid_argument("an all-reduce has one input and one output"));
             };
             let arrays = Arrays { input: input.clone(), output: output.clone(), scratch, ready: Vec::new() };
-            let member = Arc::clone(request.member);
+            let member =
+                request.member.ok_or_else(|| Error::invalid_argument("an all-reduce needs several devices"))?;
+            let member = Arc::clone(member);
             let run = move || {
                 let group: Vec<usize> = (0..schedule.members()).collect();
                 member.run(0, &group, &schedule, arrays, &mut Peers(&control))?;
