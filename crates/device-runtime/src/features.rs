@@ -78,7 +78,11 @@
 //! | runs custom calls | [`ffi`](Features::ffi) | |
 //!
 //! Custom calls need no trait. [`Registry::of`](device_plugin::ffi::Registry::of) with the type `Runtime<Self>` returns
-//! the handlers, and [`LaunchRequest::options`](crate::LaunchRequest::options) contains the user data of a launch.
+//! the handlers. [`Driver::prepare`] looks up the handler, and [`Driver::launch`] or the thread of the launch calls it
+//! with [`Handler::call_on_device`](device_plugin::ffi::Handler::call_on_device): it passes the addresses of the launch's
+//! memory, the driver's handle of the queue, and the user data in
+//! [`LaunchRequest::options`](crate::LaunchRequest::options). The handler enqueues its work there. If it fails,
+//! [`Driver::wait`] returns its error for the launch, after the work that has been enqueued.
 //!
 //! # Forks
 //!

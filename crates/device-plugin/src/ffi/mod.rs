@@ -22,16 +22,24 @@
 //! # Handlers in C
 //!
 //! A framework registers the address of an `XLA_FFI_Handler`. [`Handler::call`] calls this handler as XLA does, with
-//! the call's attributes and with its operands and results in host memory. For a device with separate memory, the
-//! backend can call the handler at [`ForeignHandler::address`] itself, which requires unsafe code. Otherwise the
-//! backend returns `UNIMPLEMENTED` with the target's name. Handlers that require other functions of XLA's runtime, such
-//! as streams or state, receive an error.
+//! the call's attributes, with its operands and results in host memory, and with the user data of the execution.
+//! Handlers that require other functions of XLA's runtime, such as state or threads, receive an error.
+//!
+//! # Handlers on devices
+//!
+//! For a device with separate memory, [`Handler::call_on_device`] passes the addresses of device memory instead, with
+//! the queue in which the program runs. The handler enqueues its kernels there, so neither the handler nor the backend
+//! waits. [`Handler::rust_on_device`] creates such a handler in Rust. A handler in C requests the queue with
+//! `XLA_FFI_Stream_Get`. It does not say whether it works on host or device memory, so frameworks register it for the
+//! platform whose memory it uses.
 
 mod call;
 mod context;
-mod registry;
+mod device_call;
+pub(crate) mod registry;
 
 pub use call::{Attribute, Attributes, Call, Operand, ResultBuffer};
 pub use context::{ExecuteContext, UserData};
+pub use device_call::{DeviceArray, DeviceCall};
 pub use pjrt_types::HandlerTraits;
 pub use registry::{ForeignHandler, Handler, Registry};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pjrt_types::HandlerTraits;
 
-use super::Call;
+use super::{Call, DeviceCall};
 use crate::abi::extensions::foreign_handler;
 use crate::per_type::PerType;
 use crate::{Backend, Error, ErrorCode, Result};
@@ -28,13 +28,16 @@ struct Content {
 pub enum Handler {
     /// Registered by a framework through the C API.
     Foreign(ForeignHandler),
-    /// Registered in Rust.
+    /// Registered in Rust, for host memory.
     Rust(Arc<RustHandler>),
+    /// Registered in Rust, for device memory.
+    RustOnDevice(Arc<DeviceHandler>),
 }
 
 type RustHandler = dyn Fn(&mut Call<'_>) -> Result<()> + Send + Sync;
+type DeviceHandler = dyn Fn(&DeviceCall<'_>) -> Result<()> + Send + Sync;
 
-/// The address of an `XLA_FFI_Handler`. [`Handler::call`] calls the handler with host memory.
+/// The address of an `XLA_FFI_Handler`. [`Handler::call`] and [`Handler::call_on_device`] call the handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignHandler {
     address: usize,
@@ -65,17 +68,26 @@ impl Handler {
         Self::Rust(Arc::new(function))
     }
 
-    /// Calls the handler. A handler in C receives the buffers and the attributes. If it requests a stream, state,
-    /// threads or a future, the request fails with `UNIMPLEMENTED`.
+    /// Creates a handler from a Rust function that enqueues work on a device. A panic of the function becomes an error
+    /// of the execution, like a panic of the backend.
+    ///
+    /// The function may use the addresses and the stream of the call as [`Handler::call_on_device`] promises.
+    pub fn rust_on_device(function: impl Fn(&DeviceCall<'_>) -> Result<()> + Send + Sync + 'static) -> Self {
+        Self::RustOnDevice(Arc::new(function))
+    }
+
+    /// Calls the handler. A handler in C receives the buffers, the attributes and the user data. If it requests a
+    /// stream, state, threads or a future, the request fails with `UNIMPLEMENTED`.
     ///
     /// # Errors
     ///
-    /// Returns the errors of the handler. For a handler in C, also returns `UNIMPLEMENTED` or `INVALID_ARGUMENT` if the
-    /// call cannot be passed to it.
+    /// Returns the errors of the handler, and `UNIMPLEMENTED` for a handler of device memory. For a handler in C, also
+    /// returns `UNIMPLEMENTED` or `INVALID_ARGUMENT` if the call cannot be passed to it.
     pub fn call(&self, call: &mut Call<'_>) -> Result<()> {
         match self {
             Self::Rust(function) => function(call),
             Self::Foreign(handler) => foreign_handler::call(handler.address, call),
+            Self::RustOnDevice(_) => Err(wrong_memory(call.target, "device", "host")),
         }
     }
 
@@ -83,6 +95,7 @@ impl Handler {
         match (self, other) {
             (Self::Foreign(one), Self::Foreign(two)) => one == two,
             (Self::Rust(one), Self::Rust(two)) => Arc::ptr_eq(one, two),
+            (Self::RustOnDevice(one), Self::RustOnDevice(two)) => Arc::ptr_eq(one, two),
             _ => false,
         }
     }
@@ -93,8 +106,17 @@ impl fmt::Debug for Handler {
         match self {
             Self::Foreign(handler) => f.debug_tuple("Foreign").field(handler).finish(),
             Self::Rust(_) => f.write_str("Rust(..)"),
+            Self::RustOnDevice(_) => f.write_str("RustOnDevice(..)"),
         }
     }
+}
+
+/// The error for a handler that works on the memory `of`, in a call that passes the memory `passed`.
+pub(crate) fn wrong_memory(target: &str, of: &str, passed: &str) -> Error {
+    Error::unimplemented(format!(
+        "the handler of the custom call {target:?} works on {of} memory, but this device passes {passed} memory; \
+         register a handler for {passed} memory"
+    ))
 }
 
 /// Registries and their contents live as long as the process.

@@ -1,7 +1,9 @@
 //! The optional features of drivers.
 
+use std::sync::Arc;
+
 use device_plugin::Backend;
-use device_plugin::ffi::{Handler, Registry};
+use device_plugin::ffi::{Attribute, DeviceCall, Handler, Registry};
 use device_runtime::QueueKind::Compute;
 use device_runtime::Runtime;
 use pjrt::extensions::{Ffi, HostMemoryAllocator, Streams};
@@ -10,7 +12,8 @@ use pjrt::{
     TopologyDescription, Upload,
 };
 
-use crate::dummy::driver::{Dummy, Plain};
+use crate::dummy::control::Control;
+use crate::dummy::driver::{Dummy, Plain, stream};
 use crate::dummy::features::{All, TOPOLOGY, VERSION};
 use crate::fixture::{Fixture, bytes, next, run, with_features, with_fixture};
 
@@ -211,19 +214,45 @@ fn streams() {
     });
 }
 
+/// A handler that multiplies its operand by the attribute `by`, and fails if `by` is 0.
+fn scale(control: &Control, call: &DeviceCall<'_>) -> device_plugin::Result<()> {
+    assert_eq!((call.target, call.device, call.stream), ("scale", 1, stream(1, Compute)));
+    let by = call.attributes.get("by").and_then(Attribute::as_int).unwrap();
+    if by == 0 {
+        return Err(device_plugin::Error::invalid_argument("by is 0"));
+    }
+    let ([operand], [result]) = (call.operands, call.results) else { panic!("one operand and one result") };
+    let [from, to] = [operand, result].map(|array| control.state().memory(array.address).expect("device memory"));
+    let size = operand.shape.host_size().unwrap();
+    let scaled: Vec<u8> = from.lock().unwrap()[..size].iter().map(|byte| byte * u8::try_from(by).unwrap()).collect();
+    to.lock().unwrap()[..size].copy_from_slice(&scaled);
+    Ok(())
+}
+
 #[test]
 fn custom_calls() {
-    let registry = Registry::of::<Runtime<Dummy<All>>>();
-    let double = Handler::rust(|call| {
-        let bytes: Vec<u8> = call.operands[0].elements()?;
-        call.results[0].write(&bytes.iter().map(|byte| byte * 2).collect::<Vec<_>>())
-    });
-    registry.register("double", "dummy", double).unwrap();
     with_features(|fixture| {
+        let (registry, control) = (Registry::of::<Runtime<Dummy<All>>>(), Arc::clone(&fixture.control));
+        let handler = Handler::rust_on_device(move |call| scale(&control, call));
+        registry.register("scale", "dummy", handler).unwrap();
+        registry.register("on_host", "dummy", Handler::rust(|_| Ok(()))).unwrap();
         assert!(fixture.client.plugin().extension::<Ffi>().is_some());
-        let x = fixture.put(&[1, 2, 3]);
-        let program = |target| fixture.compile(&format!("name=p size=3 inputs=1 call={target} out=0"));
-        assert_eq!(bytes(&run(&program("double"), &[&x]).unwrap()).unwrap(), [2, 4, 6]);
-        assert_eq!(run(&program("triple"), &[&x]).unwrap_err().code(), ErrorCode::UNIMPLEMENTED);
+        let x = fixture.put_on(1, &[1, 2, 3]).unwrap();
+        let run = |text: &str| {
+            let mut options = CompileOptions::default();
+            options.compile_portable_executable = true;
+            let program = Program::mlir(format!("name=p size=3 inputs=1 out=0 {text}"));
+            let program = fixture.client.compile(&program, &options).unwrap();
+            let options = ExecuteOptions::new().with_device(&fixture.device(1));
+            program.execute_with([Input::Borrow(&x)], &options).map(|run| { run.outputs }.remove(0))
+        };
+        assert_eq!(bytes(&run("call=scale by=3").unwrap()).unwrap(), [3, 6, 9]);
+        // The handler fails after the call of the framework has returned.
+        let failed = bytes(&run("call=scale by=0").unwrap()).unwrap_err();
+        assert_eq!(message(&failed), (ErrorCode::INVALID_ARGUMENT, "launch on device 1: by is 0"));
+        let failed = bytes(&run("call=on_host").unwrap()).unwrap_err();
+        assert_eq!(failed.code(), ErrorCode::UNIMPLEMENTED);
+        assert!(failed.message().contains("\"on_host\" works on host memory"), "{failed}");
+        assert_eq!(run("call=nothing").unwrap_err().code(), ErrorCode::UNIMPLEMENTED);
     });
 }

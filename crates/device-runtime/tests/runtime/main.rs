@@ -1,5 +1,5 @@
 //! Tests the runtime over a dummy driver, through the C table, as a framework uses a plugin.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod collectives;

@@ -2,14 +2,16 @@
 //! builds an `XLA_FFI_CallFrame` for each call.
 //!
 //! The structs follow `xla/ffi/api/c_api.h`, versions 0.1 to 0.5, which share one frame layout. A handler can use
-//! buffers, attributes and errors. The API functions that require XLA's runtime (streams, state, threads, futures)
-//! return `UNIMPLEMENTED`.
+//! buffers, attributes, user data and errors, and on a device the stream. The API functions that require XLA's runtime
+//! (state, temporary memory, threads, futures) return `UNIMPLEMENTED`.
 
 use std::any::Any;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-use crate::ffi::{Attribute, Attributes, Call};
+use crate::features::Stream;
+use crate::ffi::registry::wrong_memory;
+use crate::ffi::{Attribute, Attributes, Call, DeviceArray, DeviceCall, ExecuteContext, Handler};
 use crate::{ElementType, Error, ErrorCode, Result, Shape};
 
 /// The object behind an `XLA_FFI_Error*`.
@@ -40,8 +42,13 @@ struct Api {
     error_create: extern "C" fn(*const CreateArgs) -> *mut ForeignError,
     error_get_message: extern "C" fn(*mut ErrorArgs),
     error_destroy: extern "C" fn(*mut ErrorArgs),
-    /// The functions from `XLA_FFI_Handler_Register` to `XLA_FFI_DeviceOrdinal_Get`.
-    others: [Function; 15],
+    handler_register: Function,
+    stream_get: extern "C" fn(*mut ContextArgs<*mut c_void>) -> *mut ForeignError,
+    type_register: Function,
+    user_data_get: extern "C" fn(*mut UserDataArgs) -> *mut ForeignError,
+    /// The functions from `XLA_FFI_State_Set` to `XLA_FFI_RunId_Get`.
+    others: [Function; 10],
+    device_ordinal_get: extern "C" fn(*mut ContextArgs<i32>) -> *mut ForeignError,
 }
 
 // SAFETY: the table is constant, and its data pointers are null.
@@ -55,8 +62,39 @@ static API: Api = Api {
     error_create,
     error_get_message,
     error_destroy,
-    others: [unimplemented; 15],
+    handler_register: unimplemented,
+    stream_get,
+    type_register: unimplemented,
+    user_data_get,
+    others: [unimplemented; 10],
+    device_ordinal_get,
 };
+
+/// The object behind an `XLA_FFI_ExecutionContext*`, which newer versions call `XLA_FFI_InvokeContext*`.
+struct Context<'a> {
+    user_data: &'a ExecuteContext,
+    /// The index of the device and the stream, for a call on a device.
+    device: Option<(usize, Stream)>,
+}
+
+/// `XLA_FFI_Stream_Get_Args` and `XLA_FFI_DeviceOrdinal_Get_Args`.
+#[repr(C)]
+struct ContextArgs<T> {
+    struct_size: usize,
+    extension_start: *const c_void,
+    context: *const Context<'static>,
+    output: T,
+}
+
+/// `XLA_FFI_ExecutionContext_Get_Args`, which newer versions call `XLA_FFI_InvokeContext_Get_Args`.
+#[repr(C)]
+struct UserDataArgs {
+    struct_size: usize,
+    extension_start: *const c_void,
+    context: *const Context<'static>,
+    type_id: *const i64,
+    output: *mut c_void,
+}
 
 /// `XLA_FFI_Error_Create_Args`.
 #[repr(C)]
@@ -110,10 +148,54 @@ extern "C" fn error_destroy(args: *mut ErrorArgs) {
     }
 }
 
+fn error(code: ErrorCode, message: &CStr) -> *mut ForeignError {
+    Box::into_raw(Box::new(ForeignError { code: code.as_raw(), message: message.to_owned() }))
+}
+
 extern "C" fn unimplemented(_: *const c_void) -> *mut ForeignError {
-    let message =
-        c"this device passes only buffers and attributes to custom calls; streams, state, threads and futures are not supported";
-    Box::into_raw(Box::new(ForeignError { code: ErrorCode::UNIMPLEMENTED.as_raw(), message: message.to_owned() }))
+    let message = c"this device passes only buffers, attributes, user data and the stream to custom calls; \
+                    state, temporary memory, threads and futures are not supported";
+    error(ErrorCode::UNIMPLEMENTED, message)
+}
+
+/// Reads the device of a call, and writes it to the output of the arguments.
+fn device_get<T>(args: *mut ContextArgs<T>, output: impl FnOnce(usize, Stream) -> T) -> *mut ForeignError {
+    // SAFETY: V1 (argument structs).
+    let context = unsafe { (*args).context };
+    // SAFETY: V2 (handles), V5 (opaque types): a handler has the context of its call only, which it uses during the
+    // call.
+    let Some(&Context { device: Some((device, stream)), .. }) = (unsafe { context.as_ref() }) else {
+        let message = c"the arrays of this custom call are in host memory, so it has no stream and no device";
+        return error(ErrorCode::UNIMPLEMENTED, message);
+    };
+    // SAFETY: V1 (argument structs).
+    unsafe { (*args).output = output(device, stream) };
+    ptr::null_mut()
+}
+
+extern "C" fn stream_get(args: *mut ContextArgs<*mut c_void>) -> *mut ForeignError {
+    device_get(args, |_, Stream(stream)| ptr::with_exposed_provenance_mut(stream.cast_unsigned()))
+}
+
+extern "C" fn device_ordinal_get(args: *mut ContextArgs<i32>) -> *mut ForeignError {
+    device_get(args, |device, _| i32::try_from(device).unwrap_or(i32::MAX))
+}
+
+extern "C" fn user_data_get(args: *mut UserDataArgs) -> *mut ForeignError {
+    // SAFETY: V1 (argument structs).
+    let context = unsafe { (*args).context };
+    // SAFETY: V1 (argument structs).
+    let type_id = unsafe { (*args).type_id };
+    // SAFETY: V1 (argument structs): the type id is an input of the struct.
+    let type_id = unsafe { type_id.as_ref() };
+    // SAFETY: V2 (handles), V5 (opaque types): as in `device_get`.
+    let context = unsafe { context.as_ref() };
+    let Some(data) = context.zip(type_id).and_then(|(context, type_id)| context.user_data.get(*type_id)) else {
+        return error(ErrorCode::NOT_FOUND, c"the execution has no user data of this type");
+    };
+    // SAFETY: V1 (argument structs).
+    unsafe { (*args).output = ptr::with_exposed_provenance_mut(data.address) };
+    ptr::null_mut()
 }
 
 #[repr(C)]
@@ -170,7 +252,7 @@ struct CallFrame {
     struct_size: usize,
     extension_start: *const c_void,
     api: *const Api,
-    context: *const c_void,
+    context: *const Context<'static>,
     stage: c_int,
     args: Buffers,
     rets: Buffers,
@@ -417,13 +499,71 @@ pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
     let args = arena.buffers("operand", inputs)?;
     let outputs = call.results.iter_mut().map(|x| (x.shape, x.bytes.as_mut_ptr().cast())).collect();
     let rets = arena.buffers("result", outputs)?;
-    let Attributes { values, types, .. } = call.attributes;
-    let attrs = arena.attributes(values, types)?;
+    let context = Context { user_data: call.context, device: None };
+    call_with(address, arena, [args, rets], call.attributes, &context)
+}
+
+impl Handler {
+    /// Calls the handler with device memory. A handler in C receives the buffers, the attributes, the user data, the
+    /// stream and the index of the device. If it requests state, temporary memory, threads or a future, the request
+    /// fails with `UNIMPLEMENTED`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of the handler, and `UNIMPLEMENTED` for a handler in Rust of host memory. For a handler in C,
+    /// also returns `UNIMPLEMENTED` or `INVALID_ARGUMENT` if the call cannot be passed to it. The handler reports only
+    /// errors that it knows at once, and may have enqueued work before.
+    ///
+    /// # Safety
+    ///
+    /// The stream and the memory exist, and belong to the device. Until the work that the handler enqueues on the
+    /// stream has ended, or the handler has returned if it enqueues nothing, each array has as many bytes as the device
+    /// uses for its shape, nothing writes the operands, and nothing else uses the results. A result may have the
+    /// address of an operand only if the program declares that both share memory.
+    pub unsafe fn call_on_device(&self, call: &DeviceCall<'_>) -> Result<()> {
+        match self {
+            Self::RustOnDevice(function) => function(call),
+            // SAFETY: the caller keeps the same promises.
+            Self::Foreign(handler) => unsafe { call_on_device(handler.address(), call) },
+            Self::Rust(_) => Err(wrong_memory(call.target, "host", "device")),
+        }
+    }
+}
+
+/// Calls the handler at `address` with device memory.
+///
+/// # Errors
+///
+/// Returns the errors of [`call`], except that the sizes of the arrays are unknown.
+///
+/// # Safety
+///
+/// Those of [`Handler::call_on_device`].
+unsafe fn call_on_device(address: usize, call: &DeviceCall<'_>) -> Result<()> {
+    let mut arena = Arena::default();
+    let mut buffers = |kind, arrays: &[DeviceArray<'_>]| {
+        let parts = arrays.iter().map(|x| (x.shape, ptr::with_exposed_provenance_mut(x.address))).collect();
+        arena.buffers(kind, parts)
+    };
+    let all = [buffers("operand", call.operands)?, buffers("result", call.results)?];
+    let context = Context { user_data: call.context, device: Some((call.device, call.stream)) };
+    call_with(address, arena, all, call.attributes, &context)
+}
+
+/// Calls the handler at `address` with the operands and the results.
+fn call_with(
+    address: usize,
+    mut arena: Arena,
+    [args, rets]: [Buffers; 2],
+    attributes: &Attributes,
+    context: &Context<'_>,
+) -> Result<()> {
+    let attrs = arena.attributes(&attributes.values, &attributes.types)?;
     let mut frame = CallFrame {
         struct_size: std::mem::offset_of!(CallFrame, future),
         extension_start: ptr::null(),
         api: &raw const API,
-        context: ptr::null(),
+        context: ptr::from_ref(context).cast(),
         stage: EXECUTE,
         args,
         rets,

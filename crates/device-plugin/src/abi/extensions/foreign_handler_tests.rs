@@ -4,7 +4,7 @@ use expect_test::expect;
 
 use super::*;
 use crate::abi::table::ffi_read;
-use crate::ffi::{ExecuteContext, Operand, ResultBuffer};
+use crate::ffi::{ExecuteContext, Operand, ResultBuffer, UserData};
 
 /// A C handler that multiplies each element of its operand by the attribute `by`. Both have the type `s32`. Returns an
 /// error if `by` is zero.
@@ -203,6 +203,99 @@ fn rejects_attribute_outside_its_type() {
     // Integers and floats in a dictionary always have 64 bits.
     let inner = Attribute::Dictionary(vec![("b".to_owned(), Attribute::Int(i64::MAX))]);
     assert_eq!(of(inner, Some(E::C128)), called);
+}
+
+/// The numbers that [`describe`] writes.
+#[derive(Debug, Default, PartialEq)]
+#[repr(C)]
+struct Described {
+    addresses: [usize; 2],
+    stream: usize,
+    device: i32,
+    by: i64,
+}
+
+/// A C handler that writes what it receives to the user data of type 7. Returns the error of the first request that
+/// fails.
+extern "C" fn describe(frame: *mut CallFrame) -> *mut ForeignError {
+    // SAFETY: `call_on_device` passes a valid frame.
+    let frame = unsafe { &*frame };
+    // SAFETY: the table is never freed.
+    let api = unsafe { &*frame.api };
+    let context = frame.context;
+    let type_id = 7;
+    let output = ptr::null_mut();
+    let struct_size = size_of::<UserDataArgs>();
+    let mut data =
+        UserDataArgs { struct_size, extension_start: ptr::null(), context, type_id: &raw const type_id, output };
+    let failed = (api.user_data_get)(&raw mut data);
+    if !failed.is_null() {
+        return failed;
+    }
+    let struct_size = size_of::<ContextArgs<*mut c_void>>();
+    let mut stream = ContextArgs { struct_size, extension_start: ptr::null(), context, output: ptr::null_mut() };
+    let failed = (api.stream_get)(&raw mut stream);
+    if !failed.is_null() {
+        return failed;
+    }
+    let mut device = ContextArgs { struct_size, extension_start: ptr::null(), context, output: -1 };
+    let failed = (api.device_ordinal_get)(&raw mut device);
+    assert!(failed.is_null());
+    let address = |buffers: &Buffers| {
+        // SAFETY: the frame has one operand and one result.
+        let buffer = unsafe { *buffers.buffers };
+        // SAFETY: the pointers of a frame are valid during the call.
+        unsafe { (*buffer).data }.addr()
+    };
+    // SAFETY: the frame has one attribute.
+    let scalar = unsafe { *frame.attrs.values };
+    // SAFETY: the attribute is a scalar.
+    let scalar = unsafe { &*scalar.cast::<Scalar>() };
+    // SAFETY: the type of the scalar is `s64`.
+    let by = unsafe { *scalar.value.cast::<i64>() };
+    let addresses = [address(&frame.args), address(&frame.rets)];
+    let described = Described { addresses, stream: stream.output.addr(), device: device.output, by };
+    // SAFETY: the user data of type 7 is a `Described`, and this is the only reference to it.
+    unsafe { data.output.cast::<Described>().write(described) };
+    ptr::null_mut()
+}
+
+#[test]
+fn c_handler_on_device_receives_addresses_and_stream() {
+    let address = (describe as *const ()).expose_provenance();
+    let shape = Shape::new(ElementType::F32, [1 << 40]);
+    let attributes = Attributes { text: None, values: vec![("by".to_owned(), Attribute::Int(5))], types: vec![None] };
+    let (operands, results) = ([DeviceArray::new(&shape, 0x1000)], [DeviceArray::new(&shape, 0x2000)]);
+    let run = |context: &ExecuteContext| {
+        let place = (3, Stream(0x77));
+        let made = DeviceCall::new("describe", &attributes, [&operands, &results], context, place);
+        // SAFETY: the handler does not access the memory of the arrays.
+        unsafe { call_on_device(address, &made) }
+    };
+    let error = run(&ExecuteContext::default()).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NOT_FOUND);
+    let (context, mut described) = (ExecuteContext::default(), Described::default());
+    let data = (&raw mut described).expose_provenance();
+    context.add(UserData { type_id: 7, address: data }).unwrap();
+    run(&context).unwrap();
+    let expected = Described { addresses: [0x1000, 0x2000], stream: 0x77, device: 3, by: 5 };
+    assert_eq!(described, expected);
+}
+
+#[test]
+fn c_handler_on_host_has_user_data_and_no_stream() {
+    let (shape, mut output) = (Shape::new(ElementType::U8, [1]), [0u8]);
+    let (context, mut described) = (ExecuteContext::default(), Described::default());
+    let data = (&raw mut described).expose_provenance();
+    context.add(UserData { type_id: 7, address: data }).unwrap();
+    let operands = [Operand::new(&shape, &[1])];
+    let mut results = [ResultBuffer::new(&shape, &mut output)];
+    let attributes = Attributes::default();
+    let mut made = Call::new("describe", &attributes, &operands, &mut results, &context).unwrap();
+    let error = call((describe as *const ()).expose_provenance(), &mut made).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
+    expect!["the arrays of this custom call are in host memory, so it has no stream and no device"]
+        .assert_eq(error.message());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use device_plugin::{Error, ErrorCode, Result};
@@ -75,6 +75,8 @@ pub(crate) struct State {
     pub(crate) pinned_copies: usize,
     /// The stream, and the number of operations that it waits for, of each wait.
     pub(crate) stream_waits: Vec<(isize, usize)>,
+    /// The bytes of device memory by address.
+    memories: HashMap<usize, Weak<Mutex<Vec<u8>>>>,
     /// Whether the driver has been dropped.
     pub(crate) closed: bool,
     /// Promises that the runtime did not keep.
@@ -198,6 +200,17 @@ impl State {
             true => Err(Error::new(ErrorCode::UNAVAILABLE, "the dummy fell off the bus")),
             false => Ok(()),
         }
+    }
+
+    pub(crate) fn add_memory(&mut self, bytes: &Arc<Mutex<Vec<u8>>>) {
+        self.memories.retain(|_, bytes| bytes.strong_count() > 0);
+        let address = bytes.lock().unwrap().as_ptr().addr();
+        self.memories.insert(address, Arc::downgrade(bytes));
+    }
+
+    /// Returns the device memory at an address.
+    pub(crate) fn memory(&self, address: usize) -> Option<Arc<Mutex<Vec<u8>>>> {
+        self.memories.get(&address)?.upgrade()
     }
 
     /// Counts a copy from this address if it is in pinned memory.

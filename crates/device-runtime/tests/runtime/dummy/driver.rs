@@ -7,14 +7,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
 
-use device_plugin::features::Features;
+use device_plugin::features::{Features, Stream};
 use device_plugin::ffi::Registry;
 use device_plugin::{
     ClientOptions, CompileOptions, Compiled, DeviceInfo, DevicePlugin, ElementType, Error, ErrorCode, ExecutableInfo,
     Program, Result, Shape, device_plugin,
 };
 use device_runtime::collectives::{Arrays, Place, Transport};
-use device_runtime::{Driver, DriverDevice, HostSource, HostTarget, LaunchRequest, QueueId, Runtime};
+use device_runtime::{Driver, DriverDevice, HostSource, HostTarget, LaunchRequest, QueueId, QueueKind, Runtime};
 
 use crate::dummy::control::{Control, QueueKey, key};
 use crate::dummy::program::Kernel;
@@ -64,8 +64,14 @@ pub(crate) struct Launched {
 
 /// Device memory. New memory contains garbage.
 pub(crate) struct Memory {
-    pub(crate) bytes: Mutex<Vec<u8>>,
+    pub(crate) bytes: Arc<Mutex<Vec<u8>>>,
     control: Arc<Control>,
+}
+
+impl Memory {
+    pub(crate) fn address(&self) -> usize {
+        self.bytes.lock().unwrap().as_ptr().addr()
+    }
 }
 
 impl Drop for Memory {
@@ -145,6 +151,11 @@ impl Transport for Peers<'_> {
     }
 }
 
+/// Returns the driver's handle of a queue.
+pub(crate) fn stream(device: usize, kind: QueueKind) -> Stream {
+    Stream(isize::try_from(device).unwrap() * 10 + if kind == QueueKind::Compute { 1 } else { 2 })
+}
+
 /// Memory that a work uses. The runtime must keep it alive.
 #[derive(Clone)]
 struct Used(Weak<Memory>, usize);
@@ -152,6 +163,11 @@ struct Used(Weak<Memory>, usize);
 impl Used {
     fn new(memory: &Arc<Memory>, device: usize) -> Self {
         Self(Arc::downgrade(memory), device)
+    }
+
+    /// The address of the memory, or 0 if it was freed.
+    fn address(&self) -> usize {
+        self.0.upgrade().map_or(0, |memory| memory.address())
     }
 
     fn with<T>(&self, control: &Control, use_bytes: impl FnOnce(&mut [u8]) -> T) -> Result<T> {
@@ -274,7 +290,9 @@ impl<S: FeatureSet> Driver for Dummy<S> {
             return Err(Error::resource_exhausted("the dummy has no memory"));
         }
         state.allocated += bytes;
-        Ok(Memory { bytes: Mutex::new(vec![0xee; bytes]), control: Arc::clone(&self.control) })
+        let bytes = Arc::new(Mutex::new(vec![0xee; bytes]));
+        state.add_memory(&bytes);
+        Ok(Memory { bytes, control: Arc::clone(&self.control) })
     }
 
     fn copy_from_host(&self, queue: QueueId, from: &HostSource, to: &Arc<Memory>, after: &[Arc<Done>]) -> Result<Done> {
@@ -361,7 +379,7 @@ impl<S: FeatureSet> Driver for Dummy<S> {
         let scratch = request.scratch.map(|scratch| Used::new(scratch, device));
         let (kernel, control) = (Arc::clone(kernel), Arc::clone(&self.control));
         let (name, fails, panics) = (kernel.name.clone(), kernel.fails_to_launch, kernel.panics_in_launch);
-        let launch_id = request.options.launch_id;
+        let (launch_id, context) = (request.options.launch_id, request.options.context().cloned().unwrap_or_default());
         let handler = match &kernel.custom_call {
             None => None,
             Some(target) => Some(
@@ -398,12 +416,15 @@ impl<S: FeatureSet> Driver for Dummy<S> {
             };
             fill(0xab)?;
             let read = |input: &Used| input.with(&control, |bytes| bytes[..kernel.size].to_vec());
-            let inputs: Vec<_> = inputs.iter().map(read).collect::<Result<_>>()?;
+            let input_memory = inputs;
+            let inputs: Vec<_> = input_memory.iter().map(read).collect::<Result<_>>()?;
             std::thread::yield_now();
-            let mut computed = kernel.compute(&inputs);
             if let Some(handler) = &handler {
-                kernel.call(handler, &inputs, &mut computed)?;
+                let addresses = [&input_memory, &outputs].map(|all| all.iter().map(Used::address).collect::<Vec<_>>());
+                let place = (device, stream(device, QueueKind::Compute));
+                return kernel.call(handler, [&addresses[0], &addresses[1]], &context, place);
             }
+            let computed = kernel.compute(&inputs);
             for (to, bytes) in outputs.iter().zip(computed) {
                 to.with(&control, |to| match kernel.fails_to_run {
                     true => to.fill(0xdd),

@@ -148,7 +148,7 @@ impl Poisoning for Dummy<All> {
 
 impl BufferAddresses for Dummy<All> {
     fn device_pointer(&self, memory: &Memory) -> Option<usize> {
-        Some(memory.bytes.lock().unwrap().as_ptr().addr())
+        Some(memory.address())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The programs of the dummy driver.
 
-use device_plugin::ffi::{Attributes, Call, ExecuteContext, Handler, Operand, ResultBuffer};
+use device_plugin::features::Stream;
+use device_plugin::ffi::{Attribute, Attributes, DeviceArray, DeviceCall, ExecuteContext, Handler};
 use device_plugin::{ElementType, Error, Program, Result, Shape};
 use device_runtime::collectives::Schedule;
 
@@ -9,7 +10,8 @@ use device_runtime::collectives::Schedule;
 /// constant or `x` with the index of an input. With `repeat=COUNT`, the outputs repeat their bytes. `fail=run`,
 /// `fail=launch`, `fail=prepare`, `panic=wait` and `panic=launch` make a step fail or panic. With `fail=launch`, the
 /// launch fails when it is submitted, and ends at once. With `all_reduce=COUNT`, a program has one input, and one
-/// output that is the sum of the inputs of this number of devices. With `call=TARGET`, a custom call fills the outputs.
+/// output that is the sum of the inputs of this number of devices. With `call=TARGET`, a custom call with the attribute
+/// `by=NUMBER` fills the outputs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
@@ -26,6 +28,7 @@ pub(crate) struct Kernel {
     pub(crate) panics_in_launch: bool,
     pub(crate) all_reduce: Option<Schedule>,
     pub(crate) custom_call: Option<String>,
+    by: i64,
     pub(crate) text: String,
     outputs: Vec<Vec<Term>>,
 }
@@ -68,6 +71,7 @@ impl Kernel {
                     kernel.all_reduce = Some(schedule);
                 }
                 ("call", target) => kernel.custom_call = Some(target.to_owned()),
+                ("by", number) => kernel.by = number.parse().ok()?,
                 ("out", terms) => kernel.outputs.push(terms.split('+').map(term).collect::<Option<_>>()?),
                 _ => return None,
             }
@@ -95,13 +99,26 @@ impl Kernel {
             .collect()
     }
 
-    /// Fills the outputs by a custom call.
-    pub(crate) fn call(&self, handler: &Handler, inputs: &[Vec<u8>], outputs: &mut [Vec<u8>]) -> Result<()> {
+    /// Calls the handler of the custom call with the addresses of the inputs and the outputs.
+    pub(crate) fn call(
+        &self,
+        handler: &Handler,
+        addresses: [&[usize]; 2],
+        context: &ExecuteContext,
+        place: (usize, Stream),
+    ) -> Result<()> {
         let shape = Shape::new(ElementType::U8, [i64::try_from(self.size).unwrap()]);
-        let operands: Vec<_> = inputs.iter().map(|bytes| Operand::new(&shape, bytes)).collect();
-        let mut results: Vec<_> = outputs.iter_mut().map(|bytes| ResultBuffer::new(&shape, bytes)).collect();
-        let (attributes, context) = (Attributes::default(), ExecuteContext::default());
-        handler.call(&mut Call::new(&self.name, &attributes, &operands, &mut results, &context)?)
+        let arrays = addresses.map(|all| all.iter().map(|at| DeviceArray::new(&shape, *at)).collect::<Vec<_>>());
+        let mut attributes = Attributes::default();
+        attributes.values.push(("by".to_owned(), Attribute::Int(self.by)));
+        let target = self.custom_call.as_deref().unwrap_or_default();
+        let call = DeviceCall::new(target, &attributes, [&arrays[0], &arrays[1]], context, place);
+        // SAFETY: the handlers of the tests do not dereference addresses. They pass them to the driver, which looks up
+        // the memory.
+        #[expect(unsafe_code, reason = "a driver vouches for its addresses")]
+        unsafe {
+            handler.call_on_device(&call)
+        }
     }
 }
 
