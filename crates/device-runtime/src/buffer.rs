@@ -1,7 +1,7 @@
 //! The buffers of the runtime.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use device_plugin::Event;
 
@@ -18,12 +18,25 @@ pub(crate) struct Contents<D: Driver> {
     pub(crate) bytes: usize,
     pub(crate) block: Block<D>,
     /// The end of the operation that writes the buffer.
-    pub(crate) ready: Event,
+    ready: Event,
+    /// The ends of further operations that write the buffer before its first use.
+    pieces: Mutex<Vec<Event>>,
 }
 
 impl<D: Driver> Buffer<D> {
     pub(crate) fn new(block: Block<D>, bytes: usize, ready: Event) -> Self {
-        Self(Arc::new(Contents { bytes, block, ready }))
+        Self(Arc::new(Contents { bytes, block, ready, pieces: Mutex::default() }))
+    }
+
+    /// Adds an operation that writes a piece of the buffer.
+    pub(crate) fn add_piece(&self, end: Event) {
+        self.0.pieces.lock().unwrap_or_else(PoisonError::into_inner).push(end);
+    }
+
+    /// Returns the end of the operations that write the buffer.
+    pub(crate) fn ready(&self) -> Event {
+        let pieces = std::mem::take(&mut *self.0.pieces.lock().unwrap_or_else(PoisonError::into_inner));
+        Event::all(std::iter::once(self.0.ready.clone()).chain(pieces))
     }
 
     pub(crate) fn contents(&self) -> &Contents<D> {

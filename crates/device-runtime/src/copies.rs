@@ -8,20 +8,75 @@ use crate::device::Device;
 use crate::driver::Driver;
 use crate::host_memory::{HostSource, HostTarget};
 use crate::operation::Operation;
+use crate::partial_copies::PartialCopies;
 use crate::queue::{Object, Submission};
 
-/// Begins to copy host data to a new buffer.
-pub(crate) fn upload<D: Driver>(device: &Device<D>, source: HostSource) -> Result<Buffer<D>> {
+/// Begins to copy host data to a new buffer in a memory of a device.
+pub(crate) fn upload<D: Driver>((device, memory): (&Device<D>, usize), source: HostSource) -> Result<Buffer<D>> {
     if source.is_empty() {
-        return device.ready_buffer(0);
+        return device.ready_buffer(memory, 0);
     }
-    let (buffer, completer) = device.pending_buffer(source.len())?;
+    let (buffer, completer) = device.pending_buffer(memory, source.len())?;
     let (to, operation) = (buffer.block(), Operation::Upload(source.len()));
     let (writes, object) = ([to], Object::Source(source.clone()));
     let submission = Submission::copy(operation, &[], &writes, object, completer);
     let begin = |driver: &D, queue, after: &_| driver.copy_from_host(queue, &source, to.memory(), after);
     device.transfer.submit(submission, begin)?;
     Ok(buffer)
+}
+
+/// Begins to copy some bytes to a buffer, from byte `offset` on. Returns the event of the copy.
+pub(crate) fn write_part<D: PartialCopies>(
+    device: &Device<D>,
+    buffer: &Buffer<D>,
+    offset: usize,
+    bytes: &[u8],
+) -> Result<Event> {
+    check_part(buffer, offset, bytes.len())?;
+    if bytes.is_empty() {
+        return Ok(Event::ready());
+    }
+    let (source, to) = (HostSource::copied(bytes.to_vec()), buffer.block());
+    let (event, completer) = Event::pending();
+    let (operation, writes, object) = (Operation::Upload(bytes.len()), [to], Object::Source(source.clone()));
+    let submission = Submission::copy(operation, &[], &writes, object, completer);
+    let begin = |driver: &D, queue, after: &_| driver.copy_part_from_host(queue, &source, (to.memory(), offset), after);
+    device.transfer.submit(submission, begin)?;
+    Ok(event)
+}
+
+/// Copies the bytes of a buffer from byte `offset` on to the host, and waits for the copy.
+pub(crate) fn read_part<D: PartialCopies>(
+    device: &Device<D>,
+    buffer: &Buffer<D>,
+    offset: usize,
+    bytes: &mut [u8],
+) -> Result<()> {
+    check_part(buffer, offset, bytes.len())?;
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    let (target, from) = (HostTarget::owned(zeroed(bytes.len())?), buffer.block());
+    let (event, completer) = Event::pending();
+    let (operation, reads, object) = (Operation::Download(bytes.len()), [from], Object::Target(target.clone()));
+    let submission = Submission::copy(operation, &reads, &[], object, completer);
+    let begin = |driver: &D, queue, after: &_| driver.copy_part_to_host(queue, (from.memory(), offset), &target, after);
+    device.transfer.submit(submission, begin)?;
+    event.wait()?;
+    bytes.copy_from_slice(&target.take_bytes().ok_or_else(missing)?);
+    Ok(())
+}
+
+fn check_part<D: Driver>(buffer: &Buffer<D>, offset: usize, len: usize) -> Result<()> {
+    let bytes = buffer.contents().bytes;
+    match offset.checked_add(len) {
+        Some(end) if end <= bytes => Ok(()),
+        _ => Err(Error::invalid_argument(format!("{len} bytes at byte {offset} of a buffer of {bytes} bytes"))),
+    }
+}
+
+fn missing() -> Error {
+    Error::internal("the bytes of a read are missing")
 }
 
 /// Begins to copy the first bytes of a buffer to the host. Returns the event of the copy.
@@ -46,17 +101,21 @@ pub(crate) fn read<D: Driver>(device: &Device<D>, buffer: &Buffer<D>, len: usize
     // The queue releases its target when the copy has ended, so this clone must own the bytes.
     let target = HostTarget::owned(zeroed(len)?);
     download(device, buffer, target.clone())?.wait()?;
-    target.take_bytes().ok_or_else(|| Error::internal("the bytes of a read are missing"))
+    target.take_bytes().ok_or_else(missing)
 }
 
-/// Begins to copy a buffer to a new buffer of the device `to`. `from` is the device of the buffer.
-pub(crate) fn copy<D: Driver>(buffer: &Buffer<D>, from: &Device<D>, to: &Device<D>) -> Result<Buffer<D>> {
+/// Begins to copy a buffer to a new buffer in a memory of the device `to`. `from` is the device of the buffer.
+pub(crate) fn copy<D: Driver>(
+    buffer: &Buffer<D>,
+    from: &Device<D>,
+    (to, memory): (&Device<D>, usize),
+) -> Result<Buffer<D>> {
     from.health.check()?;
     let (bytes, source) = (buffer.contents().bytes, buffer.block());
     if bytes == 0 {
-        return to.ready_buffer(0);
+        return to.ready_buffer(memory, 0);
     }
-    let (copy, completer) = to.pending_buffer(bytes)?;
+    let (copy, completer) = to.pending_buffer(memory, bytes)?;
     let (target, operation) = (copy.block(), Operation::Copy(bytes, from.health.device()));
     let (reads, writes) = ([source], [target]);
     let submission = Submission::copy(operation, &reads, &writes, Object::None, completer);
@@ -69,7 +128,7 @@ pub(crate) fn copy<D: Driver>(buffer: &Buffer<D>, from: &Device<D>, to: &Device<
         Ok(()) => Ok(copy),
         Err(error) if error.code() == ErrorCode::UNIMPLEMENTED => {
             drop(copy);
-            upload(to, HostSource::copied(read(from, buffer, bytes)?))
+            upload((to, memory), HostSource::copied(read(from, buffer, bytes)?))
         }
         Err(error) => Err(error),
     }

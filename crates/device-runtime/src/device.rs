@@ -1,11 +1,11 @@
-//! A device: its memory and its queues.
+//! A device: its memories and its queues.
 
 use std::sync::Arc;
 
 use device_plugin::{Completer, Event, Result};
 
 use crate::buffer::Buffer;
-use crate::driver::{Driver, QueueId, QueueKind};
+use crate::driver::{Driver, DriverMemory, QueueId, QueueKind};
 use crate::health::Health;
 use crate::pool::Pool;
 use crate::queue::Queue;
@@ -15,38 +15,40 @@ pub(crate) struct Device<D: Driver> {
     pub(crate) health: Arc<Health>,
     pub(crate) compute: Queue<D>,
     pub(crate) transfer: Queue<D>,
-    pub(crate) pool: Arc<Pool<D>>,
+    /// The pools of the memories. The first one is that of the default memory.
+    pub(crate) pools: Vec<Arc<Pool<D>>>,
 }
 
 impl<D: Driver> Device<D> {
-    /// Starts the queues of a device whose memory has the given limit in bytes. `index` is the position of the device
-    /// in the driver's list.
+    /// Starts the queues of a device. `index` is its position in the driver's list.
     ///
     /// # Errors
     ///
     /// Returns `RESOURCE_EXHAUSTED` if the system cannot start a thread.
-    pub(crate) fn start(driver: &Arc<D>, index: usize, id: i32, limit: usize) -> Result<Self> {
+    pub(crate) fn start(driver: &Arc<D>, index: usize, id: i32, memories: Vec<DriverMemory>) -> Result<Self> {
         let health = Arc::new(Health::new(id));
+        let pool = |(at, memory)| Pool::new(Arc::clone(driver), (index, at), memory, Arc::clone(&health));
+        let pools = memories.into_iter().enumerate().map(pool).collect();
         let queue = |kind| Queue::start(Arc::clone(driver), QueueId::new(index, kind), Arc::clone(&health));
-        Ok(Self {
-            compute: queue(QueueKind::Compute)?,
-            transfer: queue(QueueKind::Transfer)?,
-            pool: Pool::new(Arc::clone(driver), index, limit, Arc::clone(&health)),
-            health,
-        })
+        Ok(Self { compute: queue(QueueKind::Compute)?, transfer: queue(QueueKind::Transfer)?, pools, health })
     }
 
-    /// Allocates a buffer that an operation of the transfer queue will write. Returns the buffer with the completer of
-    /// its event.
-    pub(crate) fn pending_buffer(&self, bytes: usize) -> Result<(Buffer<D>, Completer)> {
-        let block = self.pool.allocate(bytes, self.transfer.timeline())?;
+    /// Returns the pool of the default memory.
+    pub(crate) fn pool(&self) -> &Arc<Pool<D>> {
+        &self.pools[0]
+    }
+
+    /// Allocates a buffer in a memory that an operation of the transfer queue will write. Returns the buffer with the
+    /// completer of its event.
+    pub(crate) fn pending_buffer(&self, memory: usize, bytes: usize) -> Result<(Buffer<D>, Completer)> {
+        let block = self.pools[memory].allocate(bytes, self.transfer.timeline())?;
         let (ready, completer) = Event::pending();
         Ok((Buffer::new(block, bytes, ready), completer))
     }
 
     /// Allocates a buffer without contents.
-    pub(crate) fn ready_buffer(&self, bytes: usize) -> Result<Buffer<D>> {
-        let block = self.pool.allocate(bytes, self.transfer.timeline())?;
+    pub(crate) fn ready_buffer(&self, memory: usize, bytes: usize) -> Result<Buffer<D>> {
+        let block = self.pools[memory].allocate(bytes, self.transfer.timeline())?;
         Ok(Buffer::new(block, bytes, Event::ready()))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use device_plugin::features::Features;
 use device_plugin::{
-    ClientOptions, CompileOptions, Compiled, DeviceInfo, ExecuteOptions, HostChannels, Program, Result,
+    ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, ExecuteOptions, HostChannels, Program, Result,
 };
 
 use crate::collectives::Member;
@@ -110,6 +110,20 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Returns `RESOURCE_EXHAUSTED` if the device does not have enough memory.
     fn allocate(&self, device: usize, bytes: usize) -> Result<Self::Memory>;
 
+    /// Allocates `bytes` bytes in another memory of a device. `memory` is an index in [`DriverDevice::other_memories`].
+    /// Not called for devices with one memory. Copies and launches also receive such memory, so [`Self::Memory`] must
+    /// tell them apart if they differ.
+    ///
+    /// # Errors
+    ///
+    /// Returns `RESOURCE_EXHAUSTED` if the memory does not suffice. By default, returns `UNIMPLEMENTED`.
+    fn allocate_other(&self, device: usize, memory: usize, bytes: usize) -> Result<Self::Memory> {
+        Err(Error::unimplemented(format!(
+            "the driver lists the memory {memory} of device {device} in DriverDevice::other_memories, but does not \
+             implement Driver::allocate_other ({bytes} bytes)"
+        )))
+    }
+
     /// Begins to copy all bytes of `from` to the beginning of `to`.
     ///
     /// # Errors
@@ -207,14 +221,34 @@ pub trait Driver: Sized + Send + Sync + 'static {
 pub struct DriverDevice {
     /// The properties that frameworks query. The device must be addressable.
     pub info: DeviceInfo,
-    /// Maximum number of bytes that the runtime allocates on the device.
+    /// Maximum number of bytes that the runtime allocates in the default memory of the device, whose kind is `device`.
     pub memory_limit: usize,
+    /// The other memories of the device, such as host memory that it can access. By default there are none. Their kinds
+    /// differ. Frameworks create buffers in them, and copy buffers between all memories.
+    pub other_memories: Vec<DriverMemory>,
+}
+
+/// A memory of a device, in addition to its default memory.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct DriverMemory {
+    /// Name by which frameworks select the memory, such as `pinned_host`.
+    pub kind: String,
+    /// Maximum number of bytes that the runtime allocates in the memory.
+    pub limit: usize,
+}
+
+impl DriverMemory {
+    /// Creates a memory of this kind with a limit in bytes.
+    pub fn new(kind: impl Into<String>, limit: usize) -> Self {
+        Self { kind: kind.into(), limit }
+    }
 }
 
 impl DriverDevice {
     /// Creates a device with a limit of its memory in bytes.
     pub fn new(info: DeviceInfo, memory_limit: usize) -> Self {
-        Self { info, memory_limit }
+        Self { info, memory_limit, other_memories: Vec::new() }
     }
 }
 

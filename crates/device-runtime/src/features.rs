@@ -75,6 +75,7 @@
 //! | can end a launch with an error | [`poisoning`](Features::poisoning) | [`Poisoning`] |
 //! | reports the addresses of device memory | [`buffer_addresses`](Features::buffer_addresses) | [`BufferAddresses`] |
 //! | shares its streams with other libraries | [`streams`](Features::streams) | [`Streams`] |
+//! | copies parts of device memory | [`piecewise_uploads`](Features::piecewise_uploads), [`raw_buffers`](Features::raw_buffers) | [`PartialCopies`] |
 //! | runs custom calls | [`ffi`](Features::ffi) | |
 //!
 //! Custom calls need no trait. [`Registry::of`](device_plugin::ffi::Registry::of) with the type `Runtime<Self>` returns
@@ -102,7 +103,11 @@ use device_plugin::{
 };
 
 use crate::buffer::Buffer;
+use crate::copies;
 use crate::driver::Driver;
+#[cfg(doc)]
+use crate::host_memory::{HostSource, HostTarget};
+pub use crate::partial_copies::PartialCopies;
 use crate::runtime::Runtime;
 
 /// A driver that names its platform and the platform's version.
@@ -269,9 +274,6 @@ pub trait HostMemoryAllocator: Driver {
     /// The framework may drop the allocation after the runtime has dropped the driver. A copy uses the allocation if
     /// the address of its [`HostSource`] or [`HostTarget`] lies in it.
     ///
-    /// [`HostSource`]: crate::HostSource
-    /// [`HostTarget`]: crate::HostTarget
-    ///
     /// # Errors
     ///
     /// Returns `RESOURCE_EXHAUSTED` if there is not enough memory.
@@ -320,6 +322,23 @@ pub trait BufferAddresses: Driver {
 impl<D: BufferAddresses> plugin::BufferAddresses for Runtime<D> {
     fn device_pointer(&self, buffer: &Buffer<D>) -> Option<usize> {
         self.open_driver().ok()?.device_pointer(buffer.block().memory())
+    }
+}
+
+impl<D: PartialCopies> plugin::PiecewiseUploads for Runtime<D> {
+    fn transfer_data(&self, buffer: &Buffer<D>, offset: usize, bytes: &[u8]) -> Result<()> {
+        buffer.add_piece(copies::write_part(self.device_of(buffer)?, buffer, offset, bytes)?);
+        Ok(())
+    }
+}
+
+impl<D: PartialCopies> plugin::RawBuffers for Runtime<D> {
+    fn read_raw(&self, buffer: &Buffer<D>, offset: usize, to: &mut [u8]) -> Result<()> {
+        copies::read_part(self.device_of(buffer)?, buffer, offset, to)
+    }
+
+    fn write_raw(&self, buffer: &Buffer<D>, offset: usize, bytes: &[u8]) -> Result<()> {
+        copies::write_part(self.device_of(buffer)?, buffer, offset, bytes)?.wait()
     }
 }
 

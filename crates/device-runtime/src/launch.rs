@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use device_plugin::__private::host_size;
-use device_plugin::{Backend, Completer, ErrorCode, Event, Launch, Result};
+use device_plugin::{Backend, Completer, ErrorCode, Event, Launch, Placement, Result};
 
 use crate::buffer::Buffer;
 use crate::collectives::Member;
 use crate::device::Device;
 use crate::driver::{Driver, LaunchRequest};
 use crate::operation::Operation;
-use crate::pool::Block;
+use crate::pool::{Block, Pool};
 use crate::queue::{Object, Submission};
 
 /// A prepared launch with the memory that it uses.
@@ -29,23 +29,25 @@ pub(crate) struct PlannedLaunch<'a, D: Driver> {
     completer: Completer,
 }
 
-/// Returns the donated argument whose memory an output of `bytes` bytes may use. `taken` contains for each argument
-/// whether another output uses its memory.
+/// Returns the donated argument whose memory an output of `bytes` bytes in the memory of `pool` may use. `taken` contains
+/// for each argument whether another output uses its memory.
 fn alias<D: Driver, B: Backend<Buffer = Buffer<D>>>(
     driver: &D,
     executable: &D::Executable,
     launch: &Launch<'_, B>,
-    (output, bytes): (usize, usize),
+    (output, bytes, pool): (usize, usize, &Arc<Pool<D>>),
     taken: &mut [bool],
 ) -> Option<usize> {
     let argument = driver.output_alias(executable, output)?;
     let taken = taken.get_mut(argument).filter(|taken| !**taken)?;
-    *taken = launch.inputs.is_donated(argument) && launch.inputs[argument].block().size() >= bytes;
+    let block = launch.inputs[argument].block();
+    *taken = launch.inputs.is_donated(argument) && block.size() >= bytes && block.is_of(pool);
     taken.then_some(argument)
 }
 
 /// Allocates the memory of a launch, prepares the launch, and pushes its outputs. If the driver has no memory for the
-/// preparation, frees memory and tries once more.
+/// preparation, frees memory and tries once more. `memory_of` returns the index of an output's memory among those of the
+/// device.
 ///
 /// # Errors
 ///
@@ -57,6 +59,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     device: &'a Device<D>,
     executable: &Arc<D::Executable>,
     launch: &mut Launch<'_, B>,
+    memory_of: impl Fn(Option<Placement>) -> usize,
     member: Option<Member>,
 ) -> Result<PlannedLaunch<'a, D>> {
     device.health.check()?;
@@ -67,22 +70,23 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     let (mut aliased, mut blocks) = (vec![false; count], Vec::with_capacity(launch.outputs.len()));
     for (index, shape) in launch.outputs.shapes().iter().enumerate() {
         let bytes = host_size(shape)?;
-        let argument = alias(driver, executable, launch, (index, bytes), &mut aliased);
+        let pool = &device.pools[memory_of(launch.outputs.placement(index))];
+        let argument = alias(driver, executable, launch, (index, bytes, pool), &mut aliased);
         let block = match argument {
             Some(_) => None,
-            None => Some(device.pool.allocate(bytes, timeline)?),
+            None => Some(pool.allocate(bytes, timeline)?),
         };
-        blocks.push((argument, bytes, block));
+        blocks.push((argument, bytes, pool, block));
     }
     let scratch = match driver.scratch_bytes(executable) {
         0 => None,
-        bytes => Some(device.pool.allocate(bytes, timeline)?),
+        bytes => Some(device.pool().allocate(bytes, timeline)?),
     };
     let mut memory: Vec<_> = (0..count).map(|index| Arc::clone(launch.inputs[index].block().memory())).collect();
     let mut inputs: Vec<_> =
         (0..count).filter(|index| !aliased[*index]).map(|index| launch.inputs[index].clone()).collect();
     let mut outputs = Vec::with_capacity(blocks.len());
-    for (argument, bytes, mut block) in blocks {
+    for (argument, bytes, pool, mut block) in blocks {
         if let Some(index) = argument {
             match launch.inputs.take(index).map(Buffer::into_block) {
                 Some(Ok(taken)) => block = Some(taken),
@@ -91,7 +95,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
                 None => inputs.push(launch.inputs[index].clone()),
             }
         }
-        let block = block.map_or_else(|| device.pool.allocate(bytes, timeline), Ok)?;
+        let block = block.map_or_else(|| pool.allocate(bytes, timeline), Ok)?;
         outputs.push(Buffer::new(block, bytes, event.clone()));
     }
     memory.extend(outputs.iter().map(Buffer::block).chain(&scratch).map(|block| Arc::clone(block.memory())));
@@ -99,7 +103,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     let (output_memory, scratch_memory) = others.split_at(outputs.len());
     let member = member.map(Arc::new);
     let request = LaunchRequest {
-        device: device.pool.device,
+        device: device.pool().device,
         inputs: input_memory,
         outputs: output_memory,
         scratch: scratch_memory.first(),
@@ -109,7 +113,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     };
     let mut prepared = driver.prepare(executable, &request);
     if prepared.as_ref().is_err_and(|error| error.code() == ErrorCode::RESOURCE_EXHAUSTED) {
-        device.pool.reclaim();
+        device.pools.iter().for_each(|pool| pool.reclaim());
         prepared = driver.prepare(executable, &request);
     }
     let prepared = device.health.observe(Operation::Launch, prepared)?;

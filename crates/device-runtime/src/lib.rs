@@ -61,8 +61,9 @@
 //!
 //! # Limits
 //!
-//! Each device has one memory of kind `device`, and all devices belong to one process. An array occupies as many bytes
-//! on the device as on the host, in row-major order.
+//! All devices belong to one process. A device has a memory of kind `device`, and the driver can add others, which only
+//! this device uses. PJRT reports the statistics of the first one. An array occupies as many bytes on the device as on
+//! the host, in row-major order.
 //!
 //! Of the optional [features](device_plugin::features), the runtime has asynchronous reads, copies between devices,
 //! launches on several devices, statistics of the memory, profiles, an exit hook, and launches with pending arguments.
@@ -81,6 +82,7 @@ mod host_memory;
 mod host_thread;
 mod launch;
 mod operation;
+mod partial_copies;
 mod pool;
 mod queue;
 mod runtime;
@@ -88,7 +90,7 @@ mod size_class;
 mod timeline;
 
 pub use buffer::Buffer;
-pub use driver::{Driver, DriverDevice, LaunchRequest, QueueId, QueueKind};
+pub use driver::{Driver, DriverDevice, DriverMemory, LaunchRequest, QueueId, QueueKind};
 pub use host_memory::{HostSource, HostTarget};
 pub use host_thread::{HostThread, process_exits};
 pub use runtime::Runtime;

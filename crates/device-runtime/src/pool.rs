@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use device_plugin::{Error, ErrorCode, MemoryStats, Result};
 
-use crate::driver::Driver;
+use crate::driver::{Driver, DriverMemory};
 use crate::health::Health;
 use crate::operation::Operation;
 use crate::size_class::{aligned, size_class};
 use crate::timeline::{Timeline, Uses};
 
-/// The memory of one device. The pool allocates blocks from the driver and keeps spare blocks until memory is
+/// One memory of a device. The pool allocates blocks from the driver and keeps spare blocks until memory is
 /// exhausted.
 pub(crate) struct Pool<D: Driver> {
     state: Mutex<State<D>>,
@@ -19,6 +19,9 @@ pub(crate) struct Pool<D: Driver> {
     reclaiming: Mutex<()>,
     /// Index of the device.
     pub(crate) device: usize,
+    /// The memory among those of the device: 0 is the default memory.
+    memory: usize,
+    kind: String,
     limit: usize,
     health: Arc<Health>,
     // Dropped after the memory.
@@ -110,10 +113,17 @@ impl<D: Driver> State<D> {
 }
 
 impl<D: Driver> Pool<D> {
-    pub(crate) fn new(driver: Arc<D>, device: usize, limit: usize, health: Arc<Health>) -> Arc<Self> {
+    /// Creates the pool of a memory of a device. `memory` is 0 for the default memory.
+    pub(crate) fn new(
+        driver: Arc<D>,
+        (device, memory): (usize, usize),
+        DriverMemory { kind, limit }: DriverMemory,
+        health: Arc<Health>,
+    ) -> Arc<Self> {
         let (spare, pooled, used, peak_pooled, peak_used) = (BTreeMap::new(), 0, 0, 0, 0);
         let state = State { spare, pooled, used, peak_pooled, peak_used, count: 0, largest: 0 };
-        Arc::new(Self { state: Mutex::new(state), reclaiming: Mutex::new(()), device, limit, health, driver })
+        let (state, reclaiming) = (Mutex::new(state), Mutex::new(()));
+        Arc::new(Self { state, reclaiming, device, memory, kind, limit, health, driver })
     }
 
     /// Locks the state. Ignores poisoning, because no code of the driver runs with this lock.
@@ -169,10 +179,10 @@ impl<D: Driver> Pool<D> {
     }
 
     fn exhausted(&self, bytes: usize, why: &str) -> Error {
-        let (device, limit) = (self.health.device(), self.limit);
+        let (device, kind, limit) = (self.health.device(), &self.kind, self.limit);
         let free = limit.saturating_sub(self.lock().used);
         Error::resource_exhausted(format!(
-            "{bytes} bytes needed in the memory of device {device}, but {free} of {limit} bytes are free: {why}"
+            "{bytes} bytes needed in the memory {kind:?} of device {device}, but {free} of {limit} bytes are free: {why}"
         ))
     }
 
@@ -197,7 +207,11 @@ impl<D: Driver> Pool<D> {
         drop(state);
         // The guard returns the bytes if the driver fails or panics.
         let reserved = Reserved { pool: self, size };
-        let memory = self.driver.allocate(self.device, size).map_err(Refusal::Driver)?;
+        let memory = match self.memory.checked_sub(1) {
+            None => self.driver.allocate(self.device, size),
+            Some(other) => self.driver.allocate_other(self.device, other, size),
+        };
+        let memory = memory.map_err(Refusal::Driver)?;
         std::mem::forget(reserved);
         let mut state = self.lock();
         state.peak_pooled = state.peak_pooled.max(state.pooled);
@@ -291,6 +305,11 @@ impl<D: Driver> Block<D> {
     /// Returns the index of the device.
     pub(crate) fn device(&self) -> usize {
         self.pool.device
+    }
+
+    /// Whether the block belongs to this pool.
+    pub(crate) fn is_of(&self, pool: &Arc<Pool<D>>) -> bool {
+        Arc::ptr_eq(&self.pool, pool)
     }
 
     pub(crate) fn memory(&self) -> &Arc<D::Memory> {

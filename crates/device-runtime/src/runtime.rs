@@ -8,14 +8,14 @@ use device_plugin::__private::host_size;
 use device_plugin::features::{AsyncReads, AtExit, DeviceCopies, Features, MemoryStatistics, MultiDevice, Profiler};
 use device_plugin::{
     Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, Event, HostArray, HostDestination, Launch,
-    MemoryStats, Placement, Program, Result, Shape,
+    MemoryInfo, MemoryStats, Placement, Program, Result, Shape,
 };
 
 use crate::buffer::Buffer;
 use crate::collectives::Member;
 use crate::copies;
 use crate::device::Device;
-use crate::driver::Driver;
+use crate::driver::{Driver, DriverMemory};
 use crate::host_memory::{HostSource, HostTarget};
 use crate::host_thread::set_process_exits;
 use crate::launch::{PlannedLaunch, plan};
@@ -33,6 +33,8 @@ pub struct Runtime<D: Driver> {
     // Dropped before the driver.
     devices: Vec<Device<D>>,
     infos: Vec<DeviceInfo>,
+    /// The memories, in the order of the devices, with their indices among the memories of their device.
+    memories: Vec<(MemoryInfo, usize)>,
     /// Held while the launches of one call on several devices are submitted, so that all devices get the launches of
     /// several calls in the same order.
     order: Mutex<()>,
@@ -75,7 +77,18 @@ impl<D: Driver> Runtime<D> {
         launch: &mut Launch<'_, Self>,
         member: Option<Member>,
     ) -> Result<PlannedLaunch<'_, D>> {
-        plan(&*self.driver, self.device(launch.device)?, executable, launch, member)
+        // An output without a placement has the default memory.
+        let memory_of = |at: Option<Placement>| at.map_or(0, |at| self.memories[at.memory].1);
+        plan(&*self.driver, self.device(launch.device)?, executable, launch, memory_of, member)
+    }
+
+    /// Returns the device of a place, and the index of the memory among those of the device.
+    fn place(&self, at: Placement) -> Result<(&Device<D>, usize)> {
+        let count = self.memories.len();
+        let memory = self.memories.get(at.memory);
+        let (_, memory) =
+            memory.ok_or_else(|| Error::internal(format!("there is no memory {} of {count}", at.memory)))?;
+        Ok((self.device(at.device)?, *memory))
     }
 
     pub(crate) fn device_of(&self, buffer: &Buffer<D>) -> Result<&Device<D>> {
@@ -92,7 +105,8 @@ impl<D: Driver> Backend for Runtime<D> {
 
     fn create(options: &ClientOptions) -> Result<Self> {
         let driver = Arc::new(D::open(options)?);
-        let (mut devices, mut infos) = (Vec::new(), Vec::new());
+        let (mut devices, mut infos, mut memories) = (Vec::new(), Vec::new(), Vec::new());
+        let mut kinds: Vec<String> = Vec::new();
         for (index, device) in driver.devices().into_iter().enumerate() {
             let id = device.info.id;
             if !device.info.addressable {
@@ -100,10 +114,28 @@ impl<D: Driver> Backend for Runtime<D> {
                     "device {id} is not addressable; the runtime supports devices of one process only"
                 )));
             }
-            devices.push(Device::start(&driver, index, id, device.memory_limit)?);
+            let default = DriverMemory::new("device", device.memory_limit);
+            let of_device: Vec<_> = std::iter::once(default).chain(device.other_memories).collect();
+            for (index, memory) in of_device.iter().enumerate() {
+                if of_device[..index].iter().any(|other| other.kind == memory.kind) {
+                    let kind = &memory.kind;
+                    return Err(Error::internal(format!("device {id} has two memories of the kind {kind:?}")));
+                }
+                let kind = kinds.iter().position(|kind| *kind == memory.kind).unwrap_or_else(|| {
+                    kinds.push(memory.kind.clone());
+                    kinds.len() - 1
+                });
+                let kind_id = i32::try_from(kind).unwrap_or(i32::MAX);
+                memories.push((MemoryInfo::new(memory.kind.clone(), kind_id, [id]), index));
+            }
+            devices.push(Device::start(&driver, index, id, of_device)?);
             infos.push(device.info);
         }
-        Ok(Self { devices, infos, order: Mutex::new(()), driver })
+        Ok(Self { devices, infos, memories, order: Mutex::new(()), driver })
+    }
+
+    fn memories(&self) -> Vec<MemoryInfo> {
+        self.memories.iter().map(|(info, _)| info.clone()).collect()
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {
@@ -111,11 +143,11 @@ impl<D: Driver> Backend for Runtime<D> {
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<Buffer<D>> {
-        copies::upload(self.device(to.device)?, HostSource::new(host))
+        copies::upload(self.place(to)?, HostSource::new(host))
     }
 
     fn ready(&self, buffer: &Buffer<D>) -> Event {
-        buffer.contents().ready.clone()
+        buffer.ready()
     }
 
     fn read(&self, buffer: &Buffer<D>, to: &mut [u8]) -> Result<()> {
@@ -158,7 +190,8 @@ impl<D: Driver> AsyncReads for Runtime<D> {
 
 impl<D: Driver> DeviceCopies for Runtime<D> {
     fn create_uninitialized_buffer(&self, shape: &Shape, to: Placement) -> Result<Buffer<D>> {
-        self.device(to.device)?.ready_buffer(host_size(shape)?)
+        let (device, memory) = self.place(to)?;
+        device.ready_buffer(memory, host_size(shape)?)
     }
 
     fn bitcast(&self, buffer: &Buffer<D>, _: &Shape, _: &Shape, _: Placement) -> Result<Buffer<D>> {
@@ -166,17 +199,17 @@ impl<D: Driver> DeviceCopies for Runtime<D> {
     }
 
     fn copy(&self, buffer: &Buffer<D>, _: &Shape, to: Placement) -> Result<Buffer<D>> {
-        copies::copy(buffer, self.device_of(buffer)?, self.device(to.device)?)
+        copies::copy(buffer, self.device_of(buffer)?, self.place(to)?)
     }
 }
 
 impl<D: Driver> MemoryStatistics for Runtime<D> {
     fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
-        Ok(self.device(device)?.pool.stats())
+        Ok(self.device(device)?.pool().stats())
     }
 
     fn clear_memory_stats(&self, device: usize) -> Result<()> {
-        self.device(device)?.pool.clear_stats();
+        self.device(device)?.pool().clear_stats();
         Ok(())
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use device_plugin::Backend;
 use device_plugin::ffi::{Attribute, DeviceCall, Handler, Registry};
-use device_runtime::QueueKind::Compute;
+use device_runtime::QueueKind::{Compute, Transfer};
 use device_runtime::Runtime;
-use pjrt::extensions::{Ffi, HostMemoryAllocator, Streams};
+use pjrt::extensions::{Ffi, HostMemoryAllocator, RawBuffers, Streams};
 use pjrt::{
-    CompileOptions, Error, ErrorCode, ExecuteOptions, HostBufferSemantics, Input, NamedValue, Program,
-    TopologyDescription, Upload,
+    AsyncHostToDeviceTransferManager, CompileOptions, ElementType, Error, ErrorCode, ExecuteOptions,
+    HostBufferSemantics, Input, NamedValue, Program, Shape, TopologyDescription, Upload,
 };
 
 use crate::dummy::control::Control;
@@ -49,6 +49,8 @@ fn list_of_runtime_and_driver() {
         "poisoning",
         "streams",
         "host_memory_allocator",
+        "piecewise_uploads",
+        "raw_buffers",
         "ffi",
     ];
     let sorted = |mut names: Vec<&'static str>| {
@@ -188,6 +190,55 @@ fn buffer_addresses() {
         let address = x.external_reference().unwrap().address().unwrap().addr();
         assert_eq!(x.unsafe_pointer().unwrap(), address);
         assert_ne!(y.unsafe_pointer().unwrap(), address);
+    });
+}
+
+#[test]
+fn piecewise_upload() {
+    with_features(|fixture| {
+        let (device, next) = (fixture.device(0), fixture.next(4));
+        let shape = Shape::new(ElementType::U8, [4]);
+        let upload = || {
+            AsyncHostToDeviceTransferManager::new(&device.default_memory().unwrap(), std::slice::from_ref(&shape))
+                .unwrap()
+        };
+        fixture.control.hold(0, Transfer);
+        let (manager, works) = (upload(), fixture.control.state().works);
+        manager.transfer_data(0, 2, vec![3u8, 4]).unwrap().wait().unwrap();
+        manager.transfer_last_data(0, 0, vec![1u8, 2]).unwrap().wait().unwrap();
+        let buffer = manager.retrieve_buffer(0).unwrap();
+        // Each piece is a copy, for which no call waits.
+        assert_eq!(fixture.control.state().works - works, 2);
+        assert!(!buffer.ready_event().unwrap().is_ready().unwrap());
+        let y = run(&next, &[&buffer]).unwrap();
+        fixture.control.release(0, Transfer);
+        assert_eq!((bytes(&buffer).unwrap(), bytes(&y).unwrap()), (vec![1, 2, 3, 4], vec![2, 3, 4, 5]));
+        let failing = fixture.control.change(|state| {
+            state.failing_works.push(state.works + 1);
+            state.works + 1
+        });
+        let manager = upload();
+        manager.transfer_data(0, 0, vec![1u8]).unwrap().wait().unwrap();
+        manager.transfer_last_data(0, 1, vec![2u8, 3, 4]).unwrap().wait().unwrap();
+        let error = bytes(&manager.retrieve_buffer(0).unwrap()).unwrap_err();
+        let expected = format!("copy of 1 bytes from the host to device 0: work {failing} failed");
+        assert_eq!(message(&error), (ErrorCode::DATA_LOSS, &*expected));
+    });
+}
+
+#[test]
+fn raw_buffers() {
+    with_features(|fixture| {
+        let raw_buffers = fixture.client.plugin().extension::<RawBuffers>().unwrap();
+        let x = fixture.put(&[1, 2, 3, 4]);
+        let raw = raw_buffers.alias(&x).unwrap();
+        assert_eq!(raw.read(1, 2).unwrap(), [2, 3]);
+        // SAFETY: no run uses the buffer.
+        #[expect(unsafe_code, reason = "the caller orders raw writes")]
+        let written = unsafe { raw.write(2, [9u8]) };
+        written.unwrap().wait().unwrap();
+        assert_eq!(bytes(&x).unwrap(), [1, 2, 9, 4]);
+        assert_eq!(raw.read(3, 2).unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
     });
 }
 

@@ -160,7 +160,7 @@ fn messages_contain_ids() {
         let copy = x.copy_to(&fixture.device(1)).unwrap();
         assert_eq!(message(copy.wait().unwrap_err()), "copy of 4 bytes from device 7 to device 8: work 4 failed");
         let error = fixture.put_on(1, &[0; 2 << 20]).unwrap_err();
-        assert!(error.message().contains("in the memory of device 8"), "{error}");
+        assert!(error.message().contains("in the memory \"device\" of device 8"), "{error}");
         fixture.control.lose(1);
         let error = fixture.put_on(1, &[1]).unwrap_err();
         assert!(error.message().ends_with("device 8 is lost: the dummy fell off the bus"), "{error}");

@@ -10,6 +10,7 @@ mod features;
 mod fixture;
 mod launches;
 mod lost;
+mod memories;
 mod memory;
 mod property;
 mod queues;

@@ -17,7 +17,7 @@ fn error_names_bytes() {
         assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED);
         assert_eq!(
             error.message(),
-            "3500 bytes needed in the memory of device 0, but 3072 of 4096 bytes are free: the limit is reached"
+            "3500 bytes needed in the memory \"device\" of device 0, but 3072 of 4096 bytes are free: the limit is reached"
         );
         // The size class of this request would exceed the limit, but the request itself fits.
         let _y = fixture.put(&[0; 2820]);
@@ -35,7 +35,7 @@ fn failed_allocation_is_retried_once() {
         assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED);
         assert_eq!(
             error.message(),
-            "3 bytes needed in the memory of device 0, but 1048320 of 1048576 bytes are free: the dummy has no memory"
+            "3 bytes needed in the memory \"device\" of device 0, but 1048320 of 1048576 bytes are free: the dummy has no memory"
         );
         assert_eq!(fixture.control.state().allocations, 4);
         assert_eq!(fixture.used(0), 256);

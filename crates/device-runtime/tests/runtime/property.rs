@@ -99,7 +99,7 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Self {
         let (peers, seed_of_delays) = (seed.is_multiple_of(2), Some(seed));
-        let settings = Settings { devices: DEVICES, limit: LIMIT, seed: seed_of_delays, peers, first_id: 0 };
+        let settings = Settings { devices: DEVICES, limit: LIMIT, seed: seed_of_delays, peers, ..Settings::default() };
         Self {
             random: Random(seed),
             fixture: Fixture::new(settings),

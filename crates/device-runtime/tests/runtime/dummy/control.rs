@@ -27,11 +27,13 @@ pub(crate) struct Settings {
     pub(crate) peers: bool,
     /// Id of the first device.
     pub(crate) first_id: i32,
+    /// Limit of the memory `pinned_host` of each device. Without a limit, there is no such memory.
+    pub(crate) pinned_limit: Option<usize>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { devices: 2, limit: 1 << 20, seed: None, peers: true, first_id: 0 }
+        Self { devices: 2, limit: 1 << 20, seed: None, peers: true, first_id: 0, pinned_limit: None }
     }
 }
 
@@ -63,6 +65,8 @@ pub(crate) struct State {
     pub(crate) waited_for: Vec<usize>,
     /// Whether each launch used the memory of an input for an output.
     pub(crate) in_place: Vec<bool>,
+    /// The memory kinds of the inputs and of the outputs of each prepared launch.
+    pub(crate) kinds: Vec<[Vec<&'static str>; 2]>,
     /// The device and the program of each launch, in the order of the launches.
     pub(crate) launched: Vec<(usize, String)>,
     /// Queues for which the driver has reported that the device is lost.

@@ -14,7 +14,9 @@ use device_plugin::{
     Program, Result, Shape, device_plugin,
 };
 use device_runtime::collectives::{Arrays, Place, Transport};
-use device_runtime::{Driver, DriverDevice, HostSource, HostTarget, LaunchRequest, QueueId, QueueKind, Runtime};
+use device_runtime::{
+    Driver, DriverDevice, DriverMemory, HostSource, HostTarget, LaunchRequest, QueueId, QueueKind, Runtime,
+};
 
 use crate::dummy::control::{Control, QueueKey, key};
 use crate::dummy::program::Kernel;
@@ -65,6 +67,7 @@ pub(crate) struct Launched {
 /// Device memory. New memory contains garbage.
 pub(crate) struct Memory {
     pub(crate) bytes: Arc<Mutex<Vec<u8>>>,
+    kind: &'static str,
     control: Arc<Control>,
 }
 
@@ -216,11 +219,66 @@ pub(crate) fn compiled(kernel: Kernel) -> Compiled<Kernel> {
     let shape = |size: usize| Shape::new(ElementType::U8, [i64::try_from(size).unwrap()]);
     let inputs = vec![shape(kernel.size); kernel.inputs];
     let outputs = vec![shape(kernel.size * kernel.repeat); kernel.output_count()];
-    let info = ExecutableInfo::new(&kernel.name, inputs, outputs).donating(kernel.donated.iter().copied());
+    let mut info = ExecutableInfo::new(&kernel.name, inputs, outputs).donating(kernel.donated.iter().copied());
+    info.output_memory_kinds = kernel.memories.clone();
     Compiled::new(kernel, info)
 }
 
 impl<S: FeatureSet> Dummy<S> {
+    fn allocate_in(&self, kind: &'static str, device: usize, bytes: usize) -> Result<Memory> {
+        let mut state = self.control.state();
+        state.check(device)?;
+        state.allocations += 1;
+        if state.failing_allocations.contains(&state.allocations) {
+            return Err(Error::resource_exhausted("the dummy has no memory"));
+        }
+        state.allocated += bytes;
+        let bytes = Arc::new(Mutex::new(vec![0xee; bytes]));
+        state.add_memory(&bytes);
+        Ok(Memory { bytes, kind, control: Arc::clone(&self.control) })
+    }
+
+    /// Submits a copy to device memory, from the byte `offset` on.
+    pub(crate) fn copy_in(
+        &self,
+        queue: QueueId,
+        from: &HostSource,
+        (to, offset): (&Arc<Memory>, usize),
+        after: &[Arc<Done>],
+    ) -> Result<Done> {
+        self.control.check(queue.device)?;
+        self.control.state().count_pinned(from.as_ptr().addr());
+        let (from, to, control) = (from.clone(), Used::new(to, queue.device), Arc::clone(&self.control));
+        let run = move || {
+            // The clone is dropped before the copy ends.
+            let from = from;
+            to.with(&control, |to| to[offset..offset + from.len()].copy_from_slice(&from))
+        };
+        Ok(self.submit(queue, after, run))
+    }
+
+    /// Submits a copy of device memory to the host, from the byte `offset` on.
+    pub(crate) fn copy_out(
+        &self,
+        queue: QueueId,
+        (from, offset): (&Arc<Memory>, usize),
+        to: &HostTarget,
+        after: &[Arc<Done>],
+    ) -> Result<Done> {
+        self.control.check(queue.device)?;
+        let (from, target, control) = (Used::new(from, queue.device), to.clone(), Arc::clone(&self.control));
+        let to = target.clone();
+        let run = move || {
+            let bytes = from.with(&control, |from| from[offset..offset + to.len()].to_vec())?;
+            if to.as_mut_ptr().is_null() && control.check(queue.device).is_ok() {
+                control.violated("host memory was returned before the copy had ended");
+            }
+            to.write(0, &bytes);
+            Ok(())
+        };
+        Ok(Done { _target: Some(target), ..self.submit(queue, after, run) })
+    }
+
     fn submit(&self, queue: QueueId, after: &[Arc<Done>], run: impl FnOnce() -> Result<()> + Send + 'static) -> Done {
         // The runtime promises that the calls for one queue do not overlap. The order of numbers is that of the works.
         let (result, claimed) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
@@ -279,47 +337,30 @@ impl<S: FeatureSet> Driver for Dummy<S> {
     fn devices(&self) -> Vec<DriverDevice> {
         let settings = self.control.settings;
         let ids = (settings.first_id..).take(settings.devices);
-        ids.map(|id| DriverDevice::new(DeviceInfo::new(id, "dummy"), settings.limit)).collect()
+        let device = |id| {
+            let mut device = DriverDevice::new(DeviceInfo::new(id, "dummy"), settings.limit);
+            let pinned = settings.pinned_limit.map(|limit| DriverMemory::new("pinned_host", limit));
+            device.other_memories.extend(pinned);
+            device
+        };
+        ids.map(device).collect()
     }
 
     fn allocate(&self, device: usize, bytes: usize) -> Result<Memory> {
-        let mut state = self.control.state();
-        state.check(device)?;
-        state.allocations += 1;
-        if state.failing_allocations.contains(&state.allocations) {
-            return Err(Error::resource_exhausted("the dummy has no memory"));
-        }
-        state.allocated += bytes;
-        let bytes = Arc::new(Mutex::new(vec![0xee; bytes]));
-        state.add_memory(&bytes);
-        Ok(Memory { bytes, control: Arc::clone(&self.control) })
+        self.allocate_in("device", device, bytes)
+    }
+
+    fn allocate_other(&self, device: usize, memory: usize, bytes: usize) -> Result<Memory> {
+        assert_eq!(memory, 0);
+        self.allocate_in("pinned_host", device, bytes)
     }
 
     fn copy_from_host(&self, queue: QueueId, from: &HostSource, to: &Arc<Memory>, after: &[Arc<Done>]) -> Result<Done> {
-        self.control.check(queue.device)?;
-        self.control.state().count_pinned(from.as_ptr().addr());
-        let (from, to, control) = (from.clone(), Used::new(to, queue.device), Arc::clone(&self.control));
-        let run = move || {
-            // The clone is dropped before the copy ends.
-            let from = from;
-            to.with(&control, |to| to[..from.len()].copy_from_slice(&from))
-        };
-        Ok(self.submit(queue, after, run))
+        self.copy_in(queue, from, (to, 0), after)
     }
 
     fn copy_to_host(&self, queue: QueueId, from: &Arc<Memory>, to: &HostTarget, after: &[Arc<Done>]) -> Result<Done> {
-        self.control.check(queue.device)?;
-        let (from, target, control) = (Used::new(from, queue.device), to.clone(), Arc::clone(&self.control));
-        let to = target.clone();
-        let run = move || {
-            let bytes = from.with(&control, |from| from[..to.len()].to_vec())?;
-            if to.as_mut_ptr().is_null() && control.check(queue.device).is_ok() {
-                control.violated("host memory was returned before the copy had ended");
-            }
-            to.write(0, &bytes);
-            Ok(())
-        };
-        Ok(Done { _target: Some(target), ..self.submit(queue, after, run) })
+        self.copy_out(queue, (from, 0), to, after)
     }
 
     fn copy(
@@ -369,6 +410,7 @@ impl<S: FeatureSet> Driver for Dummy<S> {
                 return Err(Error::resource_exhausted("the dummy has no room for arguments"));
             }
             state.in_place.push(in_place);
+            state.kinds.push([request.inputs, request.outputs].map(|all| all.iter().map(|of| of.kind).collect()));
         }
         self.control.change(|_| ());
         if kernel.fails_to_prepare {

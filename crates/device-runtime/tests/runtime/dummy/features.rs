@@ -8,11 +8,11 @@ use device_plugin::{
     CompileOptionSchema, CompileOptionType, CompileOptions, Compiled, DeviceInfo, DevicePlugin, Error, NamedValue,
     Program, Result, TopologyInfo, device_plugin,
 };
-use device_runtime::Runtime;
 use device_runtime::features::{
-    AheadOfTime, BufferAddresses, CostAnalysis, HostMemoryAllocator, NamedOptions, Platform, Poisoning, Serialization,
-    Streams,
+    AheadOfTime, BufferAddresses, CostAnalysis, HostMemoryAllocator, NamedOptions, PartialCopies, Platform, Poisoning,
+    Serialization, Streams,
 };
+use device_runtime::{HostSource, HostTarget, QueueId, Runtime};
 
 use crate::dummy::control::Control;
 use crate::dummy::driver::{Done, Dummy, FeatureSet, Memory, compiled};
@@ -47,6 +47,8 @@ impl FeatureSet for All {
         .poisoning()
         .buffer_addresses()
         .streams()
+        .piecewise_uploads()
+        .raw_buffers()
         .ffi()
         // The runtime lists this feature, too.
         .queued();
@@ -149,6 +151,28 @@ impl Poisoning for Dummy<All> {
 impl BufferAddresses for Dummy<All> {
     fn device_pointer(&self, memory: &Memory) -> Option<usize> {
         Some(memory.address())
+    }
+}
+
+impl PartialCopies for Dummy<All> {
+    fn copy_part_from_host(
+        &self,
+        queue: QueueId,
+        from: &HostSource,
+        to: (&Arc<Memory>, usize),
+        after: &[Arc<Done>],
+    ) -> Result<Done> {
+        self.copy_in(queue, from, to, after)
+    }
+
+    fn copy_part_to_host(
+        &self,
+        queue: QueueId,
+        from: (&Arc<Memory>, usize),
+        to: &HostTarget,
+        after: &[Arc<Done>],
+    ) -> Result<Done> {
+        self.copy_out(queue, from, to, after)
     }
 }
 

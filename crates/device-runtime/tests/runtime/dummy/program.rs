@@ -11,7 +11,7 @@ use device_runtime::collectives::Schedule;
 /// `fail=launch`, `fail=prepare`, `panic=wait` and `panic=launch` make a step fail or panic. With `fail=launch`, the
 /// launch fails when it is submitted, and ends at once. With `all_reduce=COUNT`, a program has one input, and one
 /// output that is the sum of the inputs of this number of devices. With `call=TARGET`, a custom call with the attribute
-/// `by=NUMBER` fills the outputs.
+/// `by=NUMBER` fills the outputs. `memory=KIND` for each output chooses its memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kernel {
     pub(crate) name: String,
@@ -29,6 +29,7 @@ pub(crate) struct Kernel {
     pub(crate) all_reduce: Option<Schedule>,
     pub(crate) custom_call: Option<String>,
     by: i64,
+    pub(crate) memories: Vec<String>,
     pub(crate) text: String,
     outputs: Vec<Vec<Term>>,
 }
@@ -71,6 +72,7 @@ impl Kernel {
                     kernel.all_reduce = Some(schedule);
                 }
                 ("call", target) => kernel.custom_call = Some(target.to_owned()),
+                ("memory", kind) => kernel.memories.push(kind.to_owned()),
                 ("by", number) => kernel.by = number.parse().ok()?,
                 ("out", terms) => kernel.outputs.push(terms.split('+').map(term).collect::<Option<_>>()?),
                 _ => return None,
