@@ -1,7 +1,7 @@
 //! The buffers of the runtime.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use device_plugin::Event;
 
@@ -17,26 +17,28 @@ pub(crate) struct Contents<D: Driver> {
     /// Size of the array in bytes. The block may be larger.
     pub(crate) bytes: usize,
     pub(crate) block: Block<D>,
-    /// The end of the operation that writes the buffer.
-    ready: Event,
-    /// The ends of further operations that write the buffer before its first use.
-    pieces: Mutex<Vec<Event>>,
+    /// The end of the operations that write the buffer.
+    ready: Mutex<Event>,
 }
 
 impl<D: Driver> Buffer<D> {
     pub(crate) fn new(block: Block<D>, bytes: usize, ready: Event) -> Self {
-        Self(Arc::new(Contents { bytes, block, ready, pieces: Mutex::default() }))
+        Self(Arc::new(Contents { bytes, block, ready: Mutex::new(ready) }))
     }
 
-    /// Adds an operation that writes a piece of the buffer.
-    pub(crate) fn add_piece(&self, end: Event) {
-        self.0.pieces.lock().unwrap_or_else(PoisonError::into_inner).push(end);
+    fn lock_ready(&self) -> MutexGuard<'_, Event> {
+        self.0.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an operation that writes a part of the buffer. If it fails, the buffer fails.
+    pub(crate) fn add_end(&self, end: Event) {
+        let mut ready = self.lock_ready();
+        *ready = Event::all([ready.clone(), end]);
     }
 
     /// Returns the end of the operations that write the buffer.
     pub(crate) fn ready(&self) -> Event {
-        let pieces = std::mem::take(&mut *self.0.pieces.lock().unwrap_or_else(PoisonError::into_inner));
-        Event::all(std::iter::once(self.0.ready.clone()).chain(pieces))
+        self.lock_ready().clone()
     }
 
     pub(crate) fn contents(&self) -> &Contents<D> {

@@ -303,6 +303,38 @@ pub struct LaunchRequest<'a, D: Driver> {
     pub channels: &'a HostChannels,
 }
 
+/// The memory of a launch, which a driver keeps until the launch has begun.
+#[non_exhaustive]
+pub struct LaunchMemory<D: Driver> {
+    /// Index of the device.
+    pub device: usize,
+    /// The memory of the arguments.
+    pub inputs: Vec<Arc<D::Memory>>,
+    /// The memory of the outputs.
+    pub outputs: Vec<Arc<D::Memory>>,
+    /// Temporary memory.
+    pub scratch: Option<Arc<D::Memory>>,
+    /// This launch, as a member of an execution on several devices.
+    pub member: Option<Arc<Member>>,
+}
+
+impl<D: Driver> LaunchRequest<'_, D> {
+    /// Returns clones of the references to the memory and to the member.
+    pub fn memory(&self) -> LaunchMemory<D> {
+        let (inputs, outputs) = (self.inputs.to_vec(), self.outputs.to_vec());
+        let (device, scratch, member) = (self.device, self.scratch.cloned(), self.member.cloned());
+        LaunchMemory { device, inputs, outputs, scratch, member }
+    }
+}
+
+impl<D: Driver> fmt::Debug for LaunchMemory<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut memory = f.debug_struct("LaunchMemory");
+        memory.field("device", &self.device).field("inputs", &self.inputs.len());
+        memory.field("outputs", &self.outputs.len()).finish_non_exhaustive()
+    }
+}
+
 impl<D: Driver> fmt::Debug for LaunchRequest<'_, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut request = f.debug_struct("LaunchRequest");

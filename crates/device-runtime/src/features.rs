@@ -76,7 +76,11 @@
 //! | reports the addresses of device memory | [`buffer_addresses`](Features::buffer_addresses) | [`BufferAddresses`] |
 //! | shares its streams with other libraries | [`streams`](Features::streams) | [`Streams`] |
 //! | copies parts of device memory | [`piecewise_uploads`](Features::piecewise_uploads), [`raw_buffers`](Features::raw_buffers) | [`PartialCopies`] |
+//! | copies between all memories of all devices | [`queued_transfers`](Features::queued_transfers) | |
 //! | runs custom calls | [`ffi`](Features::ffi) | |
+//!
+//! The runtime begins reads and copies of buffers that are not ready yet, if the driver lists `queued_transfers`. Such a
+//! driver never returns `UNIMPLEMENTED` from [`Driver::copy`], because the caller would then wait for the buffer.
 //!
 //! Custom calls need no trait. [`Registry::of`](device_plugin::ffi::Registry::of) with the type `Runtime<Self>` returns
 //! the handlers. [`Driver::prepare`] looks up the handler, and [`Driver::launch`] or the thread of the launch calls it
@@ -327,7 +331,7 @@ impl<D: BufferAddresses> plugin::BufferAddresses for Runtime<D> {
 
 impl<D: PartialCopies> plugin::PiecewiseUploads for Runtime<D> {
     fn transfer_data(&self, buffer: &Buffer<D>, offset: usize, bytes: &[u8]) -> Result<()> {
-        buffer.add_piece(copies::write_part(self.device_of(buffer)?, buffer, offset, bytes)?);
+        buffer.add_end(copies::write_part(self.device_of(buffer)?, buffer, offset, bytes)?);
         Ok(())
     }
 }

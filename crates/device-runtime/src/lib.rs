@@ -80,6 +80,7 @@ pub mod features;
 mod health;
 mod host_memory;
 mod host_thread;
+mod kernel_times;
 mod launch;
 mod operation;
 mod partial_copies;
@@ -90,7 +91,8 @@ mod size_class;
 mod timeline;
 
 pub use buffer::Buffer;
-pub use driver::{Driver, DriverDevice, DriverMemory, LaunchRequest, QueueId, QueueKind};
+pub use driver::{Driver, DriverDevice, DriverMemory, LaunchMemory, LaunchRequest, QueueId, QueueKind};
 pub use host_memory::{HostSource, HostTarget};
 pub use host_thread::{HostThread, process_exits};
+pub use kernel_times::KernelTimes;
 pub use runtime::Runtime;

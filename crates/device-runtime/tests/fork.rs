@@ -107,7 +107,7 @@ fn use_features((fixture, program, x): (Fixture, LoadedExecutable, Buffer)) -> u
 fn features_fail() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     limited(|| {
-        let fixture = Fixture::featured();
+        let fixture = Fixture::featured(Settings::default());
         let (program, x) = (fixture.next(4), fixture.put_ready(&[1; 4]));
         let (fixture, program, x) = in_child((fixture, program, x), use_features);
         drop((program, x));

@@ -51,6 +51,7 @@ fn list_of_runtime_and_driver() {
         "host_memory_allocator",
         "piecewise_uploads",
         "raw_buffers",
+        "queued_transfers",
         "ffi",
     ];
     let sorted = |mut names: Vec<&'static str>| {
@@ -223,6 +224,39 @@ fn piecewise_upload() {
         let error = bytes(&manager.retrieve_buffer(0).unwrap()).unwrap_err();
         let expected = format!("copy of 1 bytes from the host to device 0: work {failing} failed");
         assert_eq!(message(&error), (ErrorCode::DATA_LOSS, &*expected));
+    });
+}
+
+#[test]
+fn queued_transfers() {
+    with_features(|fixture| {
+        let next = fixture.next(4);
+        let x = fixture.put_ready(&[1; 4]);
+        fixture.control.hold(0, Compute);
+        let y = run(&next, &[&x]).unwrap();
+        let works = fixture.control.state().works;
+        let (read, copy) = (y.download().start::<u8>().unwrap(), y.copy_to(&fixture.device(1)).unwrap());
+        // Both copies have begun, although the launch has not ended.
+        assert_eq!(fixture.control.state().works - works, 2);
+        fixture.control.release(0, Compute);
+        assert_eq!((read.wait().unwrap(), bytes(&copy).unwrap()), (vec![2; 4], vec![2; 4]));
+
+        let failing = fixture.compile("name=p size=4 inputs=1 out=x0 fail=run");
+        fixture.control.hold(0, Compute);
+        let y = run(&failing, &[&x]).unwrap();
+        let (read, copy) = (y.download().start::<u8>().unwrap(), y.copy_to(&fixture.device(1)).unwrap());
+        let of_copy = copy.download().start::<u8>().unwrap();
+        let of_next = run(&next, &[&y]).unwrap().download().start::<u8>().unwrap();
+        fixture.control.release(0, Compute);
+        // This launch succeeds, but its argument fails.
+        let error = of_next.wait().unwrap_err();
+        let expected = "argument 0 failed: launch on device 0: kernel p failed";
+        assert_eq!(message(&error), (ErrorCode::DATA_LOSS, expected));
+        for read in [read, of_copy] {
+            let error = read.wait().unwrap_err();
+            assert_eq!(message(&error), (ErrorCode::DATA_LOSS, "launch on device 0: kernel p failed"));
+        }
+        assert_eq!(copy.wait().unwrap_err().code(), ErrorCode::DATA_LOSS);
     });
 }
 

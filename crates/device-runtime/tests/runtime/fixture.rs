@@ -53,7 +53,7 @@ pub(crate) fn with_fixture(test: impl FnOnce(&Fixture) + Send + 'static) {
 /// Runs a test with a fixture whose driver has all features.
 pub(crate) fn with_features(test: impl FnOnce(&Fixture) + Send + 'static) {
     limited(move || {
-        let fixture = Fixture::featured();
+        let fixture = Fixture::featured(Settings::default());
         test(&fixture);
         fixture.end();
     });
@@ -86,8 +86,8 @@ impl Fixture {
     }
 
     /// Returns a fixture whose driver has all features.
-    pub(crate) fn featured() -> Self {
-        Self::of(Featured::api(), Settings::default())
+    pub(crate) fn featured(settings: Settings) -> Self {
+        Self::of(Featured::api(), settings)
     }
 
     fn of(plugin: StaticApi, settings: Settings) -> Self {

@@ -102,7 +102,8 @@ impl Run {
         let settings = Settings { devices: DEVICES, limit: LIMIT, seed: seed_of_delays, peers, ..Settings::default() };
         Self {
             random: Random(seed),
-            fixture: Fixture::new(settings),
+            // A driver with all features also begins transfers of buffers that are not ready.
+            fixture: if peers { Fixture::featured(settings) } else { Fixture::new(settings) },
             programs: BTreeMap::new(),
             slots: Vec::new(),
             reads: Vec::new(),

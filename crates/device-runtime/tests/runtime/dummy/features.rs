@@ -49,6 +49,7 @@ impl FeatureSet for All {
         .streams()
         .piecewise_uploads()
         .raw_buffers()
+        .queued_transfers()
         .ffi()
         // The runtime lists this feature, too.
         .queued();

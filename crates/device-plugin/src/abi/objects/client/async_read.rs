@@ -21,17 +21,17 @@ pub(crate) fn read<B: Backend>(
     let held = buffer.hold()?;
     let (event, completer) = Event::pending();
     match buffer.ready.result() {
-        Some(Ok(())) => begin(&buffer.client, held.value(), memory, completer, done),
+        Some(Ok(())) => begin(&buffer.client, held.value(), Event::ready(), memory, completer, done),
         Some(Err(error)) => completer.complete_internally(Err(error)),
         None if const { B::FEATURES.queued_transfers } && held.value().get().is_some() => {
-            begin(&buffer.client, held.value(), memory, completer, done);
+            begin(&buffer.client, held.value(), buffer.ready.clone(), memory, completer, done);
         }
         None => {
             // Keep the client and the value alive, because the framework may destroy the buffer before it is ready.
             let (client, value) = (buffer.client.share(), held.value().clone());
             buffer.ready.on_ready_off_thread(move |ready| {
                 match ready {
-                    Ok(()) => begin(&client, &value, memory, completer, done),
+                    Ok(()) => begin(&client, &value, Event::ready(), memory, completer, done),
                     Err(error) => completer.complete_internally(Err(error.clone())),
                 }
                 drop_contained((value, client));
@@ -41,10 +41,12 @@ pub(crate) fn read<B: Backend>(
     Ok(event)
 }
 
-/// Begins to read a buffer that is ready. `completer` completes the event that [`read`] returned.
+/// Begins to read a buffer with the event `ready`. `completer` completes the event that [`read`] returned. It reports the
+/// errors of both, because a backend does not know all of the buffer. For example, an argument of its launch may fail.
 fn begin<B: Backend>(
     client: &Client<B>,
     value: &Value<B::Buffer>,
+    ready: Event,
     memory: Destination,
     completer: Completer,
     done: impl FnOnce() + Send + 'static,
@@ -61,7 +63,7 @@ fn begin<B: Backend>(
         });
     };
     match begun {
-        Ok(event) => event.on_ready(move |result| end(result.clone())),
+        Ok(event) => Event::all([ready, event]).on_ready(move |result| end(result.clone())),
         Err(error) => end(Err(error)),
     }
 }

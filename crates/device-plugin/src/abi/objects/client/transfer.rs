@@ -134,9 +134,11 @@ fn derive<B: Backend>(
     let held = buffer.hold()?;
     let ready = buffer.ready.result();
     if ready.is_some() || const { B::FEATURES.queued_transfers } && held.value().get().is_some() {
+        let before = if ready.is_none() { buffer.ready.clone() } else { Event::ready() };
         ready.transpose()?;
         let new = make(&client.backend, held.value().available()?)?;
-        let ready = client.backend.ready(&new);
+        // A backend does not know all errors of the buffer. For example, an argument of its launch may fail.
+        let ready = Event::all([before, client.backend.ready(&new)]);
         return Ok(BufferHandle::give(client.share(), Value::Now(new), layout, to, ready));
     }
     let (handle, mut late) = BufferHandle::pending(client, layout, to, buffer.is_dynamic);
