@@ -119,8 +119,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Returns `RESOURCE_EXHAUSTED` if the memory does not suffice. By default, returns `UNIMPLEMENTED`.
     fn allocate_other(&self, device: usize, memory: usize, bytes: usize) -> Result<Self::Memory> {
         Err(Error::unimplemented(format!(
-            "the driver lists the memory {memory} of device {device} in DriverDevice::other_memories, but does not \
-             implement Driver::allocate_other ({bytes} bytes)"
+            "cannot allocate {bytes} bytes in the other memory {memory} of device {device}, because the driver does not \
+             implement Driver::allocate_other"
         )))
     }
 
@@ -184,7 +184,8 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Returns the index of the argument whose memory an output can use, or `None`. The program must then support that
     /// the output overwrites the argument. By default, each output has its own memory.
     ///
-    /// The runtime shares the memory if the framework donates the argument and nothing else uses it. Otherwise the
+    /// The program must have this argument. The runtime shares the memory if the framework donates the argument and
+    /// nothing else uses it. Otherwise the
     /// output gets its own memory. [`LaunchRequest`] contains the choice.
     fn output_alias(&self, executable: &Self::Executable, output: usize) -> Option<usize> {
         let _ = (executable, output);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use device_plugin::__private::host_size;
-use device_plugin::{Backend, Completer, ErrorCode, Event, Launch, Placement, Result};
+use device_plugin::{Backend, Completer, Error, ErrorCode, Event, Launch, Placement, Result};
 
 use crate::buffer::Buffer;
 use crate::collectives::Member;
@@ -31,18 +31,30 @@ pub(crate) struct PlannedLaunch<'a, D: Driver> {
 
 /// Returns the donated argument whose memory an output of `bytes` bytes in the memory of `pool` may use. `taken` contains
 /// for each argument whether another output uses its memory.
+///
+/// # Errors
+///
+/// Returns `INTERNAL` if the driver returns an argument that the program does not have.
 fn alias<D: Driver, B: Backend<Buffer = Buffer<D>>>(
     driver: &D,
     executable: &D::Executable,
     launch: &Launch<'_, B>,
     (output, bytes, pool): (usize, usize, &Arc<Pool<D>>),
     taken: &mut [bool],
-) -> Option<usize> {
-    let argument = driver.output_alias(executable, output)?;
-    let taken = taken.get_mut(argument).filter(|taken| !**taken)?;
+) -> Result<Option<usize>> {
+    let Some(argument) = driver.output_alias(executable, output) else { return Ok(None) };
+    let count = taken.len();
+    let taken = taken.get_mut(argument).ok_or_else(|| {
+        Error::internal(format!(
+            "Driver::output_alias returns argument {argument} for output {output}, but the program has {count} arguments"
+        ))
+    })?;
+    if *taken {
+        return Ok(None);
+    }
     let block = launch.inputs[argument].block();
     *taken = launch.inputs.is_donated(argument) && block.size() >= bytes && block.is_of(pool);
-    taken.then_some(argument)
+    Ok(taken.then_some(argument))
 }
 
 /// Allocates the memory of a launch, prepares the launch, and pushes its outputs. If the driver has no memory for the
@@ -71,7 +83,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     for (index, shape) in launch.outputs.shapes().iter().enumerate() {
         let bytes = host_size(shape)?;
         let pool = &device.pools[memory_of(launch.outputs.placement(index))];
-        let argument = alias(driver, executable, launch, (index, bytes, pool), &mut aliased);
+        let argument = alias(driver, executable, launch, (index, bytes, pool), &mut aliased)?;
         let block = match argument {
             Some(_) => None,
             None => Some(pool.allocate(bytes, timeline)?),
@@ -80,7 +92,10 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     }
     let scratch = match driver.scratch_bytes(executable) {
         0 => None,
-        bytes => Some(device.pool().allocate(bytes, timeline)?),
+        bytes => {
+            let block = device.pool().allocate(bytes, timeline);
+            Some(block.map_err(|error| error.context("temporary memory of a launch"))?)
+        }
     };
     let mut memory: Vec<_> = (0..count).map(|index| Arc::clone(launch.inputs[index].block().memory())).collect();
     let mut inputs: Vec<_> =

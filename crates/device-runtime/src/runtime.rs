@@ -121,6 +121,10 @@ impl<D: Driver> Backend for Runtime<D> {
                     let kind = &memory.kind;
                     return Err(Error::internal(format!("device {id} has two memories of the kind {kind:?}")));
                 }
+                if memory.limit == 0 {
+                    let kind = &memory.kind;
+                    return Err(Error::internal(format!("the memory {kind:?} of device {id} has a limit of 0 bytes")));
+                }
                 let kind = kinds.iter().position(|kind| *kind == memory.kind).unwrap_or_else(|| {
                     kinds.push(memory.kind.clone());
                     kinds.len() - 1

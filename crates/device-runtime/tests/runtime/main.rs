@@ -15,3 +15,4 @@ mod memory;
 mod property;
 mod queues;
 mod transfers;
+mod wrong;
