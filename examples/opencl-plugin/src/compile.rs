@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use ::stablehlo::ErrorKind;
 use device_plugin::{CompileOptions, Compiled, Error, Program, Result, stablehlo};
 use host_fallback::HostProgram;
+use host_fallback::spmd::{self, OpSharding};
 use opencl3::kernel::Kernel;
 use opencl3::memory::CL_MEM_READ_ONLY;
 use opencl3::program::Program as ClProgram;
@@ -14,11 +15,12 @@ use stablehlo::ir::{Module, Op, OpKind};
 use stablehlo_passes::plan::{self, Plan};
 use stablehlo_passes::{
     Pipeline, canonicalize_dots, eliminate_dead_code, expand_scans, outline_unsupported, remove_shardings,
+    replica_groups,
 };
 
 use crate::dot;
 use crate::driver::{Memory, OpenCl, failed};
-use crate::kernels::{Source, classify, emit, supports};
+use crate::kernels::{Source, classify, combine, emit, supports, tensor};
 use crate::scalar::PRELUDE;
 
 /// Alignment of values in scratch memory, for vectors of any type.
@@ -30,6 +32,10 @@ pub(crate) enum Work {
     Kernel(usize, [usize; 3], [usize; 3]),
     /// A function on the host, with the index in [`Executable::functions`].
     Host(usize),
+    /// An all-reduce: its number in the program, its groups, its kernel and the number of its elements.
+    AllReduce(u64, Vec<Vec<usize>>, usize, usize),
+    /// The id of the replica or of the partition: the id of the device, divided by a number, modulo another one.
+    Id(usize, usize),
 }
 
 /// A compiled program.
@@ -39,7 +45,7 @@ pub struct Executable {
     pub(crate) kernels: Vec<Mutex<Kernel>>,
     pub(crate) names: Vec<String>,
     pub(crate) functions: Vec<HostProgram>,
-    pub(crate) constants: Option<Memory>,
+    pub(crate) constants: Option<Arc<Memory>>,
     /// Whether launches need the host.
     pub(crate) needs_host: bool,
 }
@@ -52,11 +58,18 @@ fn failed_pass(error: ::stablehlo::Error) -> Error {
 }
 
 pub(crate) fn compile(driver: &OpenCl, program: &Program, options: &CompileOptions) -> Result<Compiled<Executable>> {
-    if options.num_replicas > 1 || options.num_partitions > 1 {
-        return Err(Error::unimplemented("the opencl plugin runs programs for one device only"));
+    let count = |count: i64| usize::try_from(count).unwrap_or(1).max(1);
+    let (replicas, partitions) = (count(options.num_replicas), count(options.num_partitions));
+    let mut module = stablehlo::parse(program, stablehlo::VerifyLevel::FULL)?;
+    let mut info = stablehlo::info(&module)?;
+    if partitions > 1 && options.use_spmd_partitioning {
+        let split = spmd::partition(&module, replicas, partitions);
+        let split = split.map_err(|error| Error::unimplemented(error.to_string()))?;
+        (module, info) = (split.module.clone(), stablehlo::info(&split.module)?);
+        let encoded = |all: &[OpSharding]| Some(all.iter().map(OpSharding::to_proto).collect());
+        info.parameter_shardings = encoded(&split.parameter_shardings);
+        info.output_shardings = encoded(&split.output_shardings);
     }
-    let module = stablehlo::parse(program, stablehlo::VerifyLevel::FULL)?;
-    let info = stablehlo::info(&module)?;
     let mut pipeline = Pipeline::new(module).map_err(failed_pass)?;
     let mut pass = |name: &str, pass: &dyn Fn(&Module) -> ::stablehlo::Result<Option<Module>>| {
         pipeline.pass(name, pass).map_err(failed_pass)
@@ -82,13 +95,24 @@ pub(crate) fn compile(driver: &OpenCl, program: &Program, options: &CompileOptio
     if let Some(op) = main.body.ops.iter().find(is_wrong) {
         return Err(stablehlo::unsupported(&module, op));
     }
-    let (mut sources, mut functions) = (Sources::default(), Vec::new());
+    let (mut sources, mut functions, mut collectives) = (Sources::default(), Vec::new(), 0);
     let compile = |kernel: &plan::Kernel<'_>| {
         let source = match &kernel.op.kind {
             OpKind::Call { callee } => {
                 let function = HostProgram::compile(&module, callee);
                 functions.push(function.map_err(|error| ::stablehlo::Error::new(ErrorKind::Unsupported, error))?);
                 return Ok(Work::Host(functions.len() - 1));
+            }
+            OpKind::PartitionId => return Ok(Work::Id(1, partitions)),
+            OpKind::ReplicaId => return Ok(Work::Id(partitions, usize::MAX)),
+            OpKind::AllReduce { .. } => {
+                let ty = tensor(main, kernel.writes[0]);
+                let source = ty.and_then(|ty| Some((combine(kernel.op, ty.element)?, ty.num_elements()?)));
+                let (source, elements) =
+                    source.ok_or_else(|| ::stablehlo::Error::new(ErrorKind::Unsupported, "all_reduce"))?;
+                let groups = replica_groups(&module, &kernel.op.kind, replicas, partitions)?;
+                collectives += 1;
+                return Ok(Work::AllReduce(collectives, groups, sources.add(source, "all_reduce"), elements));
             }
             OpKind::DotGeneral { .. } => dot::emit(kernel, driver.is_cpu())?,
             _ => emit(kernel)?,
@@ -101,8 +125,9 @@ pub(crate) fn compile(driver: &OpenCl, program: &Program, options: &CompileOptio
     pipeline.write("kernels", "cl", &text).map_err(failed_pass)?;
     let kernels = build(driver, &text, names.len())?;
     let constants = Some(&plan.constants).filter(|bytes| !bytes.is_empty());
-    let constants = constants.map(|bytes| driver.buffer(CL_MEM_READ_ONLY, bytes.len(), Some(bytes))).transpose()?;
-    let needs_host = plan.has_control_flow() || !functions.is_empty();
+    let constants = constants.map(|bytes| OpenCl::buffer(CL_MEM_READ_ONLY, bytes.len(), Some(bytes)).map(Arc::new));
+    let constants = constants.transpose()?;
+    let needs_host = plan.has_control_flow() || !functions.is_empty() || replicas * partitions > 1;
     Ok(Compiled::new(Executable { plan, kernels, names, functions, constants, needs_host }, info))
 }
 
@@ -133,7 +158,7 @@ fn build(driver: &OpenCl, text: &str, count: usize) -> Result<Vec<Mutex<Kernel>>
     if count == 0 {
         return Ok(Vec::new());
     }
-    let program = ClProgram::create_and_build_from_source(driver.context(), text, driver.build_options());
+    let program = ClProgram::create_and_build_from_source(&driver.platform.context, text, &driver.build_options);
     let program = program.map_err(|log| Error::internal(format!("the OpenCL compiler rejects the kernels: {log}")))?;
     let kernel = |at: usize| Kernel::create(&program, &format!("k{at}")).map(Mutex::new);
     (0..count).map(kernel).collect::<Result<_, _>>().map_err(failed("clCreateKernel"))

@@ -29,7 +29,7 @@ pub(crate) fn emit(kernel: &Kernel<'_>, is_cpu: bool) -> stablehlo::Result<Sourc
     let vectors = if n >= 2 * width && width == 16 { 2 } else { 1 };
     let (rows, columns) = (m.min(8), width * vectors);
     let vector = if width == 1 { sum.to_owned() } else { format!("{sum}{width}") };
-    let mut text = head(kernel, "long", &["ty", "tx", "b"]);
+    let mut text = head(kernel.reads.len() + 1, "long", &["ty", "tx", "b"]);
     let (tiles_y, tiles_x) = (m.div_ceil(rows), n.div_ceil(columns));
     // A tile at an edge begins earlier, so that it is within the matrix. It stores only what no other tile stores.
     let local = if is_cpu { [1, 1, 1] } else { [tiles_y.min(8), tiles_x.min(8), 1] };

@@ -19,7 +19,7 @@ use opencl3::memory::{Buffer, CL_MEM_COPY_HOST_PTR, CL_MEM_READ_WRITE, ClMem};
 use opencl3::types::{CL_FALSE, cl_event, cl_mem};
 
 use crate::compile::{Executable, compile};
-use crate::launch::{Prepared, Trace, launch};
+use crate::launch::{Prepared, Trace, launch, times};
 
 /// A variable of the plugin's tests: the number of launches after which the devices count as lost.
 const LOSE_AFTER: &str = "OPENCL_PLUGIN_LOSE_AFTER";
@@ -61,17 +61,17 @@ pub(crate) struct Queues {
 
 /// Devices of one OpenCL platform.
 pub struct OpenCl {
-    platform: &'static Platform,
+    pub(crate) platform: &'static Platform,
     pub(crate) queues: Vec<Queues>,
     memory_limit: usize,
-    build_options: String,
+    pub(crate) build_options: String,
     /// Number of launches until the devices count as lost.
     launches_left: AtomicI64,
 }
 
 /// The OpenCL objects of the process. Not all drivers can be opened twice in one process.
-struct Platform {
-    context: Context,
+pub(crate) struct Platform {
+    pub(crate) context: Context,
     devices: Vec<Device>,
 }
 
@@ -94,8 +94,12 @@ fn open() -> Result<Platform> {
     let first = devices[0].platform().ok();
     devices.retain(|device| device.platform().ok() == first);
     let ids: Vec<_> = devices.iter().map(Device::id).collect();
-    let context = Context::from_devices(&ids, &[], None, ptr::null_mut());
-    Ok(Platform { context: context.map_err(failed("clCreateContext"))?, devices })
+    let context = Context::from_devices(&ids, &[], None, ptr::null_mut()).map_err(failed("clCreateContext"))?;
+    // The driver pocl runs its compiler late, with the first kernel that is not in its cache. What the compiler creates
+    // after the SDK has registered its exit function is destroyed before that function can wait for the compiler. So
+    // create it now: pocl preprocesses programs with this word before it looks into its cache.
+    let _ = opencl3::program::Program::create_and_build_from_source(&context, "// #include\n", "");
+    Ok(Platform { context, devices })
 }
 
 /// Returns a function that converts the error of a call of OpenCL.
@@ -121,14 +125,6 @@ pub(crate) fn handles(after: &[Arc<Done>]) -> Vec<cl_event> {
 }
 
 impl OpenCl {
-    pub(crate) fn context(&self) -> &Context {
-        &self.platform.context
-    }
-
-    pub(crate) fn build_options(&self) -> &str {
-        &self.build_options
-    }
-
     pub(crate) fn is_cpu(&self) -> bool {
         self.platform.devices.iter().all(|device| device.dev_type().is_ok_and(|kind| kind & CL_DEVICE_TYPE_CPU != 0))
     }
@@ -139,13 +135,13 @@ impl OpenCl {
     }
 
     /// Creates memory, with a copy of some bytes.
-    pub(crate) fn buffer(&self, flags: u64, bytes: usize, contents: Option<&[u8]>) -> Result<Memory> {
+    pub(crate) fn buffer(flags: u64, bytes: usize, contents: Option<&[u8]>) -> Result<Memory> {
         let (flags, host) = match contents {
             Some(contents) => (flags | CL_MEM_COPY_HOST_PTR, contents.as_ptr().cast_mut().cast()),
             None => (flags, ptr::null_mut()),
         };
         // SAFETY: R1 (the driver is trusted): `host` is null, or the address of `bytes` bytes.
-        let buffer = unsafe { Buffer::create(self.context(), flags, bytes, host) };
+        let buffer = unsafe { Buffer::create(&platform()?.context, flags, bytes, host) };
         buffer.map(Memory).map_err(failed("clCreateBuffer"))
     }
 
@@ -177,18 +173,16 @@ impl Driver for OpenCl {
     type Prepared = Prepared;
     type Completion = Done;
 
-    const FEATURES: Features<Runtime<Self>> = Features::none().platform();
+    const FEATURES: Features<Runtime<Self>> = Features::none().platform().queued_transfers();
 
     fn open(options: &ClientOptions) -> Result<Self> {
         options.expect_only(&["devices", "memory_limit", "build_options"])?;
         let platform = platform()?;
         let positive = |name: &str| match options.int(name)? {
-            Some(value) => usize::try_from(value)
-                .ok()
-                .filter(|value| *value > 0)
-                .map(Some)
-                .ok_or_else(|| Error::invalid_argument(format!("option {name} is {value}, but must be positive"))),
-            None => Ok(None),
+            Some(value @ ..1) => {
+                Err(Error::invalid_argument(format!("option {name} is {value}, but must be positive")))
+            }
+            value => Ok(value.map(|value| usize::try_from(value).unwrap_or(usize::MAX))),
         };
         let count = positive("devices")?.unwrap_or(platform.devices.len());
         let per_device = count.div_ceil(platform.devices.len());
@@ -225,7 +219,7 @@ impl Driver for OpenCl {
     }
 
     fn allocate(&self, _: usize, bytes: usize) -> Result<Memory> {
-        self.buffer(CL_MEM_READ_WRITE, bytes, None)
+        Self::buffer(CL_MEM_READ_WRITE, bytes, None)
     }
 
     fn copy_from_host(&self, queue: QueueId, from: &HostSource, to: &Arc<Memory>, after: &[Arc<Done>]) -> Result<Done> {
@@ -272,7 +266,7 @@ impl Driver for OpenCl {
     }
 
     fn prepare(&self, executable: &Arc<Executable>, request: &LaunchRequest<'_, Self>) -> Result<Prepared> {
-        Ok(Prepared::new(executable, request))
+        Ok(Prepared(Arc::clone(executable), request.memory()))
     }
 
     fn launch(&self, queue: QueueId, prepared: Prepared, after: &[Arc<Done>]) -> Done {
@@ -280,7 +274,7 @@ impl Driver for OpenCl {
             let error = Error::new(ErrorCode::UNAVAILABLE, "the device was lost on purpose");
             return Done { event: None, error: Arc::new(error.into()), trace: None };
         }
-        launch(self.context(), &self.queues[queue.device], prepared, after)
+        launch(&self.platform.context, &self.queues[queue.device], prepared, after)
     }
 
     fn wait(&self, done: &Done) -> Result<()> {
@@ -288,7 +282,7 @@ impl Driver for OpenCl {
             event.wait().map_err(failed("clWaitForEvents"))?;
         }
         if let Some(trace) = &done.trace {
-            trace.record();
+            trace.record(times);
         }
         done.error.get().cloned().map_or(Ok(()), Err)
     }

@@ -43,6 +43,8 @@ pub(crate) fn supports(op: &Op, func: &Func, doubles: bool) -> bool {
     match (&op.kind, &to[..]) {
         (OpKind::Constant(_) | OpKind::Iota { .. } | OpKind::Reshape | OpKind::OptimizationBarrier, _) => true,
         (OpKind::Reduce { .. } | OpKind::DotGeneral { .. }, _) => true,
+        (OpKind::PartitionId | OpKind::ReplicaId, _) => true,
+        (OpKind::AllReduce { .. }, &[to]) => combine(op, to).is_some(),
         _ if index_map(op, &func.values).is_some() => true,
         (kind, &[to]) => OpenClC { reads: 0 }.expression(kind, &from, to, &vec![String::new(); from.len()]).is_some(),
         _ => false,
@@ -58,7 +60,8 @@ pub(crate) fn classify(op: &Op, func: &Func) -> Fusion {
         OpKind::Constant(_) | OpKind::Iota { .. } | OpKind::BroadcastInDim { .. } | OpKind::Convert => Fusion::Cheap,
         OpKind::Transpose { .. } | OpKind::Slice { .. } | OpKind::Reverse { .. } => Fusion::Cheap,
         OpKind::Reduce { .. } => Fusion::Root,
-        OpKind::DotGeneral { .. } | OpKind::Call { .. } => Fusion::Opaque,
+        OpKind::DotGeneral { .. } | OpKind::Call { .. } | OpKind::AllReduce { .. } => Fusion::Opaque,
+        OpKind::PartitionId | OpKind::ReplicaId => Fusion::Opaque,
         OpKind::Binary(_) | OpKind::Compare { .. } | OpKind::Select if op.results.iter().all(scalar) => Fusion::Cheap,
         _ => Fusion::Fusible,
     }
@@ -76,7 +79,7 @@ pub(crate) fn emit(kernel: &Kernel<'_>) -> stablehlo::Result<Source> {
     let y = elements / x.max(1);
     let local_x = local(x, GROUP);
     let local_y = local(y, GROUP / local_x);
-    let mut text = head(kernel, int, &["x", "y"]);
+    let mut text = head(kernel.reads.len() + kernel.writes.len(), int, &["x", "y"]);
     let _ = writeln!(text, "  if (x >= {x} || y >= {y}) return;\n  {int} element = y * {x} + x;");
     text += &statements(kernel, &OpenClC { reads: kernel.reads.len() }, int, "element")?;
     text.push_str("}\n");
@@ -84,9 +87,19 @@ pub(crate) fn emit(kernel: &Kernel<'_>) -> stablehlo::Result<Source> {
     Ok(Source { text, global, local: [local_x, local_y, 1] })
 }
 
-/// Returns the signature of a kernel and the variables of the pointers and the ids.
-pub(crate) fn head(kernel: &Kernel<'_>, int: &str, ids: &[&str]) -> String {
-    let count = kernel.reads.len() + kernel.writes.len();
+/// Returns the kernel that combines an array with that of another device, for an all-reduce of this element type.
+pub(crate) fn combine(op: &Op, element: ElementType) -> Option<Source> {
+    let [body, _] = &op.regions[0].ops[..] else { return None };
+    let (language, name) = (OpenClC { reads: 1 }, c_type(element)?.name);
+    let value = language.expression(&body.kind, &[element; 2], element, &["x".to_owned(), "y".to_owned()])?;
+    let [x, y] = [1, 0].map(|at| language.load(element, at, "i"));
+    let store = language.store(element, 0, "i", &value);
+    let text = format!("{}  {name} x = {x}, y = {y};\n  {store}\n}}\n", head(2, "long", &["i"]));
+    Some(Source { text, global: [1; 3], local: [1; 3] })
+}
+
+/// Returns the signature of a kernel with `count` arrays, and the variables of the pointers and the ids.
+pub(crate) fn head(count: usize, int: &str, ids: &[&str]) -> String {
     let arguments: Vec<_> = (0..count).map(|at| format!("__global uchar* m{at}, ulong o{at}")).collect();
     let mut text = format!("__kernel void KERNEL({}) {{\n", arguments.join(", "));
     (0..count).for_each(|at| _ = writeln!(text, "  __global uchar* p{at} = m{at} + o{at};"));

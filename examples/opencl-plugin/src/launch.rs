@@ -1,16 +1,15 @@
 //! Launches: the steps of a plan in the queues of a device.
 
 use std::ptr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::Duration;
 
-use device_plugin::profiler::{self, Activity, Place as Line};
 use device_plugin::{Error, ErrorCode, Result};
-use device_runtime::{LaunchRequest, process_exits};
+use device_runtime::collectives::Member;
+use device_runtime::{KernelTimes, LaunchMemory, process_exits};
 use opencl3::command_queue::CommandQueue;
 use opencl3::context::Context;
 use opencl3::event::{CL_COMPLETE, Event, create_user_event, set_user_event_status};
-use opencl3::memory::ClMem;
 use opencl3::types::{CL_TRUE, cl_event};
 use stablehlo_passes::plan::{self, Memory as Kind, Place};
 
@@ -18,78 +17,60 @@ use crate::compile::{Executable, Work};
 use crate::driver::{Done, Memory, OpenCl, Queues, failed, handles};
 
 /// The memory and the program of a launch.
-pub struct Prepared {
-    executable: Arc<Executable>,
-    inputs: Vec<Arc<Memory>>,
-    outputs: Vec<Arc<Memory>>,
-    scratch: Option<Arc<Memory>>,
-    device: usize,
-}
+pub struct Prepared(pub(crate) Arc<Executable>, pub(crate) LaunchMemory<OpenCl>);
 
 impl Prepared {
-    pub(crate) fn new(executable: &Arc<Executable>, request: &LaunchRequest<'_, OpenCl>) -> Self {
-        let (inputs, outputs) = (request.inputs.to_vec(), request.outputs.to_vec());
-        let (executable, scratch) = (Arc::clone(executable), request.scratch.cloned());
-        Self { executable, inputs, outputs, scratch, device: request.device }
-    }
-
-    fn memory(&self, place: Place) -> Result<&Memory> {
+    pub(crate) fn memory(&self, place: Place) -> Result<&Arc<Memory>> {
         let memory = match place.memory {
-            Kind::Input(input) => self.inputs.get(input).map(|memory| &**memory),
-            Kind::Output(output) => self.outputs.get(output).map(|memory| &**memory),
-            Kind::Constants => self.executable.constants.as_ref(),
-            Kind::Scratch => self.scratch.as_deref(),
+            Kind::Input(input) => self.1.inputs.get(input),
+            Kind::Output(output) => self.1.outputs.get(output),
+            Kind::Constants => self.0.constants.as_ref(),
+            Kind::Scratch => self.1.scratch.as_ref(),
         };
         memory.ok_or_else(|| Error::internal(format!("the launch has no memory {:?}", place.memory)))
     }
 
     /// Runs the steps, and waits for them if they need the host.
     fn run(&self, queue: &CommandQueue, trace: Option<&Trace>) -> Result<()> {
-        plan::run(&self.executable.plan.steps, &mut Run { queue, prepared: self, trace })
-    }
-}
-
-/// The kernels of a launch during a profile: their names, when they were enqueued, and their events.
-pub(crate) struct Trace {
-    device: usize,
-    kernels: Mutex<Vec<(String, Instant, Event)>>,
-}
-
-impl Trace {
-    /// Adds the times of the kernels, which have ended, to the profile.
-    pub(crate) fn record(&self) {
-        let kernels = std::mem::take(&mut *self.kernels.lock().unwrap_or_else(PoisonError::into_inner));
-        for (name, enqueued, event) in kernels {
-            let Ok(queued) = event.profiling_command_queued() else { continue };
-            let times = [event.profiling_command_start(), event.profiling_command_end()];
-            let [start, end] = times.map(|time| time.unwrap_or(queued).saturating_sub(queued));
-            let [start, end] = [start, end].map(|time| enqueued + Duration::from_nanos(time));
-            profiler::record(Activity::new(name, Line::device(self.device, "kernels"), start, end));
+        let result = plan::run(&self.0.plan.steps, &mut Run { queue, prepared: self, trace });
+        match (&self.1.member, &result) {
+            (Some(member), Ok(())) => member.finish(),
+            (Some(member), Err(error)) => member.fail(error.message()),
+            (None, _) => {}
         }
+        result
     }
+}
+
+/// The kernels of a launch during a profile.
+pub(crate) type Trace = KernelTimes<Event>;
+
+/// Returns the times from the submission of a kernel to its start and its end.
+pub(crate) fn times(event: &Event) -> Option<[Duration; 2]> {
+    let [queued, start, end] = [
+        event.profiling_command_queued().ok()?,
+        event.profiling_command_start().ok()?,
+        event.profiling_command_end().ok()?,
+    ];
+    Some([start, end].map(|time| Duration::from_nanos(time.saturating_sub(queued))))
 }
 
 /// Begins a launch, and returns its completion. A launch that needs the host runs on the host thread of the device, in
 /// a queue of its own. A user event tells later launches and copies when it has ended.
 pub(crate) fn launch(context: &Context, queues: &Queues, prepared: Prepared, after: &[Arc<Done>]) -> Done {
-    let (error, device) = (Arc::new(OnceLock::new()), prepared.device);
-    let trace = profiler::is_recording().then(|| Arc::new(Trace { device, kernels: Mutex::default() }));
+    let (error, trace) = (Arc::new(OnceLock::new()), Trace::start(prepared.1.device));
     // The last launch of the device, and whether it needs the host.
     let mut last = queues.last.lock().unwrap_or_else(PoisonError::into_inner);
     let begin = || -> Result<Arc<Event>> {
-        if !prepared.executable.needs_host {
+        if !prepared.0.needs_host {
             let queue = &queues.compute;
             let hosted = last.as_ref().filter(|(_, needs_host)| *needs_host).map(|(event, _)| event.get());
             let result = wait_for(queue, &handles(after).into_iter().chain(hosted).collect::<Vec<_>>());
             if let Err(failed) = result.and_then(|()| prepared.run(queue, trace.as_deref())) {
                 let _ = error.set(failed);
             }
-            // SAFETY: R1 (the driver is trusted): an empty list stands for all commands before.
-            let event = unsafe { queue.enqueue_marker_with_wait_list(&[]) };
-            let event = event.map_err(failed("clEnqueueMarkerWithWaitList"));
-            let event = event.and_then(|event| queue.flush().map(|()| event).map_err(failed("clFlush")));
             // Without an event, the memory of the launch is free at once, so its kernels must have ended.
-            let event = Arc::new(event.inspect_err(|_| _ = queue.finish())?);
+            let event = marker(queue).inspect_err(|_| _ = queue.finish())?;
             *last = Some((Arc::clone(&event), false));
             return Ok(event);
         }
@@ -131,8 +112,16 @@ impl Drop for End {
     }
 }
 
+/// Returns the event of all commands before, and makes sure that they begin.
+pub(crate) fn marker(queue: &CommandQueue) -> Result<Arc<Event>> {
+    // SAFETY: R1 (the driver is trusted): an empty list stands for all commands before.
+    let event = unsafe { queue.enqueue_marker_with_wait_list(&[]) };
+    let event = event.map_err(failed("clEnqueueMarkerWithWaitList"))?;
+    queue.flush().map(|()| Arc::new(event)).map_err(failed("clFlush"))
+}
+
 /// Delays later commands of a queue until the events are complete.
-fn wait_for(queue: &CommandQueue, events: &[cl_event]) -> Result<()> {
+pub(crate) fn wait_for(queue: &CommandQueue, events: &[cl_event]) -> Result<()> {
     if events.is_empty() {
         return Ok(());
     }
@@ -141,33 +130,64 @@ fn wait_for(queue: &CommandQueue, events: &[cl_event]) -> Result<()> {
     event.map(drop).map_err(failed("clEnqueueBarrierWithWaitList"))
 }
 
+fn enqueue_copy(queue: &CommandQueue, from: (&Memory, usize), to: (&Memory, usize), bytes: usize) -> Result<()> {
+    let (source, mut target) = (from.0.lent(), to.0.lent());
+    // SAFETY: R1 (the driver is trusted): the ranges are within the memories, and do not overlap.
+    let event = unsafe { queue.enqueue_copy_buffer(&source, &mut target, from.1, to.1, bytes, &[]) };
+    event.map(drop).map_err(failed("clEnqueueCopyBuffer"))
+}
+
 /// Enqueues steps.
-struct Run<'a> {
-    queue: &'a CommandQueue,
-    prepared: &'a Prepared,
+pub(crate) struct Run<'a> {
+    pub(crate) queue: &'a CommandQueue,
+    pub(crate) prepared: &'a Prepared,
     trace: Option<&'a Trace>,
 }
 
 impl Run<'_> {
-    fn kernel(&mut self, index: usize, [global, local]: [&[usize; 3]; 2], places: &[&Place]) -> Result<()> {
-        let executable = &self.prepared.executable;
+    /// Enqueues a kernel. If `local` is 0, the driver chooses the size of work-groups.
+    fn kernel(&mut self, index: usize, ranges: [&[usize; 3]; 2], places: &[(&Memory, usize)]) -> Result<()> {
+        let executable = &self.prepared.0;
         let kernel = executable.kernels[index].lock().unwrap_or_else(PoisonError::into_inner);
-        for (at, &&place) in (0..).step_by(2).zip(places) {
-            let memory = self.prepared.memory(place)?.get();
+        for (at, (memory, offset)) in (0..).step_by(2).zip(places) {
             // SAFETY: R1 (the driver is trusted): the parameters of kernels are pairs of a memory and an offset.
-            unsafe { kernel.set_arg(at, &memory) }.map_err(failed("clSetKernelArg"))?;
+            unsafe { kernel.set_arg(at, &memory.get()) }.map_err(failed("clSetKernelArg"))?;
             // SAFETY: as above. An offset has 64 bits.
-            unsafe { kernel.set_arg(at + 1, &(place.offset as u64)) }.map_err(failed("clSetKernelArg"))?;
+            unsafe { kernel.set_arg(at + 1, &(*offset as u64)) }.map_err(failed("clSetKernelArg"))?;
         }
-        let (kernel, global, local) = (kernel.get(), global.as_ptr(), local.as_ptr());
+        let [global, local] = ranges.map(|range| if range[0] == 0 { ptr::null() } else { range.as_ptr() });
+        let kernel = kernel.get();
         // SAFETY: R1 (the driver is trusted): the ranges have three dimensions, and all arguments are set.
         let event = unsafe { self.queue.enqueue_nd_range_kernel(kernel, 3, ptr::null(), global, local, &[]) };
         let event = event.map_err(failed("clEnqueueNDRangeKernel"))?;
         if let Some(trace) = self.trace {
-            let mut kernels = trace.kernels.lock().unwrap_or_else(PoisonError::into_inner);
-            kernels.push((executable.names[index].clone(), Instant::now(), event));
+            trace.add(&executable.names[index], event);
         }
         Ok(())
+    }
+
+    /// Combines the arrays of a group of devices. A device reads the memory of others, because they share a context.
+    fn all_reduce(
+        &mut self,
+        member: &Member,
+        work: (u64, &[usize], usize, usize),
+        from: Place,
+        to: Place,
+    ) -> Result<()> {
+        let (number, group, kernel, elements) = work;
+        let (queue, target) = (self.queue, Arc::clone(self.prepared.memory(to)?));
+        let own = (Arc::clone(self.prepared.memory(from)?), from.offset, marker(queue)?);
+        for (rank, (source, offset, ready)) in member.exchange(2 * number, group, own)?.iter().enumerate() {
+            wait_for(queue, &[ready.get()])?;
+            if rank > 0 {
+                self.kernel(kernel, [&[elements, 1, 1], &[0; 3]], &[(source, *offset), (&target, to.offset)])?;
+                continue;
+            }
+            enqueue_copy(queue, (source, *offset), (&target, to.offset), to.bytes)?;
+        }
+        // No device changes its array before the others have read it.
+        let ends = member.exchange(2 * number + 1, group, marker(queue)?)?;
+        wait_for(queue, &ends.iter().map(|event| event.get()).collect::<Vec<_>>())
     }
 
     fn read_into(&self, from: Place, to: &mut [u8]) -> Result<()> {
@@ -204,10 +224,22 @@ impl plan::Device for Run<'_> {
         }
         match work {
             Work::Kernel(index, global, local) => {
-                self.kernel(*index, [global, local], &reads.iter().chain(writes).collect::<Vec<_>>())
+                let place = |place: &Place| Ok((&**self.prepared.memory(*place)?, place.offset));
+                let places: Vec<_> = reads.iter().chain(writes).map(place).collect::<Result<_>>()?;
+                self.kernel(*index, [global, local], &places)
+            }
+            Work::AllReduce(number, groups, kernel, elements) => {
+                let member = self.prepared.1.member.as_deref();
+                let group = member.and_then(|member| groups.iter().find(|group| group.contains(&member.id())));
+                let Some((member, group)) = member.zip(group) else { return self.copy(reads[0], writes[0]) };
+                self.all_reduce(member, (*number, group, *kernel, *elements), reads[0], writes[0])
+            }
+            Work::Id(divisor, modulus) => {
+                let id = self.prepared.1.member.as_ref().map_or(0, |member| member.id());
+                self.write(writes[0], &u32::try_from(id / divisor % modulus).unwrap_or(u32::MAX).to_le_bytes())
             }
             // OpenCL does not copy zero bytes.
-            Work::Host(function) => self.prepared.executable.functions[*function]
+            Work::Host(function) => self.prepared.0.functions[*function]
                 .run_with(
                     |at, to| if to.is_empty() { Ok(()) } else { self.read_into(reads[at], to).map_err(HostError) },
                     |at, from| if from.is_empty() { Ok(()) } else { self.write(writes[at], from).map_err(HostError) },
@@ -217,15 +249,12 @@ impl plan::Device for Run<'_> {
     }
 
     fn copy(&mut self, from: Place, to: Place) -> Result<()> {
-        let (source, mut target) = (self.prepared.memory(from)?.lent(), self.prepared.memory(to)?.lent());
+        let (source, target) = (self.prepared.memory(from)?, self.prepared.memory(to)?);
         // An output may use the memory of a donated argument.
         if source.get() == target.get() && from.offset == to.offset {
             return Ok(());
         }
-        let (queue, bytes) = (self.queue, from.bytes);
-        // SAFETY: R1 (the driver is trusted): the places are within the memories, and do not overlap.
-        let event = unsafe { queue.enqueue_copy_buffer(&source, &mut target, from.offset, to.offset, bytes, &[]) };
-        event.map(drop).map_err(failed("clEnqueueCopyBuffer"))
+        enqueue_copy(self.queue, (source, from.offset), (target, to.offset), from.bytes)
     }
 
     fn read(&mut self, from: Place, to: &mut [u8]) -> Result<()> {

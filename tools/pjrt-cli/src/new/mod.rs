@@ -108,6 +108,7 @@ const DRIVER: Template = Template {
         file!("driver", "README.md"),
         file!("driver", "conformance.toml"),
         file!("driver", "jax/bench.py"),
+        file!("driver", "jax/shard.py"),
         file!("driver", "jax/train.py"),
         file!("driver", "src/compile.rs"),
         file!("driver", "src/dot.rs"),

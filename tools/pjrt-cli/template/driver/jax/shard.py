@@ -1,0 +1,1 @@
+../../../../../examples/opencl-plugin/jax/shard.py
