@@ -1,5 +1,5 @@
-//! Compares the ring with the tree for an all-reduce of floats in host memory, and prints the faster one with the choice
-//! of `Schedule::all_reduce`. Copies and reductions end before their call returns.
+//! Compares the ring with the tree for an all-reduce of floats in host memory, and prints the times with the choice of
+//! `Schedule::all_reduce`. Copies and reductions end before their call returns.
 #![allow(clippy::unwrap_used, reason = "a benchmark")]
 
 use std::sync::{Arc, Mutex};

@@ -1,14 +1,15 @@
 //! Copies between the host and devices, and between devices.
 
+use std::sync::Arc;
+
 use device_plugin::__private::zeroed;
 use device_plugin::{Error, ErrorCode, Event, Result};
 
 use crate::buffer::Buffer;
 use crate::device::Device;
-use crate::driver::Driver;
+use crate::driver::{Driver, QueueId};
 use crate::host_memory::{HostSource, HostTarget};
 use crate::operation::Operation;
-use crate::partial_copies::PartialCopies;
 use crate::queue::{Object, Submission};
 
 /// Begins to copy host data to a new buffer in a memory of a device.
@@ -25,12 +26,13 @@ pub(crate) fn upload<D: Driver>((device, memory): (&Device<D>, usize), source: H
     Ok(buffer)
 }
 
-/// Begins to copy some bytes to a buffer, from byte `offset` on. Returns the event of the copy.
-pub(crate) fn write_part<D: PartialCopies>(
+/// Begins to copy bytes to a buffer, from byte `offset` on. `begin` calls the driver. Returns the event of the copy.
+pub(crate) fn write_part<D: Driver>(
     device: &Device<D>,
     buffer: &Buffer<D>,
     offset: usize,
     bytes: &[u8],
+    begin: impl FnOnce(&D, QueueId, &HostSource, &[Arc<D::Completion>]) -> Result<D::Completion>,
 ) -> Result<Event> {
     check_part(buffer, offset, bytes.len())?;
     if bytes.is_empty() {
@@ -40,17 +42,17 @@ pub(crate) fn write_part<D: PartialCopies>(
     let (event, completer) = Event::pending();
     let (operation, writes, object) = (Operation::Upload(bytes.len()), [to], Object::Source(source.clone()));
     let submission = Submission::copy(operation, &[], &writes, object, completer);
-    let begin = |driver: &D, queue, after: &_| driver.copy_part_from_host(queue, &source, (to.memory(), offset), after);
-    device.transfer.submit(submission, begin)?;
+    device.transfer.submit(submission, |driver, queue, after| begin(driver, queue, &source, after))?;
     Ok(event)
 }
 
-/// Copies the bytes of a buffer from byte `offset` on to the host, and waits for the copy.
-pub(crate) fn read_part<D: PartialCopies>(
+/// Copies the bytes of a buffer from byte `offset` on to the host, and waits for the copy. `begin` calls the driver.
+pub(crate) fn read_part<D: Driver>(
     device: &Device<D>,
     buffer: &Buffer<D>,
     offset: usize,
     bytes: &mut [u8],
+    begin: impl FnOnce(&D, QueueId, &HostTarget, &[Arc<D::Completion>]) -> Result<D::Completion>,
 ) -> Result<()> {
     check_part(buffer, offset, bytes.len())?;
     if bytes.is_empty() {
@@ -60,8 +62,7 @@ pub(crate) fn read_part<D: PartialCopies>(
     let (event, completer) = Event::pending();
     let (operation, reads, object) = (Operation::Download(bytes.len()), [from], Object::Target(target.clone()));
     let submission = Submission::copy(operation, &reads, &[], object, completer);
-    let begin = |driver: &D, queue, after: &_| driver.copy_part_to_host(queue, (from.memory(), offset), &target, after);
-    device.transfer.submit(submission, begin)?;
+    device.transfer.submit(submission, |driver, queue, after| begin(driver, queue, &target, after))?;
     event.wait()?;
     bytes.copy_from_slice(&target.take_bytes().ok_or_else(missing)?);
     Ok(())

@@ -292,10 +292,10 @@ pub struct LaunchRequest<'a, D: Driver> {
     pub outputs: &'a [Arc<D::Memory>],
     /// Temporary memory of [`Driver::scratch_bytes`] bytes, or `None` if the program needs none.
     pub scratch: Option<&'a Arc<D::Memory>>,
-    /// This launch, as a member of an execution on several devices. The launches of the execution meet in their members,
-    /// see [`collectives`](crate::collectives). The driver keeps a clone until the program has ended, and then calls
-    /// [`Member::finish`] or [`Member::fail`]. If it drops all clones earlier, the other launches fail. `None` if the
-    /// program runs on this device only. The result of a collective is then that of a group with one member.
+    /// This launch, as a member of an execution on several devices. The launches of the execution meet in their
+    /// members, see [`collectives`](crate::collectives). The driver keeps a clone until the program has ended, and then
+    /// calls [`Member::finish`] or [`Member::fail`]. If it drops all clones earlier, the other launches fail. `None` if
+    /// the program runs on this device only. The result of a collective is then that of a group with one member.
     pub member: Option<&'a Arc<Member>>,
     /// The options that the framework passed for this execution.
     pub options: &'a ExecuteOptions,

@@ -79,13 +79,13 @@
 //! | copies between all memories of all devices | [`queued_transfers`](Features::queued_transfers) | |
 //! | runs custom calls | [`ffi`](Features::ffi) | |
 //!
-//! The runtime begins reads and copies of buffers that are not ready yet, if the driver lists `queued_transfers`. Such a
-//! driver never returns `UNIMPLEMENTED` from [`Driver::copy`], because the caller would then wait for the buffer.
+//! The runtime begins reads and copies of buffers that are not ready yet, if the driver lists `queued_transfers`. Such
+//! a driver never returns `UNIMPLEMENTED` from [`Driver::copy`], because the caller would then wait for the buffer.
 //!
 //! Custom calls need no trait. [`Registry::of`](device_plugin::ffi::Registry::of) with the type `Runtime<Self>` returns
 //! the handlers. [`Driver::prepare`] looks up the handler, and [`Driver::launch`] or the thread of the launch calls it
-//! with [`Handler::call_on_device`](device_plugin::ffi::Handler::call_on_device): it passes the addresses of the launch's
-//! memory, the driver's handle of the queue, and the user data in
+//! with [`Handler::call_on_device`](device_plugin::ffi::Handler::call_on_device). It passes the addresses of the
+//! launch's memory, the driver's handle of the queue, and the user data in
 //! [`LaunchRequest::options`](crate::LaunchRequest::options). The handler enqueues its work there. If it fails,
 //! [`Driver::wait`] returns its error for the launch, after the work that has been enqueued.
 //!
@@ -102,16 +102,14 @@ use device_plugin::__private::signature_memory_stats;
 use device_plugin::features::Features;
 use device_plugin::features::{self as plugin, HostAllocation, Stream};
 use device_plugin::{
-    CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, Error, ErrorCode, ExecutableInfo, NamedValue,
-    Program, Result, TopologyInfo,
+    CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, Error, ErrorCode, Event, ExecutableInfo,
+    NamedValue, Program, Result, TopologyInfo,
 };
 
 use crate::buffer::Buffer;
 use crate::copies;
-use crate::driver::Driver;
-#[cfg(doc)]
+use crate::driver::{Driver, QueueId};
 use crate::host_memory::{HostSource, HostTarget};
-pub use crate::partial_copies::PartialCopies;
 use crate::runtime::Runtime;
 
 /// A driver that names its platform and the platform's version.
@@ -329,20 +327,65 @@ impl<D: BufferAddresses> plugin::BufferAddresses for Runtime<D> {
     }
 }
 
+/// A driver that copies parts of device memory. Frameworks then upload an array in pieces while they read or compute
+/// it, and access ranges of the bytes of buffers.
+pub trait PartialCopies: Driver {
+    /// Begins to copy all bytes of `from` to device memory, from the byte `to.1` on. The method has the rules of
+    /// [`Driver::copy_from_host`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the copy cannot begin. Then the driver does not access the memory.
+    fn copy_part_from_host(
+        &self,
+        queue: QueueId,
+        from: &HostSource,
+        to: (&Arc<Self::Memory>, usize),
+        after: &[Arc<Self::Completion>],
+    ) -> Result<Self::Completion>;
+
+    /// Begins to fill `to` with the bytes of device memory from the byte `from.1` on. The method has the rules of
+    /// [`Driver::copy_to_host`].
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the copy cannot begin. Then the driver does not access the memory.
+    fn copy_part_to_host(
+        &self,
+        queue: QueueId,
+        from: (&Arc<Self::Memory>, usize),
+        to: &HostTarget,
+        after: &[Arc<Self::Completion>],
+    ) -> Result<Self::Completion>;
+}
+
+impl<D: PartialCopies> Runtime<D> {
+    /// Begins to copy some bytes to a buffer, from byte `offset` on. Returns the event of the copy.
+    fn write_part(&self, buffer: &Buffer<D>, offset: usize, bytes: &[u8]) -> Result<Event> {
+        let to = (buffer.block().memory(), offset);
+        copies::write_part(self.device_of(buffer)?, buffer, offset, bytes, |driver, queue, from, after| {
+            driver.copy_part_from_host(queue, from, to, after)
+        })
+    }
+}
+
 impl<D: PartialCopies> plugin::PiecewiseUploads for Runtime<D> {
     fn transfer_data(&self, buffer: &Buffer<D>, offset: usize, bytes: &[u8]) -> Result<()> {
-        buffer.add_end(copies::write_part(self.device_of(buffer)?, buffer, offset, bytes)?);
+        buffer.add_end(self.write_part(buffer, offset, bytes)?);
         Ok(())
     }
 }
 
 impl<D: PartialCopies> plugin::RawBuffers for Runtime<D> {
     fn read_raw(&self, buffer: &Buffer<D>, offset: usize, to: &mut [u8]) -> Result<()> {
-        copies::read_part(self.device_of(buffer)?, buffer, offset, to)
+        let from = (buffer.block().memory(), offset);
+        copies::read_part(self.device_of(buffer)?, buffer, offset, to, |driver, queue, to, after| {
+            driver.copy_part_to_host(queue, from, to, after)
+        })
     }
 
     fn write_raw(&self, buffer: &Buffer<D>, offset: usize, bytes: &[u8]) -> Result<()> {
-        copies::write_part(self.device_of(buffer)?, buffer, offset, bytes)?.wait()
+        self.write_part(buffer, offset, bytes)?.wait()
     }
 }
 

@@ -29,8 +29,8 @@ pub(crate) struct PlannedLaunch<'a, D: Driver> {
     completer: Completer,
 }
 
-/// Returns the donated argument whose memory an output of `bytes` bytes in the memory of `pool` may use. `taken` contains
-/// for each argument whether another output uses its memory.
+/// Returns the donated argument whose memory an output of `bytes` bytes in the memory of `pool` may use. `taken`
+/// contains for each argument whether another output uses its memory.
 ///
 /// # Errors
 ///
@@ -58,8 +58,8 @@ fn alias<D: Driver, B: Backend<Buffer = Buffer<D>>>(
 }
 
 /// Allocates the memory of a launch, prepares the launch, and pushes its outputs. If the driver has no memory for the
-/// preparation, frees memory and tries once more. `memory_of` returns the index of an output's memory among those of the
-/// device.
+/// preparation, frees memory and tries once more. `memory_of` returns the index of an output's memory among those of
+/// the device.
 ///
 /// # Errors
 ///

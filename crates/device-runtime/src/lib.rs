@@ -83,7 +83,6 @@ mod host_thread;
 mod kernel_times;
 mod launch;
 mod operation;
-mod partial_copies;
 mod pool;
 mod queue;
 mod runtime;

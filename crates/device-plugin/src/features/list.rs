@@ -150,10 +150,10 @@ impl<B: Backend> Features<B> {
     /// [`AsyncReads::begin_read`], [`DeviceCopies::copy`] and [`DeviceCopies::bitcast`] may receive buffers whose event
     /// is still pending.
     ///
-    /// The SDK adds the event of the buffer to that of the read, and to the event that [`Backend::ready`] returns for the
-    /// new buffer. If the buffer fails later, they fail with its error. The device may therefore copy a failed buffer,
-    /// and must tolerate any contents. A framework may donate the buffer to a program right after the call, so the
-    /// program must not change the memory before the transfer has ended.
+    /// The SDK adds the event of the buffer to that of the read, and to the event that [`Backend::ready`] returns for
+    /// the new buffer. If the buffer fails later, they fail with its error. The device may therefore copy a failed
+    /// buffer, and must tolerate any contents. A framework may donate the buffer to a program right after the call, so
+    /// the program must not change the memory before the transfer has ended.
     #[must_use]
     pub const fn queued_transfers(self) -> Self
     where

@@ -4,9 +4,9 @@ use device_plugin::{Error, Result};
 
 use super::schedule::{ArrayKind, Location, Round, Schedule, too_large};
 
-/// Number of bytes that a link transfers during the latency of a round, for the choice of an algorithm. In the benchmark
-/// `all_reduce`, a round between four to eight threads on two cores takes 8 to 20 µs longer than its copies, which
-/// transfer 12 GB/s, so 100 to 240 kB. Links between devices are faster, and their rounds take longer.
+/// Number of bytes that a link transfers during the latency of a round, for the choice of an algorithm. In the
+/// benchmark `all_reduce`, a round between four to eight threads on two cores takes 8 to 20 µs longer than its copies,
+/// which transfer 12 GB/s, so 100 to 240 kB. Links between devices are faster, and their rounds take longer.
 const LATENCY_BYTES: usize = 256 << 10;
 
 /// The levels of a binomial tree with the root 0, from the leaves. Each level contains pairs of a parent and a child.

@@ -10,8 +10,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
 use crate::features::Stream;
-use crate::ffi::registry::wrong_memory;
-use crate::ffi::{Attribute, Attributes, Call, DeviceArray, DeviceCall, ExecuteContext, Handler};
+use crate::ffi::{Attribute, Attributes, Call, DeviceArray, DeviceCall, ExecuteContext};
 use crate::{ElementType, Error, ErrorCode, Result, Shape};
 
 /// The object behind an `XLA_FFI_Error*`.
@@ -503,33 +502,6 @@ pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
     call_with(address, arena, [args, rets], call.attributes, &context)
 }
 
-impl Handler {
-    /// Calls the handler with device memory. A handler in C receives the buffers, the attributes, the user data, the
-    /// stream and the index of the device. If it requests state, temporary memory, threads or a future, the request
-    /// fails with `UNIMPLEMENTED`.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of the handler, and `UNIMPLEMENTED` for a handler in Rust of host memory. For a handler in C,
-    /// also returns `UNIMPLEMENTED` or `INVALID_ARGUMENT` if the call cannot be passed to it. The handler reports only
-    /// errors that it knows at once, and may have enqueued work before.
-    ///
-    /// # Safety
-    ///
-    /// The stream and the memory exist, and belong to the device. Until the work that the handler enqueues on the
-    /// stream has ended, or the handler has returned if it enqueues nothing, each array has as many bytes as the device
-    /// uses for its shape, nothing writes the operands, and nothing else uses the results. A result may have the
-    /// address of an operand only if the program declares that both share memory.
-    pub unsafe fn call_on_device(&self, call: &DeviceCall<'_>) -> Result<()> {
-        match self {
-            Self::RustOnDevice(function) => function(call),
-            // SAFETY: the caller keeps the same promises.
-            Self::Foreign(handler) => unsafe { call_on_device(handler.address(), call) },
-            Self::Rust(_) => Err(wrong_memory(call.target, "host", "device")),
-        }
-    }
-}
-
 /// Calls the handler at `address` with device memory.
 ///
 /// # Errors
@@ -538,8 +510,8 @@ impl Handler {
 ///
 /// # Safety
 ///
-/// Those of [`Handler::call_on_device`].
-unsafe fn call_on_device(address: usize, call: &DeviceCall<'_>) -> Result<()> {
+/// Those of [`Handler::call_on_device`](crate::ffi::Handler::call_on_device).
+pub(crate) unsafe fn call_on_device(address: usize, call: &DeviceCall<'_>) -> Result<()> {
     let mut arena = Arena::default();
     let mut buffers = |kind, arrays: &[DeviceArray<'_>]| {
         let parts = arrays.iter().map(|x| (x.shape, ptr::with_exposed_provenance_mut(x.address))).collect();

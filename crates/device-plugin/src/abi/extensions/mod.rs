@@ -3,6 +3,7 @@
 pub(crate) mod abi_version;
 pub(crate) mod callbacks;
 pub(crate) mod cross_host_transfers;
+mod device_handlers;
 pub(crate) mod executable_metadata;
 pub(crate) mod execute_context;
 pub(crate) mod extension_chain;

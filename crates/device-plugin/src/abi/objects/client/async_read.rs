@@ -41,8 +41,9 @@ pub(crate) fn read<B: Backend>(
     Ok(event)
 }
 
-/// Begins to read a buffer with the event `ready`. `completer` completes the event that [`read`] returned. It reports the
-/// errors of both, because a backend does not know all of the buffer. For example, an argument of its launch may fail.
+/// Begins to read a buffer with the event `ready`. `completer` completes the event that [`read`] returned. It reports
+/// the errors of both, because a backend does not know all of the buffer. For example, an argument of its launch may
+/// fail.
 fn begin<B: Backend>(
     client: &Client<B>,
     value: &Value<B::Buffer>,
