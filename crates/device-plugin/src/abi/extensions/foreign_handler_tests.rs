@@ -205,6 +205,22 @@ fn rejects_attribute_outside_its_type() {
     assert_eq!(of(inner, Some(E::C128)), called);
 }
 
+/// Compares the table with the offsets that a C compiler prints for `xla/ffi/api/c_api.h` of versions 0.3 and 0.5 on a
+/// 64-bit platform.
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn functions_have_offsets_of_header() {
+    use std::mem::offset_of;
+    let functions = [offset_of!(Api, stream_get), offset_of!(Api, user_data_get), offset_of!(Api, device_ordinal_get)];
+    assert_eq!((functions, size_of::<Api>()), ([80, 96, 184], 192));
+    let outputs = [
+        offset_of!(ContextArgs<*mut c_void>, output),
+        offset_of!(ContextArgs<i32>, output),
+        offset_of!(UserDataArgs, output),
+    ];
+    assert_eq!(outputs, [24, 24, 32]);
+}
+
 /// The numbers that [`describe`] writes.
 #[derive(Debug, Default, PartialEq)]
 #[repr(C)]
