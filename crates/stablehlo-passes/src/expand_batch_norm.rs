@@ -1,11 +1,12 @@
 //! The pass `expand_batch_norm`.
 
-use stablehlo::ir::{Binary, ElementType, Module, Op, OpKind, TensorType, Unary, ValueId};
+use stablehlo::ir::{Binary, DYNAMIC, Dims, ElementType, Module, Op, OpKind, TensorType, Type, Unary, ValueId};
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
 use crate::apply::apply;
-use crate::build::Build;
+use crate::build::{Build, of};
 use crate::evaluate::Number;
+use crate::loops::index;
 
 fn is_batch_norm(op: &Op) -> bool {
     matches!(
@@ -23,12 +24,12 @@ fn is_batch_norm(op: &Op) -> bool {
 /// %y = (%x - %mean) / sqrt(%variance + e) * %scale + %offset
 /// ```
 ///
-/// Each number of a feature is broadcast to the shape of the operand. Numbers of types narrower than `f32` are computed
-/// in `f32` and rounded at the end.
+/// Each number of a feature is broadcast to the shape of the operand, with `dynamic_broadcast_in_dim` if a size of the
+/// operand is `?`. Numbers of types narrower than `f32` are computed in `f32` and rounded at the end.
 ///
 /// # Errors
 ///
-/// Returns an error for operands of dynamic shape, and for quantized operands. The module must be verified.
+/// Returns an error for quantized operands. The module must be verified.
 pub fn expand_batch_norm(module: &Module) -> Result<Option<Module>> {
     apply(
         module,
@@ -53,11 +54,14 @@ pub fn expand_batch_norm(module: &Module) -> Result<Option<Module>> {
                         return Ok(());
                     }
                 };
-                let element = |(value, &result)| {
-                    let element = patch.tensor(result)?.element;
-                    patch.convert(value, element)
+                // A result's declared sizes may be `?` where those of its value are known, and the other way round.
+                let declared = |(value, &result)| {
+                    let ty = patch.tensor(result)?.clone();
+                    let value = patch.convert(value, ty.element)?;
+                    patch.set_type(value, Type::Tensor(ty));
+                    Ok(value)
                 };
-                let values = values.into_iter().zip(&op.results).map(element).collect::<Result<Vec<_>>>()?;
+                let values = values.into_iter().zip(&op.results).map(declared).collect::<Result<Vec<_>>>()?;
                 patch.replace(&op.results, &values)
             })
         },
@@ -69,43 +73,71 @@ struct Norm {
     /// The operand's type with the element type of the computation.
     ty: TensorType,
     feature: usize,
-    epsilon: f64,
-    /// Number of elements of each feature.
-    count: f64,
+    /// A scalar.
+    epsilon: ValueId,
+    /// Number of elements of each feature, as a scalar.
+    count: ValueId,
     /// The dimensions other than that of the features.
     rest: Vec<usize>,
+    /// The shape of the operand, and that of one number per feature, if a size is `?`.
+    shapes: Option<[ValueId; 2]>,
 }
 
 impl Norm {
-    fn new(patch: &Patch<'_>, x: ValueId, epsilon: f32, feature: usize) -> Result<Self> {
-        let ty = patch.tensor(x).map_err(|error| Error::new(ErrorKind::Unsupported, error.message()))?;
-        let &extent =
-            ty.shape.get(feature).ok_or_else(|| Error::new(ErrorKind::Shape, "feature_index is too large"))?;
-        let (Some(elements), true) = (ty.num_elements(), ty.element.is_float()) else {
-            let message = format_args!("cannot normalize an operand of type {ty}; the shape must be static");
+    fn new(patch: &mut Patch<'_>, x: ValueId, epsilon: f32, feature: usize) -> Result<Self> {
+        let ty = patch.tensor(x).map_err(|error| Error::new(ErrorKind::Unsupported, error.message()))?.clone();
+        if feature >= ty.rank() {
+            return Err(Error::new(ErrorKind::Shape, "feature_index is too large"));
+        }
+        if !ty.element.is_float() {
+            let message = format_args!("cannot normalize an operand of type {ty}, which is not a tensor of floats");
             return Err(Error::new(ErrorKind::Unsupported, message));
-        };
-        let count = usize::try_from(extent).ok().and_then(|extent| elements.checked_div(extent)).unwrap_or(0);
+        }
         let element = if ty.element == ElementType::F64 { ElementType::F64 } else { ElementType::F32 };
-        let rest = (0..ty.rank()).filter(|&d| d != feature).collect();
-        let ty = TensorType { shape: ty.shape.clone(), element };
-        Ok(Self { ty, feature, epsilon: epsilon.into(), count: count as f64, rest })
+        let rest: Vec<usize> = (0..ty.rank()).filter(|&d| d != feature).collect();
+        let known = rest.iter().map(|&d| ty.shape[d]).filter(|&extent| extent != DYNAMIC);
+        let mut count = index(patch, known.fold(1, i64::saturating_mul))?;
+        let mut shapes = None;
+        if ty.shape.contains(&DYNAMIC) {
+            let sizes = (0..ty.rank()).map(|d| size(patch, x, ty.shape[d], d)).collect::<Result<Vec<_>>>()?;
+            for &d in rest.iter().filter(|&&d| ty.shape[d] == DYNAMIC) {
+                count = patch.binary(Binary::Multiply, count, sizes[d])?;
+            }
+            shapes = Some([shape(patch, &sizes), shape(patch, &sizes[feature..=feature])]);
+        }
+        let count = patch.convert(count, element)?;
+        let epsilon = patch.splat(TensorType::new([], element), Number::Float(epsilon.into()))?;
+        Ok(Self { ty: of(&ty, element), feature, epsilon, count, rest, shapes })
     }
 
+    /// Returns an operand of the op's shape in the element type of the computation.
     fn wide(&self, patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
-        patch.convert(x, self.ty.element)
+        let x = patch.convert(x, self.ty.element)?;
+        with_known_shape(patch, x, &self.ty.shape)
     }
 
     /// Broadcasts one number per feature to the shape of the operand.
     fn spread(&self, patch: &mut Patch<'_>, features: ValueId) -> Result<ValueId> {
-        let features = self.wide(patch, features)?;
-        patch.broadcast(features, &[self.feature], &self.ty.shape)
+        let features = self.features(patch, features)?;
+        let shape = self.shapes.map(|[shape, _]| shape);
+        broadcast(patch, features, &[self.feature], &self.ty, shape)
+    }
+
+    /// Returns an operand with one number per feature in the element type of the computation.
+    fn features(&self, patch: &mut Patch<'_>, features: ValueId) -> Result<ValueId> {
+        let features = patch.convert(features, self.ty.element)?;
+        with_known_shape(patch, features, &self.ty.shape[self.feature..=self.feature])
+    }
+
+    /// Returns a scalar as the number of each feature.
+    fn each(&self, patch: &mut Patch<'_>, scalar: ValueId) -> Result<ValueId> {
+        let ty = TensorType::new(&self.ty.shape[self.feature..=self.feature], self.ty.element);
+        broadcast(patch, scalar, &[], &ty, self.shapes.map(|[_, shape]| shape))
     }
 
     /// Returns `sqrt(variance + epsilon)` for each feature.
     fn deviation(&self, patch: &mut Patch<'_>, variance: ValueId) -> Result<ValueId> {
-        let variance = self.wide(patch, variance)?;
-        let epsilon = patch.like(variance, self.epsilon)?;
+        let (variance, epsilon) = (self.features(patch, variance)?, self.each(patch, self.epsilon)?);
         let sum = patch.binary(Binary::Add, variance, epsilon)?;
         patch.unary(Unary::Sqrt, sum)
     }
@@ -116,8 +148,7 @@ impl Norm {
     }
 
     fn mean(&self, patch: &mut Patch<'_>, sum: ValueId) -> Result<ValueId> {
-        let ty = patch.tensor(sum)?.clone();
-        let count = patch.splat(ty, Number::Float(self.count))?;
+        let count = self.each(patch, self.count)?;
         patch.binary(Binary::Divide, sum, count)
     }
 
@@ -177,4 +208,51 @@ impl Norm {
         let factor = patch.binary(Binary::Divide, scale, deviation)?;
         Ok(vec![patch.binary(Binary::Multiply, factor, inner)?, grad_scale, grad_offset])
     }
+}
+
+/// Adds the size of a dimension as an index.
+fn size(patch: &mut Patch<'_>, x: ValueId, extent: i64, dimension: usize) -> Result<ValueId> {
+    if extent != DYNAMIC {
+        return index(patch, extent);
+    }
+    let size = patch.add(OpKind::GetDimensionSize { dimension }, &[x], TensorType::new([], ElementType::I32));
+    patch.convert(size, ElementType::I64)
+}
+
+/// Adds a shape as an array of indices.
+fn shape(patch: &mut Patch<'_>, sizes: &[ValueId]) -> ValueId {
+    let one = TensorType::new([1], ElementType::I64);
+    let sizes: Vec<ValueId> = sizes.iter().map(|&size| patch.add(OpKind::Reshape, &[size], one.clone())).collect();
+    let rank = i64::try_from(sizes.len()).unwrap_or(i64::MAX);
+    let ty = TensorType::new([rank], ElementType::I64);
+    patch.add(OpKind::Concatenate { dimension: 0 }, &sizes, ty)
+}
+
+/// Adds `dynamic_broadcast_in_dim`, or `broadcast_in_dim` if all sizes are known.
+fn broadcast(
+    patch: &mut Patch<'_>,
+    x: ValueId,
+    dimensions: &[usize],
+    ty: &TensorType,
+    shape: Option<ValueId>,
+) -> Result<ValueId> {
+    let Some(shape) = shape.filter(|_| ty.shape.contains(&DYNAMIC)) else {
+        return patch.broadcast(x, dimensions, &ty.shape);
+    };
+    let kind = OpKind::DynamicBroadcastInDim {
+        broadcast_dimensions: Dims::from(dimensions),
+        known_expanding_dimensions: Dims::new(),
+        known_nonexpanding_dimensions: Dims::new(),
+    };
+    Ok(patch.add(kind, &[x, shape], ty.clone()))
+}
+
+/// Gives a value with sizes `?` this shape, if all its sizes are known.
+fn with_known_shape(patch: &mut Patch<'_>, x: ValueId, shape: &[i64]) -> Result<ValueId> {
+    let ty = patch.tensor(x)?;
+    if ty.shape == shape || shape.contains(&DYNAMIC) {
+        return Ok(x);
+    }
+    let ty = TensorType::new(shape, ty.element);
+    Ok(patch.add(OpKind::Reshape, &[x], ty))
 }

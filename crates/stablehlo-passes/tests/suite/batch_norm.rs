@@ -1,6 +1,5 @@
 //! `expand_batch_norm`: values of the specification's definitions.
 
-use stablehlo::ErrorKind;
 use stablehlo::ir::Module;
 use stablehlo_passes::expand_batch_norm;
 
@@ -84,13 +83,28 @@ fn all_types() {
     }
 }
 
+/// The ops on arguments of which some sizes are `?`. Sizes of operands and of results may be known in different places.
 #[test]
-fn dynamic_shapes_are_refused() {
-    let text = r#"func.func @main(%x: tensor<?x3xf32>, %f: tensor<3xf32>) -> tensor<?x3xf32> {
-      %0 = "stablehlo.batch_norm_inference"(%x, %f, %f, %f, %f) {epsilon = 0.25 : f32, feature_index = 1 : i64}
-        : (tensor<?x3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<?x3xf32>
-      return %0 : tensor<?x3xf32>
-    }"#;
-    let fault = expand_batch_norm(&parsed(text)).expect_err("a dynamic extent");
-    assert_eq!((fault.kind(), fault.op()), (ErrorKind::Unsupported, Some("stablehlo.batch_norm_inference")));
+fn unknown_sizes() {
+    for [x, g, f, y, r] in [
+        ["?x?x?", "?x?x?", "?", "?x?x?", "?"],
+        ["?x3x2", "2x3x2", "3", "?x3x2", "3"],
+        ["2x3x2", "?x?x2", "?", "?x3x?", "?"],
+        ["2x?x2", "2x?x2", "3", "2x3x2", "3"],
+        ["?x?x2", "2x3x2", "?", "2x3x2", "3"],
+    ] {
+        let [x, g, f, y, r] = [x, g, f, y, r].map(|sizes| format!("tensor<{sizes}xf32>"));
+        let text = format!(
+            r#"func.func @main(%x: {x}, %g: {g}, %a: {f}, %b: {f}, %m: {f}, %v: {f}) -> ({y}, {y}, {r}, {r}, {y}, {r}, {r}) {{
+              %0 = "stablehlo.batch_norm_inference"(%x, %a, %b, %m, %v) {{epsilon = 0.25 : f32, feature_index = 1 : i64}}
+                : ({x}, {f}, {f}, {f}, {f}) -> {y}
+              %1:3 = "stablehlo.batch_norm_training"(%x, %a, %b) {{epsilon = 0.25 : f32, feature_index = 1 : i64}}
+                : ({x}, {f}, {f}) -> ({y}, {r}, {r})
+              %2:3 = "stablehlo.batch_norm_grad"(%x, %a, %m, %v, %g) {{epsilon = 0.25 : f32, feature_index = 1 : i64}}
+                : ({x}, {f}, {f}, {f}, {g}) -> ({y}, {r}, {r})
+              return %0, %1#0, %1#1, %1#2, %2#0, %2#1, %2#2 : {y}, {y}, {r}, {r}, {y}, {r}, {r}
+            }}"#
+        );
+        applied(&x, &parsed(&text), pass).expect("it applies");
+    }
 }
