@@ -3,9 +3,9 @@
 use stablehlo::ir::{Binary as B, ComparisonDirection as D, Op, OpKind, TensorType, Unary as U, ValueId};
 use stablehlo::{Patch, Result};
 
+use super::functions::{cosine, exponential, log, magnitude, quotient, sine, sqrt};
 use super::pairs::{Pair, Pairs, is_complex, part, part_type, parts};
 use crate::build::{Build, of};
-use crate::expand_chlo::functions::{cosh, sinh};
 
 /// What stands for the result of an op.
 pub(super) enum Value {
@@ -105,43 +105,6 @@ fn product(kind: &OpKind, patch: &mut Patch<'_>, a: Pair, b: Pair, ty: &TensorTy
     (re, patch.add(OpKind::Binary(B::Add), &[re_im, im_re], ty.clone()))
 }
 
-fn maximum_of_magnitudes(patch: &mut Patch<'_>, x: Pair) -> Result<(ValueId, ValueId, ValueId)> {
-    let (re, im) = (patch.unary(U::Abs, x.0)?, patch.unary(U::Abs, x.1)?);
-    Ok((re, im, patch.binary(B::Maximum, re, im)?))
-}
-
-/// Divides the divisor by its larger part first, so that its square does not overflow.
-fn quotient(patch: &mut Patch<'_>, a: Pair, b: Pair) -> Result<Pair> {
-    let (_, _, scale) = maximum_of_magnitudes(patch, b)?;
-    let (re, im) = (patch.binary(B::Divide, b.0, scale)?, patch.binary(B::Divide, b.1, scale)?);
-    let mut times = |a, b| patch.binary(B::Multiply, a, b);
-    let (square_re, square_im) = (times(b.0, re)?, times(b.1, im)?);
-    let (re_re, im_im, im_re, re_im) = (times(a.0, re)?, times(a.1, im)?, times(a.1, re)?, times(a.0, im)?);
-    let divisor = patch.binary(B::Add, square_re, square_im)?;
-    let (re, im) = (patch.binary(B::Add, re_re, im_im)?, patch.binary(B::Subtract, im_re, re_im)?);
-    Ok((patch.binary(B::Divide, re, divisor)?, patch.binary(B::Divide, im, divisor)?))
-}
-
-/// Adds the magnitude, without an overflow of the squares.
-fn magnitude(patch: &mut Patch<'_>, x: Pair) -> Result<ValueId> {
-    let (re, im, larger) = maximum_of_magnitudes(patch, x)?;
-    let smaller = patch.binary(B::Minimum, re, im)?;
-    let ratio = patch.binary(B::Divide, smaller, larger)?;
-    let square = patch.binary(B::Multiply, ratio, ratio)?;
-    let one = patch.like(square, 1.0)?;
-    let sum = patch.binary(B::Add, one, square)?;
-    let root = patch.unary(U::Sqrt, sum)?;
-    let product = patch.binary(B::Multiply, larger, root)?;
-    // The ratio is NaN if both parts are zero, or if both are infinite.
-    let (zero, infinity) = (patch.like(square, 0.0)?, patch.like(square, f64::INFINITY)?);
-    let equals = |patch: &mut Patch<'_>, x, limit| patch.compare(D::Eq, x, limit);
-    let (is_zero, re_infinite, im_infinite) =
-        (equals(patch, larger, zero)?, equals(patch, re, infinity)?, equals(patch, im, infinity)?);
-    let is_infinite = patch.binary(B::Or, re_infinite, im_infinite)?;
-    let y = patch.select(is_zero, zero, product)?;
-    patch.select(is_infinite, infinity, y)
-}
-
 fn unary_op(unary: U, patch: &mut Patch<'_>, x: Pair, op: &Op) -> Result<Option<Value>> {
     let is_pair = part_type(patch.types(), op.operands[0]).is_some();
     let pair = match unary {
@@ -150,45 +113,11 @@ fn unary_op(unary: U, patch: &mut Patch<'_>, x: Pair, op: &Op) -> Result<Option<
         U::Imag => return Ok(Some(Value::Real(x.1))),
         U::Abs => return Ok(Some(Value::Real(magnitude(patch, x)?))),
         U::Negate => (patch.unary(U::Negate, x.0)?, patch.unary(U::Negate, x.1)?),
-        U::Exponential => {
-            let scale = patch.unary(U::Exponential, x.0)?;
-            let (cosine, sine) = (patch.unary(U::Cosine, x.1)?, patch.unary(U::Sine, x.1)?);
-            (patch.binary(B::Multiply, scale, cosine)?, patch.binary(B::Multiply, scale, sine)?)
-        }
-        U::Log => {
-            let magnitude = magnitude(patch, x)?;
-            (patch.unary(U::Log, magnitude)?, patch.binary(B::Atan2, x.1, x.0)?)
-        }
-        U::Sine | U::Cosine => {
-            let (sine, cosine) = (patch.unary(U::Sine, x.0)?, patch.unary(U::Cosine, x.0)?);
-            let (grows, odd) = (cosh(patch, x.1)?, sinh(patch, x.1)?);
-            let mut times = |a, b| patch.binary(B::Multiply, a, b);
-            if unary == U::Sine {
-                (times(sine, grows)?, times(cosine, odd)?)
-            } else {
-                let im = times(sine, odd)?;
-                (times(cosine, grows)?, patch.unary(U::Negate, im)?)
-            }
-        }
-        U::Sqrt => {
-            // The larger part of the root is `sqrt((|x| + |re|) / 2)`, and `im` is twice the product of the parts.
-            let size = magnitude(patch, x)?;
-            let re = patch.unary(U::Abs, x.0)?;
-            let (half, zero) = (patch.like(re, 0.5)?, patch.like(re, 0.0)?);
-            let (size, re) = (patch.binary(B::Multiply, size, half)?, patch.binary(B::Multiply, re, half)?);
-            let sum = patch.binary(B::Add, size, re)?;
-            let larger = patch.unary(U::Sqrt, sum)?;
-            let quotient = patch.binary(B::Divide, x.1, larger)?;
-            let smaller = patch.binary(B::Multiply, quotient, half)?;
-            let is_zero = patch.compare(D::Eq, larger, zero)?;
-            let smaller = patch.select(is_zero, x.1, smaller)?;
-            let is_left = patch.compare(D::Lt, x.0, zero)?;
-            let is_below = patch.compare(D::Lt, x.1, zero)?;
-            let magnitude = patch.unary(U::Abs, smaller)?;
-            let negated = patch.unary(U::Negate, larger)?;
-            let left = patch.select(is_below, negated, larger)?;
-            (patch.select(is_left, magnitude, larger)?, patch.select(is_left, left, smaller)?)
-        }
+        U::Exponential => exponential(patch, x)?,
+        U::Log => log(patch, x)?,
+        U::Sine => sine(patch, x)?,
+        U::Cosine => cosine(patch, x)?,
+        U::Sqrt => sqrt(patch, x)?,
         _ => return Ok(None),
     };
     Ok(Some(Value::Complex(pair)))

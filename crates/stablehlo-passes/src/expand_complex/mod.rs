@@ -1,6 +1,7 @@
 //! The pass `expand_complex`.
 
 mod arithmetic;
+mod functions;
 mod pairs;
 
 use stablehlo::ir::{Binary, Func, Module, Op, OpKind, Region, Unary, ValueId, ValueTypes};
@@ -32,8 +33,9 @@ use crate::apply::apply;
 /// between `complex` and `real` and `imag`. To inline calls, call [`stablehlo::inline`] first.
 ///
 /// Sums and differences are exact. The parts of products, quotients and functions are rounded several times, so the
-/// error relative to the magnitude of the result is a few units in the last place. Quotients of infinities and by zero
-/// are NaN.
+/// error relative to the magnitude of the result is a few units in the last place. Functions of zeros, infinities and
+/// NaN follow C99, Annex G. So do quotients, except for the signs of zeros. A product of an infinity has the parts that
+/// the formula gives, which may be NaN.
 ///
 /// # Errors
 ///

@@ -1,6 +1,7 @@
 //! `expand_complex`, before and after, and its values.
 
 use stablehlo::ir::{Binary, Module, OpKind, Type, Unary};
+use stablehlo_cpu::{DType, Tensor, compile};
 use stablehlo_passes::expand_complex;
 
 use crate::oracle::{applied, becomes, check as check_all, parsed, same_values};
@@ -208,6 +209,118 @@ fn values_stay() {
         }
     }
     assert_eq!(count, 2 * OPS.len());
+}
+
+/// Computes an op on the parts of complex numbers without complex arithmetic, in `f64` or `f32`.
+fn of_parts(op: &str, part: &str, operands: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let n = operands[0].len();
+    let (t, c) = (format!("tensor<{n}x{part}>"), format!("tensor<{n}xcomplex<{part}>>"));
+    let count = operands.len() / 2;
+    let names: Vec<String> = (0..operands.len()).map(|i| format!("%p{i}: {t}")).collect();
+    let joined: String =
+        (0..count).map(|i| format!("%z{i} = stablehlo.complex %p{}, %p{} : {c}\n", 2 * i, 2 * i + 1)).collect();
+    let values: Vec<String> = (0..count).map(|i| format!("%z{i}")).collect();
+    let module = parsed(&format!(
+        "func.func @main({}) -> ({t}, {t}) {{
+           {joined} %0 = stablehlo.{op} {} : {c}
+           %1 = stablehlo.real %0 : ({c}) -> {t}
+           %2 = stablehlo.imag %0 : ({c}) -> {t}
+           return %1, %2 : {t}, {t}
+         }}",
+        names.join(", "),
+        values.join(", ")
+    ));
+    let after = applied(op, &module, pass).expect("it applies");
+    let is_complex = |ty: &Type| matches!(ty, Type::Tensor(ty) if ty.element.is_complex());
+    let main = after.entry().expect("main");
+    assert!(!main.body.all_ops().any(|op| op.results.iter().any(|&value| is_complex(main.ty(value)))), "{after}");
+    let program = compile(&after).unwrap_or_else(|error| panic!("{error}"));
+    #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
+    let tensor = |numbers: &Vec<f64>| match part {
+        "f64" => Tensor::from_slice(DType::F64, &[n], numbers),
+        _ => Tensor::from_slice(DType::F32, &[n], &numbers.iter().map(|&x| x as f32).collect::<Vec<_>>()),
+    };
+    let results = program.run(operands.iter().map(|x| tensor(x).expect("numbers")).collect()).expect("results");
+    let numbers = |result: &Tensor| match part {
+        "f64" => result.as_slice::<f64>().expect("numbers").to_vec(),
+        _ => result.as_slice::<f32>().expect("numbers").iter().map(|&x| f64::from(x)).collect(),
+    };
+    results.iter().map(numbers).collect()
+}
+
+/// The table of the CPU device's tests. A '?' before a part means that its sign is not specified.
+#[test]
+fn special_points_of_annex_g() {
+    let table = include_str!("../../../../cpu/stablehlo-cpu/src/engine/tests/annex_g.txt");
+    let rows: Vec<Vec<&str>> =
+        table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(' ').collect()).collect();
+    let mut failures = Vec::new();
+    let mut count = 0;
+    for op in ["cosine", "exponential", "log", "sine", "sqrt"] {
+        let rows: Vec<&Vec<&str>> = rows.iter().filter(|row| row[0] == op).collect();
+        let column = |at: usize| rows.iter().map(|row| row[at].parse::<f64>().unwrap()).collect::<Vec<_>>();
+        let operands = [column(1), column(2)];
+        for (part, tolerance) in [("f64", 2e-15), ("f32", 1e-6)] {
+            let results = of_parts(op, part, &operands);
+            for (at, row) in rows.iter().enumerate() {
+                let agrees = |got: f64, want: &str| {
+                    let number: f64 = want.trim_start_matches('?').parse().unwrap();
+                    let near = got == number || (got - number).abs() <= tolerance * number.abs();
+                    let same_sign = want.starts_with('?') || got.is_sign_negative() == number.is_sign_negative();
+                    let near = if want.starts_with('?') { got.abs() == number.abs() } else { near };
+                    if number.is_nan() { got.is_nan() } else { near && same_sign }
+                };
+                let got = [results[0][at], results[1][at]];
+                if !agrees(got[0], row[3]) || !agrees(got[1], row[4]) {
+                    failures.push(format!("{row:?}, but the result of {part} is {got:?}"));
+                }
+                count += 1;
+            }
+        }
+    }
+    assert!(count == 2 * 5 * 45 && failures.is_empty(), "{count} rows, failures:\n{}", failures.join("\n"));
+}
+
+/// Numbers whose squares or quotients overflow or underflow, zeros, infinities and NaN. `complex` of the CPU device
+/// computes them in `f64`.
+#[test]
+fn extreme_numbers_of_the_cpu_device() {
+    let parts: [f32; 13] =
+        [0.0, -0.0, 1.0, -3.0, 0.1, 1e-30, -2e-36, 7e-20, 3e38, -f32::MAX, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    let numbers: Vec<[f32; 2]> = parts.iter().flat_map(|&re| parts.map(|im| [re, im])).collect();
+    let pairs: Vec<[[f32; 2]; 2]> = numbers.iter().flat_map(|&a| numbers.iter().map(move |&b| [a, b])).collect();
+    let column =
+        |operand: usize, part: usize| pairs.iter().map(|pair| f64::from(pair[operand][part])).collect::<Vec<_>>();
+    for op in ["divide", "multiply", "log", "sqrt"] {
+        let count = if matches!(op, "divide" | "multiply") { 2 } else { 1 };
+        let operands: Vec<Vec<f64>> = (0..count).flat_map(|operand| [column(operand, 0), column(operand, 1)]).collect();
+        let got = of_parts(op, "f32", &operands);
+        let c = format!("tensor<{}xcomplex<f32>>", pairs.len());
+        let (parameters, names) =
+            if count == 2 { (format!("%a: {c}, %b: {c}"), "%a, %b") } else { (format!("%a: {c}"), "%a") };
+        let text =
+            format!("func.func @main({parameters}) -> {c} {{ %0 = stablehlo.{op} {names} : {c}\n return %0 : {c} }}");
+        let program = compile(&parsed(&text)).unwrap();
+        let arguments = (0..count).map(|operand| {
+            let bytes: Vec<u8> = pairs.iter().flat_map(|pair| pair[operand]).flat_map(f32::to_ne_bytes).collect();
+            Tensor::from_bytes(stablehlo_cpu::Pool::global(), DType::C64, &[pairs.len()], &bytes).expect("numbers")
+        });
+        let results = program.run(arguments.collect()).unwrap();
+        let want: Vec<f64> = results[0]
+            .bytes()
+            .chunks(4)
+            .map(|bytes| f64::from(f32::from_ne_bytes(bytes.try_into().expect("four bytes"))))
+            .collect();
+        for (at, want) in want.chunks(2).enumerate() {
+            // The error is relative to the larger part, and as large as a denormal number.
+            let size = want[0].abs().max(want[1].abs()).min(f64::from(f32::MAX));
+            for (&want, &got) in want.iter().zip([&got[0][at], &got[1][at]]) {
+                let is_near = (got - want).abs() <= 1e-6 * size + f64::from(f32::from_bits(2));
+                let is_same = got == want || got.is_nan() && want.is_nan() || is_near;
+                assert!(is_same, "{op} {:?}: {got}, not {want}", pairs[at]);
+            }
+        }
+    }
 }
 
 #[test]
