@@ -1,10 +1,7 @@
 //! Functions with which passes add ops to a patch.
 
-use std::collections::HashMap;
-
 use stablehlo::ir::{
-    Binary, ComparisonDirection, ComparisonType, Dims, ElementType, Func, Op, OpKind, Region, TensorType, Type, Unary,
-    ValueId, ValueIds,
+    Binary, ComparisonDirection, ComparisonType, Dims, ElementType, OpKind, TensorType, Type, Unary, ValueId,
 };
 use stablehlo::{Error, ErrorKind, Patch, Result};
 
@@ -22,10 +19,14 @@ pub(crate) trait Build {
     fn like(&mut self, x: ValueId, number: f64) -> Result<ValueId>;
     fn splat(&mut self, ty: TensorType, number: Number) -> Result<ValueId>;
     fn broadcast(&mut self, x: ValueId, dimensions: &[usize], shape: &[i64]) -> Result<ValueId>;
+    /// Reorders the dimensions, unless they already have this order.
+    fn transpose(&mut self, x: ValueId, order: &[usize]) -> Result<ValueId>;
+    /// Changes the shape, unless the value already has it.
+    fn reshape(&mut self, x: ValueId, shape: &[i64]) -> Result<ValueId>;
+    /// Adds a tensor whose elements do not matter.
+    fn blank(&mut self, ty: &TensorType) -> Result<ValueId>;
     /// Reduces some dimensions with an op whose initial value is the given number.
     fn reduce(&mut self, op: Binary, init: f64, x: ValueId, dimensions: &[usize]) -> Result<ValueId>;
-    /// Adds the ops of a function, with `args` in place of its arguments. Returns the values that it returns.
-    fn body_of(&mut self, func: &Func, args: &[ValueId]) -> Result<ValueIds>;
     /// Lets values of the same types stand for the results of the replaced op.
     fn replace(&mut self, results: &[ValueId], values: &[ValueId]) -> Result<()>;
 }
@@ -101,6 +102,29 @@ impl Build for Patch<'_> {
         Ok(self.add(OpKind::BroadcastInDim { broadcast_dimensions: Dims::from(dimensions) }, &[x], ty))
     }
 
+    fn transpose(&mut self, x: ValueId, order: &[usize]) -> Result<ValueId> {
+        if order.is_sorted() {
+            return Ok(x);
+        }
+        let ty = self.tensor(x)?;
+        let to = TensorType::new(order.iter().map(|&d| ty.shape[d]).collect::<Vec<_>>(), ty.element);
+        Ok(self.add(OpKind::Transpose { permutation: Dims::from(order) }, &[x], to))
+    }
+
+    fn reshape(&mut self, x: ValueId, shape: &[i64]) -> Result<ValueId> {
+        let ty = self.tensor(x)?;
+        if ty.shape == shape {
+            return Ok(x);
+        }
+        let to = TensorType::new(shape, ty.element);
+        Ok(self.add(OpKind::Reshape, &[x], to))
+    }
+
+    fn blank(&mut self, ty: &TensorType) -> Result<ValueId> {
+        let size = if ty.num_elements() == Some(0) { 0 } else { ty.element.byte_size() };
+        self.constant(ty.clone(), vec![0; size])
+    }
+
     fn reduce(&mut self, op: Binary, init: f64, x: ValueId, dimensions: &[usize]) -> Result<ValueId> {
         let ty = self.tensor(x)?.clone();
         let scalar = TensorType::new([], ty.element);
@@ -120,25 +144,6 @@ impl Build for Patch<'_> {
         Ok(result)
     }
 
-    fn body_of(&mut self, func: &Func, args: &[ValueId]) -> Result<ValueIds> {
-        let Some((end, ops)) = func.body.ops.split_last() else {
-            return Err(Error::new(ErrorKind::Structure, format_args!("function `{}` has no return", func.name)));
-        };
-        let own = func.args();
-        let is_same =
-            |(own, arg): (&ValueId, &ValueId)| func.values.get(own.0 as usize) == self.types().get(arg.0 as usize);
-        if own.len() != args.len() || !own.iter().zip(args).all(is_same) {
-            let message = format_args!("the operands are not those of function `{}`", func.name);
-            return Err(Error::new(ErrorKind::Type, message));
-        }
-        let mut copy = Copy { func, new: own.iter().copied().zip(args.iter().copied()).collect() };
-        for op in ops {
-            let op = copy.op(op, self)?;
-            self.push(op);
-        }
-        end.operands.iter().map(|&value| copy.used(value)).collect()
-    }
-
     fn replace(&mut self, results: &[ValueId], values: &[ValueId]) -> Result<()> {
         let ty = |value: &ValueId| self.types().get(value.0 as usize);
         let is_same = |(one, other): (&ValueId, &ValueId)| ty(one) == ty(other);
@@ -147,40 +152,5 @@ impl Build for Patch<'_> {
         }
         results.iter().zip(values).for_each(|(&result, &value)| self.replace_uses(result, value));
         Ok(())
-    }
-}
-
-/// Copies ops of one function to another.
-struct Copy<'f> {
-    func: &'f Func,
-    /// The new value for each old value.
-    new: HashMap<ValueId, ValueId>,
-}
-
-impl Copy<'_> {
-    fn op(&mut self, op: &Op, patch: &mut Patch<'_>) -> Result<Op> {
-        let operands = op.operands.iter().map(|&value| self.used(value)).collect::<Result<_>>()?;
-        let regions = op.regions.iter().map(|region| self.region(region, patch)).collect::<Result<_>>()?;
-        let results = op.results.iter().map(|&value| self.defined(value, patch)).collect::<Result<_>>()?;
-        Ok(Op { operands, regions, results, ..op.clone() })
-    }
-
-    fn region(&mut self, region: &Region, patch: &mut Patch<'_>) -> Result<Region> {
-        let args = region.args.iter().map(|&value| self.defined(value, patch)).collect::<Result<_>>()?;
-        let ops = region.ops.iter().map(|op| self.op(op, patch)).collect::<Result<_>>()?;
-        Ok(Region { args, ops })
-    }
-
-    fn used(&self, old: ValueId) -> Result<ValueId> {
-        let new = self.new.get(&old).copied();
-        new.ok_or_else(|| Error::new(ErrorKind::Reference, format_args!("value {} is not defined", old.0)))
-    }
-
-    fn defined(&mut self, old: ValueId, patch: &mut Patch<'_>) -> Result<ValueId> {
-        let ty = self.func.values.shared(old.0 as usize);
-        let ty = ty.ok_or_else(|| Error::new(ErrorKind::Reference, format_args!("value {} has no type", old.0)))?;
-        let new = patch.value(ty.clone());
-        self.new.insert(old, new);
-        Ok(new)
     }
 }

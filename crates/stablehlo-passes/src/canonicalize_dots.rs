@@ -4,6 +4,7 @@ use stablehlo::ir::{Dims, DotDimensions, Module, Op, OpKind, TensorType, ValueId
 use stablehlo::{Patch, Result, rewrite};
 
 use crate::apply::apply;
+use crate::build::Build;
 
 /// Rewrites each `dot_general` to a product of matrices with one batch dimension: `[b, m, k]` or `[b, k, m]` times
 /// `[b, k, n]`. Adds reshapes, and transposes of operands whose dimensions are in another order. Returns `None` if the
@@ -53,10 +54,10 @@ fn operands(
     // For one row, both forms are the same.
     let is_transposed = is_sorted(&transposed) && m > 1;
     let left = match is_transposed {
-        true => arranged(left, transposed, [b, k, m], patch)?,
-        false => arranged(left, order([lhs_batching, &rows, lhs_contracting]), [b, m, k], patch)?,
+        true => arranged(left, &transposed, [b, k, m], patch)?,
+        false => arranged(left, &order([lhs_batching, &rows, lhs_contracting]), [b, m, k], patch)?,
     };
-    let right = arranged(right, order([rhs_batching, rhs_contracting, &columns]), [b, k, n], patch)?;
+    let right = arranged(right, &order([rhs_batching, rhs_contracting, &columns]), [b, k, n], patch)?;
     let dims = |dimension: usize| Dims::from_slice(&[dimension]);
     let dimensions = DotDimensions {
         lhs_batching: dims(0),
@@ -76,13 +77,9 @@ fn is_sorted(order: &Dims) -> bool {
 }
 
 /// Adds a value with the dimensions in another order, and in another shape.
-fn arranged(mut value: ValueId, order: Dims, shape: [i64; 3], patch: &mut Patch<'_>) -> Result<ValueId> {
-    let mut ty = patch.tensor(value)?.clone();
-    if !is_sorted(&order) {
-        ty.shape = order.iter().map(|&dimension| ty.shape[dimension]).collect();
-        value = patch.add(OpKind::Transpose { permutation: order }, &[value], ty.clone());
-    }
-    Ok(patch.add(OpKind::Reshape, &[value], TensorType::new(shape, ty.element)))
+fn arranged(value: ValueId, order: &Dims, shape: [i64; 3], patch: &mut Patch<'_>) -> Result<ValueId> {
+    let value = patch.transpose(value, order)?;
+    patch.reshape(value, &shape)
 }
 
 #[cfg(test)]

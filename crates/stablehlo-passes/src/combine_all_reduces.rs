@@ -8,7 +8,7 @@ use crate::effects::has_effects;
 
 /// Maximum size of the operands of a joined op, in bytes. Operands stay in memory until the joined op runs, and for a
 /// large array, synchronization takes little time compared with the sum.
-const LARGEST: usize = 30 << 20;
+const MAX_BYTES: usize = 30 << 20;
 
 fn is_all_reduce(op: &Op) -> bool {
     matches!(op.kind, OpKind::AllReduce { .. })
@@ -54,7 +54,7 @@ struct Waiting {
 impl Waiting {
     fn new(op: Op, types: &ValueTypes) -> Self {
         let results = op.results.iter().copied().collect();
-        Self { bytes: bytes(&op, types).unwrap_or(LARGEST), delayed: Vec::new(), results, op }
+        Self { bytes: bytes(&op, types).unwrap_or(MAX_BYTES), delayed: Vec::new(), results, op }
     }
 
     /// Returns whether the op or an op inside it uses one of the `results`.
@@ -72,7 +72,8 @@ impl Waiting {
     /// Adds the operands of an `all_reduce` that uses none of the `results`. Returns the `all_reduce` if it cannot be
     /// joined.
     fn join(&mut self, op: Op, types: &ValueTypes) -> Option<Op> {
-        let bytes = bytes(&op, types).and_then(|bytes| self.bytes.checked_add(bytes)).filter(|&bytes| bytes <= LARGEST);
+        let bytes =
+            bytes(&op, types).and_then(|bytes| self.bytes.checked_add(bytes)).filter(|&bytes| bytes <= MAX_BYTES);
         let Some(bytes) = bytes.filter(|_| alike(&self.op, &op, types)) else { return Some(op) };
         self.bytes = bytes;
         self.results.extend(&op.results);

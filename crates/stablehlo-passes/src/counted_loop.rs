@@ -83,7 +83,7 @@ pub fn counted_loop(op: &Op, uses: &Uses<'_>) -> Option<CountedLoop> {
     }
     let (direction, limit, (induction, step)) = match (counts(a), counts(b)) {
         (Some(found), _) => (*direction, b, found),
-        (None, Some(found)) => (mirrored(*direction), a, found),
+        (None, Some(found)) => (direction.mirrored(), a, found),
         (None, None) => return None,
     };
     // The limit must not change.
@@ -116,17 +116,6 @@ fn literal<'f>(value: ValueId, uses: &Uses<'f>) -> Option<&'f Literal> {
 
 fn integer(literal: &Literal) -> Option<i128> {
     uniform_number(literal).and_then(Number::integer).filter(|_| literal.ty.rank() == 0)
-}
-
-fn mirrored(direction: ComparisonDirection) -> ComparisonDirection {
-    use ComparisonDirection as D;
-    match direction {
-        D::Ge => D::Le,
-        D::Gt => D::Lt,
-        D::Le => D::Ge,
-        D::Lt => D::Gt,
-        D::Eq | D::Ne => direction,
-    }
 }
 
 fn trip_count(

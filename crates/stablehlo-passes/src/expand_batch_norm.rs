@@ -249,10 +249,5 @@ fn broadcast(
 
 /// Gives a value with sizes `?` this shape, if all its sizes are known.
 fn with_known_shape(patch: &mut Patch<'_>, x: ValueId, shape: &[i64]) -> Result<ValueId> {
-    let ty = patch.tensor(x)?;
-    if ty.shape == shape || shape.contains(&DYNAMIC) {
-        return Ok(x);
-    }
-    let ty = TensorType::new(shape, ty.element);
-    Ok(patch.add(OpKind::Reshape, &[x], ty))
+    if shape.contains(&DYNAMIC) { Ok(x) } else { patch.reshape(x, shape) }
 }

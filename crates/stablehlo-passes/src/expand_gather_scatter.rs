@@ -1,6 +1,6 @@
 //! The pass `expand_gather_scatter`.
 
-use stablehlo::ir::{Binary, ComparisonDirection, Dims, ElementType, Literal, Module, Op, OpKind, TensorType, ValueId};
+use stablehlo::ir::{Binary, ComparisonDirection, ElementType, Module, Op, OpKind, TensorType, ValueId};
 use stablehlo::{Patch, Result, rewrite};
 
 use crate::apply::apply;
@@ -109,9 +109,9 @@ impl Windows<'_> {
     fn table(&self, patch: &mut Patch<'_>, indices: ValueId) -> Result<ValueId> {
         let mut order = self.batch();
         order.extend((self.vector < self.indices.rank()).then_some(self.vector));
-        let indices = transposed(patch, indices, &order)?;
+        let indices = patch.transpose(indices, &order)?;
         let components = i64::try_from(self.map.len()).unwrap_or(i64::MAX);
-        let table = reshaped(patch, indices, &[self.count(), components])?;
+        let table = patch.reshape(indices, &[self.count(), components])?;
         patch.convert(table, self.element)
     }
 
@@ -128,7 +128,7 @@ impl Windows<'_> {
             let kind =
                 OpKind::Slice { start_indices: vec![0, at], limit_indices: vec![1, at + 1], strides: vec![1, 1] };
             let component = patch.add(kind, &[row], TensorType::new([1, 1], self.element));
-            starts[d] = reshaped(patch, component, &[])?;
+            starts[d] = patch.reshape(component, &[])?;
         }
         let (batch, shape) = (self.batch(), self.batch_shape());
         for (&d, from) in self.batching.0.iter().zip(self.batching.1) {
@@ -166,31 +166,6 @@ fn start_element(element: ElementType) -> ElementType {
     if element.bit_width() < 32 { ElementType::I64 } else { element }
 }
 
-fn transposed(patch: &mut Patch<'_>, x: ValueId, order: &[usize]) -> Result<ValueId> {
-    if order.is_sorted() {
-        return Ok(x);
-    }
-    let ty = patch.tensor(x)?.clone();
-    let to = TensorType::new(order.iter().map(|&d| ty.shape[d]).collect::<Vec<_>>(), ty.element);
-    Ok(patch.add(OpKind::Transpose { permutation: Dims::from(order) }, &[x], to))
-}
-
-fn reshaped(patch: &mut Patch<'_>, x: ValueId, shape: &[i64]) -> Result<ValueId> {
-    let ty = patch.tensor(x)?;
-    if ty.shape == shape {
-        return Ok(x);
-    }
-    let to = TensorType::new(shape, ty.element);
-    Ok(patch.add(OpKind::Reshape, &[x], to))
-}
-
-/// Adds a tensor whose elements do not matter.
-fn blank(patch: &mut Patch<'_>, ty: &TensorType) -> Result<ValueId> {
-    let bytes = if ty.num_elements() == Some(0) { Vec::new() } else { vec![0; ty.element.byte_size()] };
-    let literal = Literal::new(ty.clone(), bytes)?;
-    Ok(patch.add(OpKind::Constant(literal), &[], ty.clone()))
-}
-
 fn gather(op: &Op, patch: &mut Patch<'_>) -> Result<Option<Vec<ValueId>>> {
     let (OpKind::Gather { dimensions: d, slice_sizes, .. }, &[x, indices]) = (&op.kind, &op.operands[..]) else {
         return Ok(None);
@@ -213,16 +188,16 @@ fn gather(op: &Op, patch: &mut Patch<'_>) -> Result<Option<Vec<ValueId>>> {
         return Ok(None);
     }
     if result.num_elements() == Some(0) {
-        return blank(patch, &result).map(|value| Some(vec![value]));
+        return patch.blank(&result).map(|value| Some(vec![value]));
     }
     let table = windows.table(patch, indices)?;
     let rows: Vec<i64> = [windows.count()].into_iter().chain(offsets.iter().copied()).collect();
     let row: Vec<i64> = [1].into_iter().chain(offsets.iter().copied()).collect();
-    let start = blank(patch, &TensorType::new(rows.clone(), result.element))?;
+    let start = patch.blank(&TensorType::new(rows.clone(), result.element))?;
     let gathered = repeat(patch, windows.count(), &[start], |patch, counter, carried| {
         let starts = windows.starts(patch, table, counter)?;
         let window = windows.take(patch, x, &starts)?;
-        let window = reshaped(patch, window, &row)?;
+        let window = patch.reshape(window, &row)?;
         let zero = index(patch, 0)?;
         let mut operands = vec![carried[0], window, counter];
         operands.resize(operands.len() + offsets.len(), zero);
@@ -230,7 +205,7 @@ fn gather(op: &Op, patch: &mut Patch<'_>) -> Result<Option<Vec<ValueId>>> {
         Ok(vec![patch.add(OpKind::DynamicUpdateSlice, &operands, ty)])
     })?;
     let straight: Vec<i64> = batch.iter().chain(&offsets).copied().collect();
-    let straight = reshaped(patch, gathered[0], &straight)?;
+    let straight = patch.reshape(gathered[0], &straight)?;
     // The result has the offset dimensions at given places, and the batch dimensions at the others.
     let mut next = 0;
     let order = (0..result.rank()).map(|at| match d.offset_dims.iter().position(|&offset| offset == at) {
@@ -241,7 +216,7 @@ fn gather(op: &Op, patch: &mut Patch<'_>) -> Result<Option<Vec<ValueId>>> {
         }
     });
     let order: Vec<usize> = order.collect();
-    transposed(patch, straight, &order).map(|value| Some(vec![value]))
+    patch.transpose(straight, &order).map(|value| Some(vec![value]))
 }
 
 fn scatter(op: &Op, patch: &mut Patch<'_>) -> Result<Option<Vec<ValueId>>> {
@@ -298,8 +273,8 @@ fn scatter(op: &Op, patch: &mut Patch<'_>) -> Result<Option<Vec<ValueId>>> {
     let row: Vec<i64> = [1].into_iter().chain(window.iter().copied()).collect();
     let mut lines = Vec::with_capacity(count);
     for &from in updates {
-        let straight = transposed(patch, from, &order)?;
-        lines.push(reshaped(patch, straight, &rows)?);
+        let straight = patch.transpose(from, &order)?;
+        lines.push(patch.reshape(straight, &rows)?);
     }
     let results = repeat(patch, windows.count(), inputs, |patch, counter, carried| {
         let starts = windows.starts(patch, table, counter)?;
@@ -314,7 +289,7 @@ fn scatter(op: &Op, patch: &mut Patch<'_>) -> Result<Option<Vec<ValueId>>> {
             operands.resize(operands.len() + window.len(), zero);
             let ty = TensorType::new(row.clone(), patch.tensor(line)?.element);
             let part = patch.add(OpKind::DynamicSlice { slice_sizes: row.clone() }, &operands, ty);
-            args.push(reshaped(patch, part, &windows.sizes)?);
+            args.push(patch.reshape(part, &windows.sizes)?);
         }
         let combined = elementwise(body, &args, &windows.sizes, patch)?;
         let mut next = Vec::with_capacity(count);

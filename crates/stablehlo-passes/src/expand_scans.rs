@@ -7,6 +7,8 @@ use stablehlo::ir::{
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
 use crate::apply::apply;
+use crate::build::Build;
+use crate::loops::index;
 
 fn is_scan(op: &Op) -> bool {
     matches!(&op.kind, OpKind::Other { name, .. } if name == "chlo.scan")
@@ -79,10 +81,6 @@ fn index_type() -> TensorType {
     TensorType::new([], INDEX)
 }
 
-fn index(patch: &mut Patch<'_>, number: i64) -> Result<ValueId> {
-    patch.constant(index_type(), number.to_le_bytes().to_vec())
-}
-
 fn replace(op: Op, patch: &mut Patch<'_>) -> Result<()> {
     if is_scan(&op) {
         return expand(op, patch);
@@ -111,8 +109,7 @@ fn expand(mut op: Op, patch: &mut Patch<'_>) -> Result<()> {
         let ty = with_extent(&array(patch, output)?, scan.dimension, scan.length);
         patch.set_type(output, Type::Tensor(ty.clone()));
         // The initial contents do not matter, because the loop overwrites every element.
-        let bytes = zeros(&ty);
-        operands.push(patch.constant(ty, bytes)?);
+        operands.push(patch.blank(&ty)?);
         results.push(output);
     }
     let condition = condition(patch, &operands, scan.length)?;
@@ -213,10 +210,4 @@ fn with_extent(ty: &TensorType, dimension: usize, extent: i64) -> TensorType {
     let mut ty = ty.clone();
     ty.shape[dimension] = extent;
     ty
-}
-
-/// Returns the data of a tensor of zeros. The data is one element as a splat, or no bytes if the tensor has no
-/// elements.
-fn zeros(ty: &TensorType) -> Vec<u8> {
-    if ty.num_elements() == Some(0) { Vec::new() } else { vec![0; ty.element.byte_size()] }
 }

@@ -35,14 +35,7 @@ pub fn extract(module: &Module, func: Func) -> Module {
         funcs.extend(found.into_iter().map(|func| Func { public: false, ..func }));
         next += 1;
     }
-    Module {
-        name: module.name.clone(),
-        attributes: module.attributes.clone(),
-        funcs,
-        symbols: module.symbols.clone(),
-        locations: module.locations.clone(),
-        version: module.version,
-    }
+    module.with_funcs(funcs)
 }
 
 /// Returns the names of the functions that an op refers to.

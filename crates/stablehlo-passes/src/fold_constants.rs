@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stablehlo::ir::{DYNAMIC, Func, Literal, Module, Op, OpKind, TensorType, ValueId, ValueTypes, is_sharding};
+use stablehlo::ir::{DYNAMIC, Func, Literal, Module, Op, OpKind, ValueId, ValueTypes, is_sharding};
 use stablehlo::{Result, rewrite};
 
 use crate::apply::apply;
@@ -56,28 +56,22 @@ pub(crate) fn is_concerned(func: &Func) -> bool {
 
 /// Returns whether the op is an `iota` of zeros.
 fn is_zero(op: &Op, types: &ValueTypes) -> bool {
-    match (&op.kind, tensor(types, op.results.first())) {
+    match (&op.kind, op.results.first().and_then(|&result| types.tensor(result))) {
         (OpKind::Iota { iota_dimension }, Some(ty)) => ty.shape.get(*iota_dimension) == Some(&1),
         _ => false,
     }
 }
 
-fn tensor<'f>(types: &'f ValueTypes, value: Option<&ValueId>) -> Option<&'f TensorType> {
-    types.get(value?.0 as usize)?.as_tensor()
-}
-
 /// Returns the value of a constant, or of an op on constants.
 fn value(op: &Op, known: &HashMap<ValueId, Literal>, types: &ValueTypes) -> Option<Literal> {
     match (&op.kind, &op.results[..]) {
-        (OpKind::Constant(literal), [result]) => {
-            (tensor(types, Some(result)) == Some(&literal.ty)).then(|| literal.clone())
-        }
-        (OpKind::GetDimensionSize { dimension }, [_]) => {
-            let extent = *tensor(types, op.operands.first())?.shape.get(*dimension)?;
+        (OpKind::Constant(literal), &[result]) => (types.tensor(result) == Some(&literal.ty)).then(|| literal.clone()),
+        (OpKind::GetDimensionSize { dimension }, &[result]) => {
+            let extent = *types.tensor(*op.operands.first()?)?.shape.get(*dimension)?;
             let bytes = i32::try_from(extent).ok().filter(|_| extent != DYNAMIC)?.to_le_bytes();
-            Literal::new(tensor(types, op.results.first())?.clone(), bytes.to_vec()).ok()
+            Literal::new(types.tensor(result)?.clone(), bytes.to_vec()).ok()
         }
-        (_, [result]) if is_zero(op, types) => zeros(tensor(types, Some(result))?),
+        (_, &[result]) if is_zero(op, types) => zeros(types.tensor(result)?),
         (_, [_]) if op.regions.is_empty() => {
             let operands = op.operands.iter().map(|operand| known.get(operand));
             evaluate(op, &operands.collect::<Option<Vec<_>>>()?, types)

@@ -26,6 +26,7 @@ pub mod index_map;
 mod inline_async_ops;
 mod loops;
 mod mesh_groups;
+mod names;
 mod outline;
 mod outline_unsupported;
 mod patterns;

@@ -3,11 +3,9 @@
 use stablehlo::ir::Module;
 use stablehlo::{Error, ErrorKind, Result};
 
+use crate::replica_groups::MAX_DEVICES;
 use crate::sharding_attributes::meshes;
 use crate::sharding_text::{ParsedAxis, ParsedMesh, product, replica_group_axes};
-
-/// Maximum number of devices of a mesh.
-const LARGEST: usize = 1 << 20;
 
 /// Returns the groups of `#stablehlo.replica_group_mesh_axes<...>`. Each group consists of the devices whose positions
 /// in the mesh differ only along these axes. The devices of a group are in row-major order of the axes.
@@ -16,8 +14,8 @@ pub fn mesh_groups(text: &str, module: &Module) -> Result<Vec<Vec<usize>>> {
     let meshes = meshes(module)?;
     let mesh = meshes.get(&name).ok_or_else(|| invalid(format!("there is no mesh {name}")))?;
     let sizes: Vec<usize> = mesh.axes.iter().map(|(_, size)| *size).collect();
-    let count = product(&sizes).filter(|&count| count <= LARGEST);
-    let count = count.ok_or_else(|| invalid(format!("mesh {name} has more than {LARGEST} devices")))?;
+    let count = product(&sizes).filter(|&count| count <= MAX_DEVICES);
+    let count = count.ok_or_else(|| invalid(format!("mesh {name} has more than {MAX_DEVICES} devices")))?;
     if !mesh.devices.is_empty() && mesh.devices.len() != count {
         let listed = mesh.devices.len();
         return Err(invalid(format!("mesh {name} has axes for {count} devices, but lists {listed}")));

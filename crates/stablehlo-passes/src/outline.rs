@@ -86,14 +86,10 @@ struct Copy<'f> {
 
 impl Copy<'_> {
     fn op(&mut self, op: &Op) -> Result<Op> {
-        Ok(Op {
-            kind: op.kind.clone(),
-            operands: op.operands.iter().map(|&value| self.used(value)).collect::<Result<_>>()?,
-            regions: op.regions.iter().map(|region| self.region(region)).collect::<Result<_>>()?,
-            results: op.results.iter().map(|&value| self.defined(value)).collect::<Result<_>>()?,
-            attributes: op.attributes.clone(),
-            location: op.location,
-        })
+        let operands = op.operands.iter().map(|&value| self.used(value)).collect::<Result<_>>()?;
+        let regions = op.regions.iter().map(|region| self.region(region)).collect::<Result<_>>()?;
+        let results = op.results.iter().map(|&value| self.defined(value)).collect::<Result<_>>()?;
+        Ok(op.copied(operands, results, regions))
     }
 
     fn region(&mut self, region: &Region) -> Result<Region> {

@@ -7,6 +7,7 @@ use stablehlo::ir::{Func, Location, LocationId, Locations, Module, Op, OpKind, R
 use stablehlo::{Error, ErrorKind, Result};
 
 use crate::effects::keeps_order;
+use crate::names::Names;
 use crate::outline::outline;
 
 /// The result of [`outline_unsupported`].
@@ -98,6 +99,7 @@ pub fn outline_unsupported(
         is_supported: &mut is_supported,
         visited: 0,
         cheap: HashMap::new(),
+        names: Names::new(module),
         locations: module.locations.clone(),
         funcs: Vec::new(),
         functions: Vec::new(),
@@ -123,6 +125,7 @@ struct Pass<'m> {
     visited: usize,
     /// The visited ops that functions copy, by their result, with their number.
     cheap: HashMap<ValueId, (usize, &'m Op)>,
+    names: Names,
     locations: Locations,
     /// The new functions.
     funcs: Vec<Func>,
@@ -146,9 +149,9 @@ impl Node<'_> {
     }
 }
 
-/// Returns the values that an op and its regions use. Includes values that the regions define.
+/// Returns the values that an op and its regions use, and do not define.
 fn used(op: &Op) -> impl Iterator<Item = ValueId> {
-    std::iter::once(op).chain(op.regions.iter().flat_map(Region::all_ops)).flat_map(|op| op.operands.iter().copied())
+    op.operands.iter().copied().chain(op.captures())
 }
 
 impl<'m> Pass<'m> {
@@ -177,14 +180,7 @@ impl<'m> Pass<'m> {
         } else {
             op.regions.clone()
         };
-        let device = Op {
-            kind: op.kind.clone(),
-            operands: op.operands.clone(),
-            results: op.results.clone(),
-            regions,
-            attributes: op.attributes.clone(),
-            location: op.location,
-        };
+        let device = op.copied(op.operands.clone(), op.results.clone(), regions);
         Ok(Node { number, op, uses: used(&device).collect(), device: Some(device) })
     }
 
@@ -247,7 +243,7 @@ impl<'m> Pass<'m> {
 
     /// Creates a function of these ops, and returns a call of the function.
     fn call(&mut self, members: &[Node<'m>], needed: &HashSet<ValueId>) -> Result<Op> {
-        let name = self.unused_name();
+        let name = self.names.next("unsupported");
         // With the copies, in program order.
         let mut ops: BTreeMap<usize, &Op> = members.iter().map(|member| (member.number, member.op)).collect();
         let mut operands: Vec<ValueId> = members.iter().flat_map(|member| used(member.op)).collect();
@@ -269,18 +265,6 @@ impl<'m> Pass<'m> {
         self.funcs.push(outline.func);
         let location = self.location(members);
         Ok(Op { location, ..Op::new(OpKind::Call { callee: name }, outline.operands, results) })
-    }
-
-    /// Returns a name that no function and no other symbol of the module has.
-    fn unused_name(&self) -> String {
-        let is_taken = |name: &str| {
-            let mut symbols = self.module.symbols.iter().flat_map(|(_, attributes)| attributes);
-            self.module.func(name).is_some()
-                || symbols.any(|(key, value)| key == "sym_name" && value.as_str() == Some(name))
-                || self.funcs.iter().any(|func| func.name == name)
-        };
-        let mut names = (self.funcs.len()..).map(|number| format!("unsupported_{number}"));
-        names.find(|name| !is_taken(name)).unwrap_or_default()
     }
 
     /// Returns the location of the ops.

@@ -6,7 +6,7 @@ use stablehlo::{Error, ErrorKind, Result};
 use crate::mesh_groups::mesh_groups;
 
 /// Maximum number of devices of an execution.
-const LARGEST: usize = 1 << 20;
+pub(crate) const MAX_DEVICES: usize = 1 << 20;
 
 /// The devices of an execution, and the strategies by which collectives group them.
 struct Devices {
@@ -28,8 +28,10 @@ impl Devices {
     fn new(replicas: usize, partitions: usize) -> Result<Self> {
         let (replicas, partitions) = (replicas.max(1), partitions.max(1));
         match replicas.checked_mul(partitions) {
-            Some(count) if count <= LARGEST => Ok(Self { replicas, partitions }),
-            _ => Err(invalid(format!("{replicas} replicas of {partitions} partitions; the most is {LARGEST} devices"))),
+            Some(count) if count <= MAX_DEVICES => Ok(Self { replicas, partitions }),
+            _ => Err(invalid(format!(
+                "{replicas} replicas of {partitions} partitions; the most is {MAX_DEVICES} devices"
+            ))),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Definitions and users of the values of a function.
 
-use stablehlo::ir::{Func, Op, Region, ValueId};
+use stablehlo::ir::{Func, Op, ValueId};
 
 /// The op that defines each value of a function, and the ops that use it, also in nested regions.
 ///
@@ -30,14 +30,8 @@ impl<'f> Uses<'f> {
     /// Visits all ops of a function.
     #[must_use]
     pub fn of(func: &'f Func) -> Self {
-        Self::within(&func.body, func.values.len())
-    }
-
-    /// Visits all ops of a region of a function with this number of values.
-    #[must_use]
-    pub fn within(region: &'f Region, values: usize) -> Self {
-        let mut uses = Self { values: vec![(None, Vec::new()); values] };
-        for op in region.all_ops() {
+        let mut uses = Self { values: vec![(None, Vec::new()); func.values.len()] };
+        for op in func.body.all_ops() {
             for result in &op.results {
                 if let Some((definition, _)) = uses.values.get_mut(result.0 as usize) {
                     *definition = Some(op);

@@ -1,7 +1,7 @@
 //! Inlining: replaces calls and composites with the bodies of the functions that they reference.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::ir::{Func, Module, Op, OpKind, Region, ValueId, ValueTypes};
+use crate::ir::{Func, Module, Op, OpKind, Region, ValueId, ValueIds, ValueTypes};
 
 /// Maximum number of ops after inlining. Without this limit, nested calls could make a program grow exponentially.
 const MAX_OPS: usize = 1 << 20;
@@ -44,31 +44,51 @@ pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     let main = module.entry().ok_or_else(|| {
         Error::new(ErrorKind::Structure, "the module has no function `main`, nor a single public one")
     })?;
-    let mut inliner = Inliner { module, keep, values: ValueTypes::new(), ops: 0, depth: 0, kept: Vec::new() };
-    let body = inliner.region(main, &main.body, &mut vec![None; main.values.len()])?;
-    let mut funcs = vec![Func { body, values: inliner.values, ..main.clone() }];
+    let inlines = |op: &Op| !matches!(&op.kind, OpKind::Composite { name, .. } if keep.contains(&name.as_str()));
+    let mut inliner = Inliner::new(module, &inlines);
+    let mut funcs = vec![inliner.func(main)?];
     // The decomposition of a kept composite may itself call functions, so inline these calls, too.
     let mut next = 0;
     while let Some(name) = inliner.kept.get(next).cloned() {
         let func = module.func(&name).ok_or_else(|| unknown(&name))?;
-        inliner.values = ValueTypes::new();
-        let body = inliner.region(func, &func.body, &mut vec![None; func.values.len()])?;
-        funcs.push(Func { body, values: std::mem::take(&mut inliner.values), ..func.clone() });
+        funcs.push(inliner.func(func)?);
         next += 1;
     }
-    Ok(Module {
-        name: module.name.clone(),
-        attributes: module.attributes.clone(),
-        funcs,
-        symbols: module.symbols.clone(),
-        locations: module.locations.clone(),
-        version: module.version,
-    })
+    Ok(module.with_funcs(funcs))
+}
+
+/// Replaces the calls and composites for which `inlines` returns `true`, in all functions, with the ops of the functions
+/// that they reference. Keeps all functions. Returns `None` if there are no such ops.
+///
+/// # Errors
+///
+/// Returns an error in the same cases as [`inline()`], except that the module need not have an entry function.
+pub fn inline_ops(module: &Module, inlines: impl Fn(&Op) -> bool) -> Result<Option<Module>> {
+    let is_inlined = |op: &Op| callee(op).is_some() && inlines(op);
+    let is_concerned = |func: &Func| func.body.all_ops().any(is_inlined);
+    if !module.funcs.iter().any(is_concerned) {
+        return Ok(None);
+    }
+    let mut inliner = Inliner::new(module, &is_inlined);
+    let mut funcs = Vec::with_capacity(module.funcs.len());
+    for func in &module.funcs {
+        funcs.push(if is_concerned(func) { inliner.func(func)? } else { func.clone() });
+    }
+    Ok(Some(module.with_funcs(funcs)))
+}
+
+/// Returns the function that computes the results of a call or a composite.
+fn callee(op: &Op) -> Option<&String> {
+    match &op.kind {
+        OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } => Some(callee),
+        _ => None,
+    }
 }
 
 struct Inliner<'m> {
     module: &'m Module,
-    keep: &'m [&'m str],
+    /// Whether a call or composite is inlined.
+    inlines: &'m dyn Fn(&Op) -> bool,
     /// Types of the values of the function that is being built.
     values: ValueTypes,
     ops: usize,
@@ -81,6 +101,25 @@ struct Inliner<'m> {
 type Map = Vec<Option<ValueId>>;
 
 impl<'m> Inliner<'m> {
+    fn new(module: &'m Module, inlines: &'m dyn Fn(&Op) -> bool) -> Self {
+        Self { module, inlines, values: ValueTypes::new(), ops: 0, depth: 0, kept: Vec::new() }
+    }
+
+    fn func(&mut self, func: &'m Func) -> Result<Func> {
+        let body = self.region(func, &func.body, &mut vec![None; func.values.len()])?;
+        Ok(Func {
+            name: func.name.clone(),
+            public: func.public,
+            arg_attributes: func.arg_attributes.clone(),
+            results: func.results.clone(),
+            result_attributes: func.result_attributes.clone(),
+            attributes: func.attributes.clone(),
+            body,
+            values: std::mem::take(&mut self.values),
+            location: func.location,
+        })
+    }
+
     fn define(&mut self, func: &Func, old: ValueId, map: &mut Map) -> Result<ValueId> {
         let ty = func.values.shared(old.0 as usize).ok_or_else(|| undefined(old))?;
         let new = self.values.push(ty.clone());
@@ -108,19 +147,8 @@ impl<'m> Inliner<'m> {
             if self.ops > MAX_OPS {
                 return Err(too_large());
             }
-            let operands = op.operands.iter().map(|value| known(map, *value)).collect::<Result<Vec<_>>>()?;
-            let callee = match &op.kind {
-                OpKind::Call { callee } => Some(callee),
-                OpKind::Composite { name, decomposition, .. } if self.keep.contains(&name.as_str()) => {
-                    if !self.kept.contains(decomposition) {
-                        self.kept.push(decomposition.clone());
-                    }
-                    None
-                }
-                OpKind::Composite { decomposition, .. } => Some(decomposition),
-                _ => None,
-            };
-            if let Some(callee) = callee {
+            let operands = op.operands.iter().map(|value| known(map, *value)).collect::<Result<ValueIds>>()?;
+            if let Some(callee) = callee(op).filter(|_| (self.inlines)(op)) {
                 let results = self.call(callee, &operands, to)?;
                 if results.len() != op.results.len() {
                     return Err(Error::new(
@@ -137,16 +165,12 @@ impl<'m> Inliner<'m> {
                 }
                 continue;
             }
+            if let Some(callee) = callee(op).filter(|callee| !self.kept.contains(callee)) {
+                self.kept.push(callee.clone());
+            }
             let regions = op.regions.iter().map(|region| self.region(func, region, map)).collect::<Result<_>>()?;
             let results = op.results.iter().map(|value| self.define(func, *value, map)).collect::<Result<_>>()?;
-            to.push(Op {
-                kind: op.kind.clone(),
-                operands: operands.into(),
-                results,
-                regions,
-                attributes: op.attributes.clone(),
-                location: op.location,
-            });
+            to.push(op.copied(operands, results, regions));
         }
         self.depth -= 1;
         Ok(())

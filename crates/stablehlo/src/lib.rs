@@ -87,7 +87,7 @@ use bytes::Bytes;
 
 pub use error::{Error, ErrorKind, Result};
 pub use float::{FloatFormat, NonFinite};
-pub use inline::inline;
+pub use inline::{inline, inline_ops};
 pub use ops::op_names;
 pub use print::PrintOptions;
 pub use rewrite::{Patch, rewrite};

@@ -4,25 +4,25 @@ use stablehlo::ir::{
     Binary, ComparisonDirection, ElementType, Literal, Op, OpKind, TensorType, Unary, ValueId, ValueTypes,
 };
 
-use super::facts::{Known, Simpler, tensor};
+use super::facts::{Known, Simpler};
 use crate::evaluate::{Number, encode, is_float, is_integer};
 
 pub(super) fn simpler(op: &Op, known: &Known, types: &ValueTypes) -> Option<Simpler> {
-    let ty = tensor(types, *op.results.first()?)?;
+    let ty = types.static_tensor(*op.results.first()?)?;
     match (&op.kind, &op.operands[..]) {
         (OpKind::Binary(binary), &[a, b]) => Rule { known, ty, a, b }.simpler(*binary),
         (OpKind::Unary(unary), &[x]) => opposite(*unary, known.definition(x)?),
         (OpKind::Convert, &[x]) => convert(x, known, types, ty),
         (OpKind::Select, &[on, yes, no]) => select(on, yes, no, known, types, ty),
         (OpKind::Compare { direction, compare_type }, &[a, b]) => {
-            let of = tensor(types, a)?.element;
+            let of = types.static_tensor(a)?.element;
             if a == b && (is_integer(of) || of == ElementType::Bool) {
                 use ComparisonDirection as D;
                 let holds = matches!(direction, D::Eq | D::Ge | D::Le);
                 return Simpler::constant(Literal::new(ty.clone(), splat(ty, vec![u8::from(holds)])).ok());
             }
             let is_swapped = known.literal(a).is_some() && known.literal(b).is_none();
-            let (direction, compare_type) = (mirrored(*direction), *compare_type);
+            let (direction, compare_type) = (direction.mirrored(), *compare_type);
             is_swapped.then(|| Simpler::op(OpKind::Compare { direction, compare_type }, &[b, a]))?
         }
         _ => None,
@@ -32,18 +32,6 @@ pub(super) fn simpler(op: &Op, known: &Known, types: &ValueTypes) -> Option<Simp
 /// Returns the data of a constant of equal elements.
 fn splat(ty: &TensorType, element: Vec<u8>) -> Vec<u8> {
     if ty.num_elements() == Some(0) { Vec::new() } else { element }
-}
-
-/// Returns the direction of the same comparison with the operands swapped.
-fn mirrored(direction: ComparisonDirection) -> ComparisonDirection {
-    use ComparisonDirection as D;
-    match direction {
-        D::Ge => D::Le,
-        D::Gt => D::Lt,
-        D::Le => D::Ge,
-        D::Lt => D::Gt,
-        D::Eq | D::Ne => direction,
-    }
 }
 
 /// An elementwise op of two operands.
@@ -139,12 +127,12 @@ fn opposite(unary: Unary, of: (&OpKind, &[ValueId])) -> Option<Simpler> {
 
 /// Removes a conversion to the same type, and one back from a type that represents all numbers of the other one.
 fn convert(x: ValueId, known: &Known, types: &ValueTypes, ty: &TensorType) -> Option<Simpler> {
-    let middle = tensor(types, x)?;
+    let middle = types.static_tensor(x)?;
     if middle == ty {
         return Some(Simpler::Value(x));
     }
     let (OpKind::Convert, &[from]) = known.definition(x)? else { return None };
-    (tensor(types, from)? == ty && represents(middle.element, ty.element)).then_some(Simpler::Value(from))
+    (types.static_tensor(from)? == ty && represents(middle.element, ty.element)).then_some(Simpler::Value(from))
 }
 
 /// Returns whether a type represents all numbers of another one.
@@ -191,7 +179,7 @@ fn select(
     if let Some((OpKind::Unary(Unary::Not), &[not])) = known.definition(on) {
         return Simpler::op(OpKind::Select, &[not, no, yes]);
     }
-    if ty.element != ElementType::Bool || tensor(types, on)? != ty {
+    if ty.element != ElementType::Bool || types.static_tensor(on)? != ty {
         return None;
     }
     match (known.is_true(yes)?, known.is_true(no)?) {

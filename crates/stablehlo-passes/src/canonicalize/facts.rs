@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stablehlo::ir::{Literal, Op, OpKind, TensorType, ValueId, ValueIds, ValueTypes};
+use stablehlo::ir::{Literal, Op, OpKind, ValueId, ValueIds};
 
 use crate::evaluate::{Number, uniform_number};
 
@@ -68,9 +68,4 @@ impl Known {
             self.ops.insert(result, (op.kind.clone(), op.operands.clone()));
         }
     }
-}
-
-/// Returns the type of a tensor of static shape.
-pub(super) fn tensor(types: &ValueTypes, value: ValueId) -> Option<&TensorType> {
-    types.get(value.0 as usize)?.as_tensor().filter(|ty| ty.is_static())
 }

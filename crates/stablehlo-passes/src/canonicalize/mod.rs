@@ -7,7 +7,7 @@ mod shape;
 use stablehlo::ir::{Module, Op, OpKind, ValueId, ValueTypes, is_sharding};
 use stablehlo::{Patch, Result, rewrite};
 
-use self::facts::{Known, Simpler, tensor};
+use self::facts::{Known, Simpler};
 use crate::apply::apply;
 use crate::effects::{has_effects, is_collective};
 use crate::fold_constants::is_concerned;
@@ -114,7 +114,7 @@ impl Pass {
         };
         let is_valid = match &simpler {
             Simpler::Value(value) => types.get(value.0 as usize) == types.get(result.0 as usize),
-            Simpler::Op(OpKind::Constant(literal), _) => tensor(types, result) == Some(&literal.ty),
+            Simpler::Op(OpKind::Constant(literal), _) => types.static_tensor(result) == Some(&literal.ty),
             Simpler::Op(..) => true,
         };
         is_valid.then_some(simpler)

@@ -2,12 +2,12 @@
 
 use stablehlo::ir::{Dims, Op, OpKind, TensorType, ValueId, ValueTypes};
 
-use super::facts::{Known, Simpler, tensor};
+use super::facts::{Known, Simpler};
 
 pub(super) fn simpler(op: &Op, known: &Known, types: &ValueTypes) -> Option<Simpler> {
-    let to = tensor(types, *op.results.first()?)?;
+    let to = types.static_tensor(*op.results.first()?)?;
     let &x = op.operands.first()?;
-    let from = tensor(types, x)?;
+    let from = types.static_tensor(x)?;
     let same = Some(Simpler::Value(x));
     match &op.kind {
         OpKind::Reshape if from == to => same,
@@ -43,7 +43,7 @@ pub(super) fn simpler(op: &Op, known: &Known, types: &ValueTypes) -> Option<Simp
         }
         OpKind::DynamicUpdateSlice => {
             let &update = op.operands.get(1)?;
-            match tensor(types, update)? {
+            match types.static_tensor(update)? {
                 whole if whole == to => Some(Simpler::Value(update)),
                 empty if empty.num_elements() == Some(0) => same,
                 _ => None,
@@ -60,7 +60,7 @@ pub(super) fn simpler(op: &Op, known: &Known, types: &ValueTypes) -> Option<Simp
         OpKind::Concatenate { .. } if op.operands.len() == 1 => same,
         OpKind::Concatenate { dimension } => {
             let has_elements = |value: &&ValueId| {
-                let extent = tensor(types, **value).and_then(|ty| ty.shape.get(*dimension));
+                let extent = types.static_tensor(**value).and_then(|ty| ty.shape.get(*dimension));
                 extent != Some(&0)
             };
             let filled: Vec<ValueId> = op.operands.iter().filter(has_elements).copied().collect();
@@ -90,7 +90,7 @@ fn broadcast(
     match known.definition(x) {
         Some((OpKind::BroadcastInDim { broadcast_dimensions: inner }, operands)) => return composed(inner, operands),
         Some((OpKind::Reshape, &[before])) => {
-            if let Some(inner) = kept(tensor(types, before)?, from) {
+            if let Some(inner) = kept(types.static_tensor(before)?, from) {
                 return composed(&inner, &[before]);
             }
         }

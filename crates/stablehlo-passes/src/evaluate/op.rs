@@ -11,7 +11,7 @@ use super::{elementwise, shape};
 /// type, of conversions of numbers out of range, and all NaN, whose bits are not specified.
 pub(crate) fn evaluate(op: &Op, operands: &[&Literal], types: &ValueTypes) -> Option<Literal> {
     let &[result] = &op.results[..] else { return None };
-    let ty = types.get(result.0 as usize)?.as_tensor().filter(|ty| ty.num_elements().is_some())?;
+    let ty = types.tensor(result).filter(|ty| ty.num_elements().is_some())?;
     match &op.kind {
         OpKind::Reshape => reshape(ty, operands),
         OpKind::Iota { iota_dimension } => shape::iota(ty, *iota_dimension),

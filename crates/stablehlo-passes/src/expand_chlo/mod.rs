@@ -159,10 +159,10 @@ fn broadcasting(
         ("select", 3) => OpKind::Select,
         ("compare", 2) => {
             let word = |name: &str| find(name).and_then(last_word);
-            let Some(direction) = word("comparison_direction").and_then(|word| direction(&word)) else {
-                return Ok(false);
-            };
-            OpKind::Compare { direction, compare_type: compare_type(word("compare_type").as_deref()) }
+            let direction = word("comparison_direction").and_then(|word| ComparisonDirection::from_name(&word));
+            let Some(direction) = direction else { return Ok(false) };
+            let compare_type = word("compare_type").and_then(|word| ComparisonType::from_name(&word));
+            OpKind::Compare { direction, compare_type: compare_type.unwrap_or(ComparisonType::NoType) }
         }
         ("next_after" | "polygamma" | "zeta", 2) => {
             OpKind::Other { name: format!("chlo.{name}"), attributes: Attributes::new() }
@@ -210,29 +210,6 @@ fn last_word(attribute: &Attribute) -> Option<String> {
         }
         Attribute::String(text) => std::str::from_utf8(text).ok().map(str::to_owned),
         _ => None,
-    }
-}
-
-fn direction(word: &str) -> Option<ComparisonDirection> {
-    use ComparisonDirection as D;
-    Some(match word {
-        "EQ" => D::Eq,
-        "NE" => D::Ne,
-        "GE" => D::Ge,
-        "GT" => D::Gt,
-        "LE" => D::Le,
-        "LT" => D::Lt,
-        _ => return None,
-    })
-}
-
-fn compare_type(word: Option<&str>) -> ComparisonType {
-    match word {
-        Some("FLOAT") => ComparisonType::Float,
-        Some("TOTALORDER") => ComparisonType::TotalOrder,
-        Some("SIGNED") => ComparisonType::Signed,
-        Some("UNSIGNED") => ComparisonType::Unsigned,
-        _ => ComparisonType::NoType,
     }
 }
 

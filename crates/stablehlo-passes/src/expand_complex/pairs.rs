@@ -9,7 +9,7 @@ use crate::build::of;
 
 /// Returns whether a value is a tensor of complex numbers.
 pub(super) fn is_complex(types: &ValueTypes, value: ValueId) -> bool {
-    types.get(value.0 as usize).and_then(Type::as_tensor).is_some_and(|ty| ty.element.is_complex())
+    types.tensor(value).is_some_and(|ty| ty.element.is_complex())
 }
 
 /// A real and an imaginary part.
@@ -22,7 +22,7 @@ pub(super) struct Pairs {
 }
 
 pub(super) fn part_type(types: &ValueTypes, value: ValueId) -> Option<TensorType> {
-    let ty = types.get(value.0 as usize)?.as_tensor()?;
+    let ty = types.tensor(value)?;
     Some(of(ty, ty.element.complex_part()?))
 }
 

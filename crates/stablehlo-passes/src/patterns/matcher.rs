@@ -43,7 +43,7 @@ impl<'f> Matcher<'f> {
 
     /// Returns the type of a tensor of static shape.
     pub(super) fn ty(&self, value: ValueId) -> Option<&'f TensorType> {
-        self.types.get(value.0 as usize)?.as_tensor().filter(|ty| ty.is_static())
+        self.types.static_tensor(value)
     }
 
     pub(super) fn unary(&self, value: ValueId, op: Unary) -> Option<ValueId> {
@@ -175,14 +175,7 @@ impl<'f> Matcher<'f> {
                 return None;
             }
             open.extend(&op.operands);
-            let inner: Vec<&Op> = op.regions.iter().flat_map(|region| region.all_ops()).collect();
-            let own: HashSet<ValueId> = inner
-                .iter()
-                .flat_map(|op| op.results.iter().chain(op.regions.iter().flat_map(|region| &region.args)))
-                .chain(op.regions.iter().flat_map(|region| &region.args))
-                .copied()
-                .collect();
-            open.extend(inner.iter().flat_map(|op| &op.operands).filter(|value| !own.contains(value)));
+            open.extend(op.captures());
         }
         Some(self.body.all_ops().filter(|op| needed.contains(&std::ptr::from_ref(*op))).collect())
     }

@@ -15,6 +15,7 @@ use stablehlo::{Result, VerifyLevel, rewrite};
 use self::found::Match;
 use self::matcher::Matcher;
 use crate::eliminate_dead_code::eliminate_dead_code;
+use crate::names::Names;
 use crate::outline::outline;
 
 /// A group of ops for which vendors often have a kernel. See [`recognize_patterns`].
@@ -170,7 +171,7 @@ fn composites(
                 continue;
             }
             used.extend(slice.iter().map(|op| std::ptr::from_ref(*op)));
-            let name = names.next(pattern.name());
+            let name = names.next(&format!("pjrt.{}", pattern.name()));
             added.push(decomposition(&name, &slice, &operands, result, func)?);
             let name_of_composite = format!("pjrt.{}", pattern.name());
             let kind =
@@ -197,31 +198,4 @@ fn decomposition(name: &str, slice: &[&Op], operands: &[ValueId], result: ValueI
     func.arg_attributes = vec![Attributes::new(); args.len()];
     func.body = Region { args, ..func.body };
     Ok(func)
-}
-
-/// The names of new functions.
-struct Names {
-    known: HashSet<String>,
-    next: usize,
-}
-
-impl Names {
-    fn new(module: &Module) -> Self {
-        let symbol = |(_, attributes): &(String, Attributes)| {
-            let name = attributes.iter().find(|(name, _)| name == "sym_name");
-            name.and_then(|(_, name)| name.as_str().map(str::to_owned))
-        };
-        let funcs = module.funcs.iter().map(|func| func.name.clone());
-        Self { known: funcs.chain(module.symbols.iter().filter_map(symbol)).collect(), next: 0 }
-    }
-
-    fn next(&mut self, pattern: &str) -> String {
-        loop {
-            let name = format!("pjrt.{pattern}_{}", self.next);
-            self.next += 1;
-            if self.known.insert(name.clone()) {
-                return name;
-            }
-        }
-    }
 }

@@ -13,7 +13,6 @@ pub(super) enum Draft<K> {
         kernel: K,
         reads: Vec<ValueId>,
         writes: Vec<ValueId>,
-        time: u32,
     },
     /// Copies at the same time.
     Moves(Vec<(ValueId, Target)>),
@@ -41,6 +40,9 @@ pub(super) struct Blocks<'f> {
     /// The results of the function.
     pub(super) outputs: Vec<ValueId>,
     time: u32,
+    /// The time of each kernel.
+    #[cfg(test)]
+    pub(super) times: Vec<u32>,
     /// For each loop around the current op, the outer values that it uses.
     loops: Vec<Vec<ValueId>>,
     /// For each value, the number of loops around its definition.
@@ -50,7 +52,17 @@ pub(super) struct Blocks<'f> {
 impl<'f> Blocks<'f> {
     pub(super) fn new(func: &'f Func, fused: &'f Fused<'f>) -> Self {
         let depth = vec![0; func.values.len()];
-        Self { func, fused, storages: Storages::new(func), outputs: Vec::new(), time: 0, loops: Vec::new(), depth }
+        Self {
+            func,
+            fused,
+            storages: Storages::new(func),
+            outputs: Vec::new(),
+            time: 0,
+            #[cfg(test)]
+            times: Vec::new(),
+            loops: Vec::new(),
+            depth,
+        }
     }
 
     pub(super) fn function<K, E: From<Error>>(
@@ -145,7 +157,9 @@ impl<'f> Blocks<'f> {
         }
         let kernel = self.fused.kernel(op, class);
         let compiled = compile(&kernel)?;
-        let time = self.tick();
+        self.tick();
+        #[cfg(test)]
+        self.times.push(self.time);
         kernel.reads.iter().for_each(|&value| self.read(value));
         for &value in &kernel.writes {
             self.create(value, Kind::Temporary)?;
@@ -162,7 +176,7 @@ impl<'f> Blocks<'f> {
                 }
             }
         }
-        steps.push(Draft::Run { kernel: compiled, reads: kernel.reads, writes: kernel.writes, time });
+        steps.push(Draft::Run { kernel: compiled, reads: kernel.reads, writes: kernel.writes });
         Ok(())
     }
 
@@ -257,6 +271,10 @@ impl<'f> Blocks<'f> {
             branch.push(Draft::Moves(results.iter().map(|&i| (values[i], Target::Value(op.results[i]))).collect()));
             branches.push(branch);
         }
+        // The branches of an `if` are those of its predicate's numbers 0 and 1.
+        if matches!(op.kind, OpKind::If) {
+            branches.reverse();
+        }
         steps.push(Draft::Case { index: number, branches });
         Ok(())
     }
@@ -283,10 +301,10 @@ pub(super) fn place<K>(drafts: Vec<Draft<K>>, places: &mut Places) -> Vec<Step<K
     let all = |places: &Places, values: &[ValueId]| values.iter().filter_map(|&v| places.values[index(v)]).collect();
     for draft in drafts {
         match draft {
-            Draft::Run { kernel, reads, writes, time } => {
+            Draft::Run { kernel, reads, writes } => {
                 let (reads, writes): (_, Vec<Place>) = (all(places, &reads), all(places, &writes));
                 if writes.is_empty() || writes.iter().any(|place| place.bytes > 0) {
-                    steps.push(Step::Run { kernel, reads, writes, time });
+                    steps.push(Step::Run { kernel, reads, writes });
                 }
             }
             Draft::Moves(moves) => steps.extend(moved(moves, places).map(|(from, to)| Step::Copy { from, to })),

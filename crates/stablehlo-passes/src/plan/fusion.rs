@@ -155,7 +155,7 @@ impl<'f> Fused<'f> {
             for &operand in &op.operands {
                 visit(operand, is_same_index && self.keeps_index(op, operand));
             }
-            captures(op, &mut |value| visit(value, false));
+            op.captures().into_iter().for_each(|value| visit(value, false));
         }
         let safe = |&read: &usize| !unsafe_reads.contains(&kernel.reads[read]);
         kernel.in_place = (0..kernel.reads.len()).filter(safe).collect();
@@ -179,22 +179,6 @@ fn define<'f>(region: &'f Region, definitions: &mut [Option<&'f Op>]) {
     for op in region.all_ops() {
         op.results.iter().for_each(|&result| definitions[index(result)] = Some(op));
     }
-}
-
-/// Calls `visit` for the values that an op's regions use, but do not define.
-pub(super) fn captures(op: &Op, visit: &mut impl FnMut(ValueId)) {
-    let mut own = HashSet::new();
-    let mut open: Vec<&Region> = op.regions.iter().collect();
-    let mut used = Vec::new();
-    while let Some(region) = open.pop() {
-        own.extend(region.args.iter().copied());
-        for op in &region.ops {
-            own.extend(op.results.iter().copied());
-            used.extend(op.operands.iter().copied());
-            open.extend(&op.regions);
-        }
-    }
-    used.into_iter().filter(|value| !own.contains(value)).for_each(visit);
 }
 
 impl<'f> Decision<'_, 'f> {
@@ -283,7 +267,7 @@ impl<'f> Decision<'_, 'f> {
                 _ => self.store(operand),
             }
         }
-        captures(op, &mut |value| self.store(value));
+        op.captures().into_iter().for_each(|value| self.store(value));
     }
 
     /// Adds a kernel, and returns the context of its root.

@@ -6,7 +6,6 @@ use stablehlo::ir::{Func, Op};
 use super::blocks::{Blocks, place};
 use super::fusion::{Fused, Fusion, Kernel};
 use super::step::Step;
-use super::storage::{Live, Places};
 
 /// A program as a list of steps over buffers in memory. `K` is the vendor's type of a kernel.
 #[derive(Clone, Debug)]
@@ -20,8 +19,11 @@ pub struct Plan<K> {
     /// For each output, the donated argument whose memory the output can use.
     pub output_aliases: Vec<Option<usize>>,
     /// The scratch memory that holds values, and when it does.
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests overwrite all other scratch memory"))]
-    pub(super) live: Vec<Live>,
+    #[cfg(test)]
+    pub(super) live: Vec<super::storage::Live>,
+    /// The time of each kernel, in the order of the calls of `compile`.
+    #[cfg(test)]
+    pub(super) times: Vec<u32>,
 }
 
 impl<K> Plan<K> {
@@ -44,8 +46,16 @@ impl<K> Plan<K> {
         let steps = blocks.function(&mut compile)?;
         let mut places = blocks.storages.places(&blocks.outputs, alignment.max(1));
         let steps = place(steps, &mut places);
-        let Places { extra, constants, output_aliases, live, .. } = places;
-        Ok(Self { steps, scratch_bytes: extra, constants, output_aliases, live })
+        Ok(Self {
+            steps,
+            scratch_bytes: places.extra,
+            constants: places.constants,
+            output_aliases: places.output_aliases,
+            #[cfg(test)]
+            live: places.live,
+            #[cfg(test)]
+            times: blocks.times,
+        })
     }
 
     /// Calls `visit` for each kernel, also for those in nested steps.

@@ -40,35 +40,21 @@ pub trait Device {
 ///
 /// Returns the first error of the device.
 pub fn run<D: Device>(steps: &[Step<D::Kernel>], device: &mut D) -> Result<(), D::Error> {
-    run_with(steps, device, &mut |_, _| ())
-}
-
-/// Executes steps, and calls `after` with the time of each kernel that has run.
-pub(super) fn run_with<D: Device>(
-    steps: &[Step<D::Kernel>],
-    device: &mut D,
-    after: &mut impl FnMut(&mut D, u32),
-) -> Result<(), D::Error> {
     for step in steps {
         match step {
-            Step::Run { kernel, reads, writes, time } => {
-                device.run(kernel, reads, writes)?;
-                after(device, *time);
-            }
+            Step::Run { kernel, reads, writes } => device.run(kernel, reads, writes)?,
             Step::Copy { from, to } => device.copy(*from, *to)?,
             Step::While { condition, predicate, body } => loop {
-                run_with(condition, device, after)?;
+                run(condition, device)?;
                 if integer(device, *predicate)? == 0 {
                     break;
                 }
-                run_with(body, device, after)?;
+                run(body, device)?;
             },
             Step::Case { index, branches } => {
-                let number = integer(device, *index)?;
-                // The predicate of an `if` has one byte, and its first branch is the one for `true`.
-                let number = if index.bytes == 1 { i64::from(number == 0) } else { number };
-                let branch = usize::try_from(number).ok().and_then(|number| branches.get(number)).or(branches.last());
-                run_with(branch.map_or(&[], Vec::as_slice), device, after)?;
+                let number = usize::try_from(integer(device, *index)?).ok();
+                let branch = number.and_then(|number| branches.get(number)).or(branches.last());
+                run(branch.map_or(&[], Vec::as_slice), device)?;
             }
         }
     }

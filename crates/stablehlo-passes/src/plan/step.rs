@@ -14,9 +14,6 @@ pub enum Step<K> {
         /// The places of [`Kernel::writes`](super::Kernel::writes). One of them can be equal to a place that the kernel
         /// reads, if it reads each element only to compute the same element of the result.
         writes: Vec<Place>,
-        /// Point of time in the plan, for tests that overwrite unused memory.
-        #[doc(hidden)]
-        time: u32,
     },
     /// Copies bytes. If an output uses the memory of a donated argument, both places may be the same memory.
     Copy {
@@ -36,9 +33,9 @@ pub enum Step<K> {
     },
     /// Runs one of the branches.
     Case {
-        /// For `case` the index of the branch, for `if` a boolean. A wrong index selects the last branch.
+        /// The index of the branch, an integer or a boolean. A wrong index selects the last branch.
         index: Place,
-        /// The branches. For `if`, the first one runs if the predicate is true.
+        /// The branches. For `if`, the second one runs if the predicate is true.
         branches: Vec<Vec<Self>>,
     },
 }

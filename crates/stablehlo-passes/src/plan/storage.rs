@@ -28,8 +28,8 @@ pub(super) struct Storage {
 }
 
 /// Scratch memory that holds values between two points of time.
+#[cfg(test)]
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(test), expect(dead_code, reason = "tests overwrite all other scratch memory"))]
 pub(super) struct Live {
     pub(super) place: Place,
     pub(super) interval: Interval,
@@ -60,6 +60,7 @@ pub(super) struct Places {
     pub(super) alignment: usize,
     pub(super) constants: Vec<u8>,
     pub(super) output_aliases: Vec<Option<usize>>,
+    #[cfg(test)]
     pub(super) live: Vec<Live>,
 }
 
@@ -197,15 +198,21 @@ impl<'f> Storages<'f> {
             places[at] = Some(Place { memory, offset, bytes });
         }
         let (offsets, scratch) = arena.assign();
-        let mut live = Vec::new();
-        for (at, interval, offset) in offsets {
-            let place = Place { memory: Memory::Scratch, offset, bytes: self.storages[at].bytes };
-            places[at] = Some(place);
-            live.push(Live { place, interval });
+        for &(at, _, offset) in &offsets {
+            places[at] = Some(Place { memory: Memory::Scratch, offset, bytes: self.storages[at].bytes });
         }
         let of = |at| self.of(self.resolve(ValueId(at))).and_then(|storage| places[storage]);
         let values = (0..).take(self.storage.len()).map(of).collect();
-        Places { values, scratch, extra: scratch, alignment, constants, output_aliases, live }
+        Places {
+            values,
+            scratch,
+            extra: scratch,
+            alignment,
+            constants,
+            output_aliases,
+            #[cfg(test)]
+            live: offsets.iter().filter_map(|&(at, interval, _)| Some(Live { place: places[at]?, interval })).collect(),
+        }
     }
 
     fn hull(&self, storage: &Storage) -> Interval {

@@ -406,7 +406,7 @@ impl<'m> Writer<'m> {
 
     fn while_loop<'a>(&mut self, to: &mut Computation<'a>, op: &'a Op) -> Result<()> {
         let [condition, body] = &op.regions[..] else { return Err(no_form()) };
-        let outer = captures(&op.regions, to.constants);
+        let outer = captures(op, to.constants);
         let state: Vec<ValueId> = op.operands.iter().chain(&outer).copied().collect();
         let (start, shape) = self.tuple(to, &state)?;
         let (func, number) = (to.func, self.next + 1);
@@ -423,7 +423,7 @@ impl<'m> Writer<'m> {
     }
 
     fn branches<'a>(&mut self, to: &mut Computation<'a>, op: &'a Op) -> Result<()> {
-        let outer = captures(&op.regions, to.constants);
+        let outer = captures(op, to.constants);
         let mut operands = vec![self.value(to, op.operands[0])?];
         let (given, _) = self.tuple(to, &outer)?;
         let mut i = Instruction { metadata: metadata(self.module, op.location), ..opcode("conditional") };
@@ -446,20 +446,8 @@ fn no_form() -> Error {
 }
 
 /// Returns the values that the regions use but do not define, except for constants.
-fn captures(regions: &[Region], constants: &HashMap<ValueId, &Literal>) -> Vec<ValueId> {
-    fn walk(region: &Region, defined: &mut HashSet<ValueId>, used: &mut Vec<ValueId>) {
-        defined.extend(&region.args);
-        for op in &region.ops {
-            used.extend(&op.operands);
-            defined.extend(&op.results);
-            op.regions.iter().for_each(|region| walk(region, defined, used));
-        }
-    }
-    let (mut defined, mut used) = (HashSet::new(), Vec::new());
-    regions.iter().for_each(|region| walk(region, &mut defined, &mut used));
-    let mut seen = HashSet::new();
-    used.retain(|value| !defined.contains(value) && !constants.contains_key(value) && seen.insert(*value));
-    used
+fn captures(op: &Op, constants: &HashMap<ValueId, &Literal>) -> Vec<ValueId> {
+    op.captures().into_iter().filter(|value| !constants.contains_key(value)).collect()
 }
 
 /// Returns the framework's name for an op, and the op's position in a source file. Returns `None` if both are unknown.

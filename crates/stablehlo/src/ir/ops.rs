@@ -80,6 +80,34 @@ macro_rules! enumerations {
 
 enumeration_table!(enumerations);
 
+impl ComparisonDirection {
+    /// Returns the direction with this keyword, such as `LT`.
+    #[must_use]
+    pub fn from_name(word: &str) -> Option<Self> {
+        Self::from_word(word)
+    }
+
+    /// Returns the direction of the same comparison with the operands swapped.
+    #[must_use]
+    pub fn mirrored(self) -> Self {
+        match self {
+            Self::Ge => Self::Le,
+            Self::Gt => Self::Lt,
+            Self::Le => Self::Ge,
+            Self::Lt => Self::Gt,
+            Self::Eq | Self::Ne => self,
+        }
+    }
+}
+
+impl ComparisonType {
+    /// Returns the type with this keyword, such as `TOTALORDER`.
+    #[must_use]
+    pub fn from_name(word: &str) -> Option<Self> {
+        Self::from_word(word)
+    }
+}
+
 /// Dimension numbers of `dot_general`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each name is the specification's own")]

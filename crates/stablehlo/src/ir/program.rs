@@ -1,5 +1,6 @@
 //! Modules, functions, regions and ops.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use super::attribute::{Attribute, Attributes};
@@ -119,9 +120,48 @@ impl Op {
             location: LocationId::default(),
         }
     }
+
+    /// Returns the op with other operands, results and regions.
+    #[must_use]
+    pub fn copied(&self, operands: ValueIds, results: ValueIds, regions: Vec<Region>) -> Self {
+        Self {
+            kind: self.kind.clone(),
+            operands,
+            results,
+            regions,
+            attributes: self.attributes.clone(),
+            location: self.location,
+        }
+    }
+
+    /// Returns the values that the op's regions use but do not define, each once, in the order of their first uses.
+    #[must_use]
+    pub fn captures(&self) -> Vec<ValueId> {
+        if self.regions.is_empty() {
+            return Vec::new();
+        }
+        let inner: Vec<&Self> = self.regions.iter().flat_map(Region::all_ops).collect();
+        let args = self.regions.iter().chain(inner.iter().flat_map(|op| &op.regions)).flat_map(|region| &region.args);
+        // The values that are not to be listed (again).
+        let mut seen: HashSet<ValueId> = args.chain(inner.iter().flat_map(|op| &op.results)).copied().collect();
+        inner.iter().flat_map(|op| &op.operands).copied().filter(|value| seen.insert(*value)).collect()
+    }
 }
 
 impl Module {
+    /// Returns the module with other functions.
+    #[must_use]
+    pub fn with_funcs(&self, funcs: Vec<Func>) -> Self {
+        Self {
+            name: self.name.clone(),
+            attributes: self.attributes.clone(),
+            funcs,
+            symbols: self.symbols.clone(),
+            locations: self.locations.clone(),
+            version: self.version,
+        }
+    }
+
     /// Returns the entry function, which is the function named `main` or else the only public function.
     #[must_use]
     pub fn entry(&self) -> Option<&Func> {

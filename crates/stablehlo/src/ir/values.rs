@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::types::Type;
+use super::types::{TensorType, Type};
 
 /// Id of a value in a function, which is an index into [`Func::values`](crate::ir::Func::values).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,6 +75,18 @@ impl ValueTypes {
     #[must_use]
     pub fn shared(&self, index: usize) -> Option<&Arc<Type>> {
         Some(&self.types[*self.positions.get(index)? as usize].ty)
+    }
+
+    /// Returns the type of a value that is a tensor.
+    #[must_use]
+    pub fn tensor(&self, value: ValueId) -> Option<&TensorType> {
+        self.get(value.0 as usize)?.as_tensor()
+    }
+
+    /// Returns the type of a value that is a tensor of static shape.
+    #[must_use]
+    pub fn static_tensor(&self, value: ValueId) -> Option<&TensorType> {
+        self.tensor(value).filter(|ty| ty.is_static())
     }
 
     /// Adds a value with this type, and returns the value. Pass a [`Type`], or an [`Arc`] to share the type with other
@@ -312,7 +324,7 @@ impl ExactSizeIterator for IterMut<'_> {}
 
 #[cfg(test)]
 mod tests {
-    use super::super::types::{ElementType, TensorType};
+    use super::super::types::ElementType;
     use super::*;
 
     fn ty(extent: i64) -> Type {

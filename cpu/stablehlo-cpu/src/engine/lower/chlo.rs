@@ -1,4 +1,8 @@
 //! Lowers ops of CHLO, StableHLO's client dialect. Programs in text form may contain these ops.
+//!
+//! The engine does not use the pass `expand_chlo`. It computes each function in one loop, in `f64` with one rounding,
+//! where the pass adds up to forty ops with an error of up to 8 units in the last place. It also broadcasts operands
+//! whose declared sizes are `?`, because it knows their actual sizes.
 
 use stablehlo::ir::{Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, Unary};
 
@@ -127,19 +131,10 @@ impl<'m> LoweringContext<'_, 'm> {
             }
             ("compare", [a, b]) => {
                 let word = |name| find_attribute(attributes, name).and_then(last_word);
-                let direction = match word("comparison_direction").as_deref() {
-                    Some("EQ") => ComparisonDirection::Eq,
-                    Some("NE") => ComparisonDirection::Ne,
-                    Some("GE") => ComparisonDirection::Ge,
-                    Some("GT") => ComparisonDirection::Gt,
-                    Some("LE") => ComparisonDirection::Le,
-                    Some("LT") => ComparisonDirection::Lt,
-                    _ => return Err(self.invalid("attribute comparison_direction is missing")),
-                };
-                let kind = match word("compare_type").as_deref() {
-                    Some("TOTALORDER") => ComparisonType::TotalOrder,
-                    _ => ComparisonType::NoType,
-                };
+                let direction = word("comparison_direction").and_then(|word| ComparisonDirection::from_name(&word));
+                let direction = direction.ok_or_else(|| self.invalid("attribute comparison_direction is missing"))?;
+                let kind = word("compare_type").and_then(|word| ComparisonType::from_name(&word));
+                let kind = kind.unwrap_or(ComparisonType::NoType);
                 self.compared(direction, kind, a, b)?
             }
             ("next_after" | "polygamma" | "zeta", [a, b]) => self.special_of_two(op, a, b)?,

@@ -7,8 +7,7 @@ use stablehlo::ir::{Binary, ComparisonDirection, ElementType, Func, Module, Op, 
 use stablehlo_cpu::{DType, Tensor};
 
 use crate::index_map::{Coordinate, index_map};
-use crate::plan::run::run_with;
-use crate::plan::{Device, Fusion, Kernel, Memory, Place, Plan};
+use crate::plan::{Device, Fusion, Kernel, Memory, Place, Plan, run};
 
 /// A kernel with all that it computes inside.
 #[derive(Clone, Debug)]
@@ -17,6 +16,8 @@ pub(super) struct Toy {
     op: Op,
     reads: Vec<ValueId>,
     inside: HashMap<ValueId, Op>,
+    /// The kernel's index among those of the plan.
+    number: usize,
 }
 
 fn classify(op: &Op) -> Fusion {
@@ -33,7 +34,9 @@ fn classify(op: &Op) -> Fusion {
 
 pub(super) fn plan(module: &Module) -> Plan<Toy> {
     let func = Arc::new(module.entry().unwrap().clone());
+    let mut kernels = 0;
     let compile = |kernel: &Kernel<'_>| {
+        kernels += 1;
         let mut inside = HashMap::new();
         let mut open = vec![kernel.op];
         while let Some(op) = open.pop() {
@@ -50,6 +53,7 @@ pub(super) fn plan(module: &Module) -> Plan<Toy> {
             op: kernel.op.clone(),
             reads: kernel.reads.clone(),
             inside,
+            number: kernels - 1,
         })
     };
     Plan::new(&func, 16, classify, compile).unwrap()
@@ -235,6 +239,7 @@ impl Device for Machine<'_> {
                 }
             }
         }
+        self.poison(self.plan.times[toy.number]);
         Ok(())
     }
 
@@ -266,7 +271,7 @@ fn execute(plan: &Plan<Toy>, func: &Func, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (constants, scratch) = (memories.len() - 2, memories.len() - 1);
     let inputs = (0..inputs.len()).collect();
     let mut machine = Machine { plan, inputs, outputs: outputs.clone(), memories, constants, scratch, steps: 0 };
-    run_with(&plan.steps, &mut machine, &mut |machine, time| machine.poison(time)).unwrap();
+    run(&plan.steps, &mut machine).unwrap();
     outputs.into_iter().map(|output| machine.memories[output].clone()).collect()
 }
 
