@@ -3,17 +3,33 @@
 use stablehlo::Result;
 use stablehlo::ir::{Func, Locations, Module};
 
-/// Changes the functions to which a pass applies. Returns `None` if it applies to no function.
+/// Changes copies of the functions to which a pass applies. `change` returns whether it has changed the function.
+/// Returns `None` if no function has changed.
 pub(crate) fn apply(
+    module: &Module,
+    applies: impl Fn(&Func) -> bool,
+    mut change: impl FnMut(&mut Func, &Locations) -> Result<bool>,
+) -> Result<Option<Module>> {
+    let mut changed: Vec<Option<Func>> = Vec::new();
+    for (at, func) in module.funcs.iter().enumerate().filter(|(_, func)| applies(func)) {
+        let mut func = func.clone();
+        if change(&mut func, &module.locations)? {
+            changed.resize_with(module.funcs.len(), || None);
+            changed[at] = Some(func);
+        }
+    }
+    if changed.is_empty() {
+        return Ok(None);
+    }
+    let funcs = module.funcs.iter().zip(changed).map(|(func, changed)| changed.unwrap_or_else(|| func.clone()));
+    Ok(Some(module.with_funcs(funcs.collect())))
+}
+
+/// Changes functions like [`apply`], with a function that always changes them.
+pub(crate) fn apply_all(
     module: &Module,
     applies: impl Fn(&Func) -> bool,
     mut change: impl FnMut(&mut Func, &Locations) -> Result<()>,
 ) -> Result<Option<Module>> {
-    if !module.funcs.iter().any(&applies) {
-        return Ok(None);
-    }
-    let mut module = module.clone();
-    let Module { funcs, locations, .. } = &mut module;
-    funcs.iter_mut().filter(|func| applies(func)).try_for_each(|func| change(func, locations))?;
-    Ok(Some(module))
+    apply(module, applies, |func, locations| change(func, locations).map(|()| true))
 }

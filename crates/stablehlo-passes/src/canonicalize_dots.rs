@@ -3,7 +3,7 @@
 use stablehlo::ir::{Dims, DotDimensions, Module, Op, OpKind, TensorType, ValueId};
 use stablehlo::{Patch, Result, rewrite};
 
-use crate::apply::apply;
+use crate::apply::apply_all;
 use crate::build::Build;
 
 /// Rewrites each `dot_general` to a product of matrices with one batch dimension: `[b, m, k]` or `[b, k, m]` times
@@ -15,7 +15,7 @@ use crate::build::Build;
 /// Returns no error for a verified module.
 pub fn canonicalize_dots(module: &Module) -> Result<Option<Module>> {
     let applies = |op: &Op| matches!(op.kind, OpKind::DotGeneral { .. });
-    apply(
+    apply_all(
         module,
         |func| func.body.all_ops().any(applies),
         |func, locations| {

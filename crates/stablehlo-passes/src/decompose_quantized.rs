@@ -5,7 +5,7 @@ use stablehlo::ir::{
 };
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
-use crate::apply::apply;
+use crate::apply::apply_all;
 use crate::quantized_type::{Params, Quantized};
 
 /// Replaces quantized types with arithmetic on their stored integers. Returns `None` if the program contains no
@@ -20,7 +20,7 @@ use crate::quantized_type::{Params, Quantized};
 /// module must be verified.
 pub fn decompose_quantized(module: &Module) -> Result<Option<Module>> {
     let quantized = |f: &Func| f.values.iter().chain(&f.results).any(|ty| Quantized::of(ty).is_some());
-    apply(module, quantized, |func, locations| {
+    apply_all(module, quantized, |func, locations| {
         let types = Original(func.values.iter().map(Quantized::of).collect());
         for (at, of) in types.0.iter().enumerate() {
             if let Some(of) = of {

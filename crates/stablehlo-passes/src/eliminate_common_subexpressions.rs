@@ -1,11 +1,13 @@
 //! The pass `eliminate_common_subexpressions`.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem::discriminant;
 
 use stablehlo::ir::{Func, Module, Op, OpKind, Region, ValueId, ValueIds, ValueTypes};
 
+use crate::apply::apply;
 use crate::effects::{is_collective, keeps_order};
 
 /// Removes ops that compute the same values as an earlier op. Returns `None` if the program has no such op.
@@ -24,14 +26,17 @@ use crate::effects::{is_collective, keeps_order};
 /// `optimization_barrier`, with which frameworks ask for a second computation. The module must be verified.
 #[must_use]
 pub fn eliminate_common_subexpressions(module: &Module) -> Option<Module> {
-    let mut module = module.clone();
-    let mut removed = false;
-    for Func { body, values, .. } in &mut module.funcs {
-        let mut pass = Pass { types: values, same: HashMap::new(), known: HashMap::new(), removed: false };
-        pass.region(body);
-        removed |= pass.removed;
-    }
-    removed.then_some(module)
+    let merged = apply(
+        module,
+        |_| true,
+        |func, _| {
+            let Func { body, values, .. } = func;
+            let mut pass = Pass { types: values, same: HashMap::new(), known: HashMap::new(), removed: false };
+            pass.region(body);
+            Ok(pass.removed)
+        },
+    );
+    merged.unwrap_or_default()
 }
 
 struct Pass<'f> {
@@ -99,16 +104,32 @@ impl Pass<'_> {
             && !is_collective(op)
     }
 
+    /// Returns a number that is equal for equal computations, and hardly ever for others.
     fn hash(&self, op: &Op) -> u64 {
         let mut hasher = DefaultHasher::new();
-        (discriminant(&op.kind), &op.operands[..], op.regions.len()).hash(&mut hasher);
-        match &op.kind {
-            OpKind::Constant(literal) => (&literal.ty, &literal.data).hash(&mut hasher),
-            OpKind::Unary(unary) => unary.hash(&mut hasher),
-            OpKind::Binary(binary) => binary.hash(&mut hasher),
-            _ => {}
+        op.operands.hash(&mut hasher);
+        for op in std::iter::once(op).chain(op.regions.iter().flat_map(Region::all_ops)) {
+            discriminant(&op.kind).hash(&mut hasher);
+            op.results.iter().for_each(|result| self.types.get(result.0 as usize).hash(&mut hasher));
+            match &op.kind {
+                OpKind::Constant(literal) => literal.data.hash(&mut hasher),
+                OpKind::Unary(unary) => unary.hash(&mut hasher),
+                OpKind::Binary(binary) => binary.hash(&mut hasher),
+                // Hashing cannot fail.
+                kind => _ = write!(HashText(&mut hasher), "{kind:?}"),
+            }
         }
         hasher.finish()
+    }
+}
+
+/// Hashes a text without storing it.
+struct HashText<'h>(&'h mut DefaultHasher);
+
+impl Write for HashText<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.write(text.as_bytes());
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The pass `eliminate_dead_code`.
 
-use stablehlo::ir::{Module, Op, Region, ValueTypes};
+use stablehlo::ir::{Func, Module, Op, Region, ValueTypes};
 
 use crate::effects::{has_effects, is_collective};
 
@@ -10,50 +10,63 @@ use crate::effects::{has_effects, is_collective};
 /// which other devices wait. Keeps arguments, and all results of an op that has several. The module must be verified.
 #[must_use]
 pub fn eliminate_dead_code(module: &Module) -> Option<Module> {
-    let mut module = module.clone();
-    let mut removed = false;
-    for func in &mut module.funcs {
-        let mut live = Live { values: vec![false; func.values.len()], types: &func.values, removed: false };
-        live.region(&mut func.body);
-        removed |= live.removed;
+    let live: Vec<Live<'_>> = module.funcs.iter().map(Live::of).collect();
+    if !live.iter().any(|live| live.has_dead) {
+        return None;
     }
-    removed.then_some(module)
+    let cleaned = |(func, live): (&Func, &Live<'_>)| match live.has_dead {
+        true => Func { body: live.region(&func.body), ..func.clone() },
+        false => func.clone(),
+    };
+    Some(module.with_funcs(module.funcs.iter().zip(&live).map(cleaned).collect()))
 }
 
 /// The values that live ops use.
 struct Live<'f> {
     values: Vec<bool>,
     types: &'f ValueTypes,
-    /// Whether an op was removed.
-    removed: bool,
+    /// Whether an op is not live.
+    has_dead: bool,
 }
 
-impl Live<'_> {
-    /// Removes ops from a region. Visits the ops from the last to the first, so that each op is visited after the ops
-    /// that use it.
-    fn region(&mut self, region: &mut Region) {
-        let all = region.ops.len();
-        let mut live = Vec::with_capacity(all);
-        for mut op in std::mem::take(&mut region.ops).into_iter().rev() {
-            // The op that ends the region.
-            let is_first = live.is_empty();
-            if is_first || self.is_live(&op) {
-                for id in &op.operands {
-                    if let Some(live) = self.values.get_mut(id.0 as usize) {
-                        *live = true;
-                    }
-                }
-                op.regions.iter_mut().for_each(|region| self.region(region));
-                live.push(op);
-            }
-        }
-        self.removed |= live.len() < all;
-        live.reverse();
-        region.ops = live;
+impl<'f> Live<'f> {
+    fn of(func: &'f Func) -> Self {
+        let mut live = Self { values: vec![false; func.values.len()], types: &func.values, has_dead: false };
+        live.visit(&func.body);
+        live
     }
 
-    fn is_live(&self, op: &Op) -> bool {
-        op.results.iter().any(|id| self.values.get(id.0 as usize) != Some(&false))
+    /// Visits the ops from the last to the first, so that each op is visited after the ops that use it.
+    fn visit(&mut self, region: &Region) {
+        for (at, op) in region.ops.iter().enumerate().rev() {
+            if !self.is_live(op, at + 1 == region.ops.len()) {
+                self.has_dead = true;
+                continue;
+            }
+            for id in &op.operands {
+                if let Some(live) = self.values.get_mut(id.0 as usize) {
+                    *live = true;
+                }
+            }
+            op.regions.iter().for_each(|region| self.visit(region));
+        }
+    }
+
+    /// Returns the region without the ops that are not live.
+    fn region(&self, region: &Region) -> Region {
+        let end = region.ops.len();
+        let live = region.ops.iter().enumerate().filter(|(at, op)| self.is_live(op, at + 1 == end));
+        let copied = |op: &Op| {
+            let regions = op.regions.iter().map(|region| self.region(region)).collect();
+            op.copied(op.operands.clone(), op.results.clone(), regions)
+        };
+        Region { args: region.args.clone(), ops: live.map(|(_, op)| copied(op)).collect() }
+    }
+
+    /// Returns whether an op is needed. The last op of a region ends it.
+    fn is_live(&self, op: &Op, is_last: bool) -> bool {
+        is_last
+            || op.results.iter().any(|id| self.values.get(id.0 as usize) != Some(&false))
             || has_effects(op, self.types)
             || is_collective(op)
     }

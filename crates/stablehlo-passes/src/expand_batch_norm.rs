@@ -3,7 +3,7 @@
 use stablehlo::ir::{Binary, DYNAMIC, Dims, ElementType, Module, Op, OpKind, TensorType, Type, Unary, ValueId};
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
-use crate::apply::apply;
+use crate::apply::apply_all;
 use crate::build::{Build, of};
 use crate::evaluate::Number;
 use crate::loops::index;
@@ -31,7 +31,7 @@ fn is_batch_norm(op: &Op) -> bool {
 ///
 /// Returns an error for quantized operands. The module must be verified.
 pub fn expand_batch_norm(module: &Module) -> Result<Option<Module>> {
-    apply(
+    apply_all(
         module,
         |func| func.body.all_ops().any(is_batch_norm),
         |func, locations| {

@@ -29,11 +29,11 @@ use crate::loops::{digit, elementwise, index, is_elementwise, repeat};
 /// Returns no error for a verified module.
 pub fn expand_gather_scatter(module: &Module) -> Result<Option<Module>> {
     let is_concerned = |op: &Op| matches!(op.kind, OpKind::Gather { .. } | OpKind::Scatter { .. });
-    let mut changed = false;
-    let module = apply(
+    apply(
         module,
         |func| func.body.all_ops().any(is_concerned),
         |func, locations| {
+            let mut changed = false;
             rewrite(func, locations, |op, patch| {
                 let values = match &op.kind {
                     OpKind::Gather { .. } => gather(&op, patch)?,
@@ -50,10 +50,10 @@ pub fn expand_gather_scatter(module: &Module) -> Result<Option<Module>> {
                         Ok(())
                     }
                 }
-            })
+            })?;
+            Ok(changed)
         },
-    )?;
-    Ok(module.filter(|_| changed))
+    )
 }
 
 /// Returns the type of a tensor of static shape whose extents fit every index type that the pass uses.

@@ -30,11 +30,11 @@ const MAX_UNROLLED: i64 = 16;
 /// Returns no error for a verified module.
 pub fn expand_reduce_window(module: &Module) -> Result<Option<Module>> {
     let is_window = |op: &Op| matches!(op.kind, OpKind::ReduceWindow { .. });
-    let mut changed = false;
-    let module = apply(
+    apply(
         module,
         |func| func.body.all_ops().any(is_window),
         |func, locations| {
+            let mut changed = false;
             rewrite(func, locations, |op, patch| match Plan::new(&op, patch) {
                 Some(plan) => {
                     changed = true;
@@ -45,10 +45,10 @@ pub fn expand_reduce_window(module: &Module) -> Result<Option<Module>> {
                     patch.push(op);
                     Ok(())
                 }
-            })
+            })?;
+            Ok(changed)
         },
-    )?;
-    Ok(module.filter(|_| changed))
+    )
 }
 
 /// The slices of an op.

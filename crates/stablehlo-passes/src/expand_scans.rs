@@ -6,7 +6,7 @@ use stablehlo::ir::{
 };
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
-use crate::apply::apply;
+use crate::apply::apply_all;
 use crate::build::Build;
 use crate::loops::index;
 
@@ -24,7 +24,7 @@ fn is_scan(op: &Op) -> bool {
 /// Returns an error if the extent of the scanned dimension is not known, or if a scan breaks a rule of CHLO. The
 /// module must be verified.
 pub fn expand_scans(module: &Module) -> Result<Option<Module>> {
-    apply(module, |func| func.body.all_ops().any(is_scan), |func, locations| rewrite(func, locations, replace))
+    apply_all(module, |func| func.body.all_ops().any(is_scan), |func, locations| rewrite(func, locations, replace))
 }
 
 /// The attributes of a scan.

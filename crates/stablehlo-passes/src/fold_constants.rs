@@ -28,8 +28,11 @@ use crate::evaluate::{evaluate, zeros};
 ///
 /// Returns no error for a verified module.
 pub fn fold_constants(module: &Module) -> Result<Option<Module>> {
-    let mut changed = false;
-    let folded = apply(module, is_concerned, |func, locations| {
+    let is_known =
+        |op: &Op| matches!(op.kind, OpKind::Constant(_) | OpKind::Iota { .. } | OpKind::GetDimensionSize { .. });
+    let applies = |func: &Func| is_concerned(func) && func.body.all_ops().any(is_known);
+    apply(module, applies, |func, locations| {
+        let mut changed = false;
         let mut known = HashMap::new();
         rewrite(func, locations, |mut op, patch| {
             if let Some(literal) = value(&op, &known, patch.types()) {
@@ -44,9 +47,9 @@ pub fn fold_constants(module: &Module) -> Result<Option<Module>> {
             }
             patch.push(op);
             Ok(())
-        })
-    })?;
-    Ok(folded.filter(|_| changed))
+        })?;
+        Ok(changed)
+    })
 }
 
 /// A future's op must stay as it is, so [`inline_async_ops`](crate::inline_async_ops) must run before.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use stablehlo::ir::{Module, Op, OpKind, Region, ValueId, ValueIds};
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
-use crate::apply::apply;
+use crate::apply::apply_all;
 
 /// Returns whether the op only constrains the order of other ops.
 fn is_order(op: &Op) -> bool {
@@ -27,7 +27,7 @@ fn is_order(op: &Op) -> bool {
 /// `async_start` contains more than one op. The module must be verified.
 pub fn inline_async_ops(module: &Module) -> Result<Option<Module>> {
     let is_concerned = |op: &Op| matches!(op.kind, OpKind::AsyncStart | OpKind::AsyncDone) || is_order(op);
-    apply(
+    apply_all(
         module,
         |func| func.body.all_ops().any(is_concerned),
         |func, locations| {

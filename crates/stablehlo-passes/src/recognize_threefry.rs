@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use stablehlo::ir::{Attributes, ElementType, Func, Literal, Module, Op, OpKind, TensorType, Type};
 use stablehlo::{Result, VerifyLevel, rewrite};
 
-use crate::apply::apply;
+use crate::apply::apply_all;
 use crate::evaluate::Interpreter;
 
 const NAME: &str = "pjrt.threefry2x32";
@@ -40,7 +40,7 @@ pub fn recognize_threefry(module: &Module) -> Result<Option<Module>> {
     let found: HashSet<&str> =
         module.funcs.iter().filter(|func| is_threefry(module, func)).map(|func| &*func.name).collect();
     let is_call = |op: &Op| matches!(&op.kind, OpKind::Call { callee } if found.contains(&**callee));
-    apply(
+    apply_all(
         module,
         |func| func.body.all_ops().any(is_call),
         |func, locations| {

@@ -3,7 +3,7 @@
 use stablehlo::ir::{Attributes, Func, Module, Op, OpKind, ValueTypes, is_sharding};
 use stablehlo::{Result, rewrite};
 
-use crate::apply::apply;
+use crate::apply::apply_all;
 
 /// Ops whose results are their operands on one device. The names of custom calls may begin with `local_`.
 const CONSTRAINTS: [&str; 10] = [
@@ -83,7 +83,7 @@ fn has_sharding(attributes: &[(String, stablehlo::ir::Attribute)]) -> bool {
 /// Returns no error for a verified module.
 pub fn remove_shardings(module: &Module) -> Result<Option<Module>> {
     let remove = |attributes: &mut Attributes| attributes.retain(|(name, _)| !is_sharding(name));
-    apply(module, applies, |func, locations| {
+    apply_all(module, applies, |func, locations| {
         func.arg_attributes.iter_mut().chain(&mut func.result_attributes).for_each(remove);
         rewrite(func, locations, |mut op, patch| {
             match meaning(&op, patch.types()) {

@@ -38,14 +38,11 @@ use crate::fold_constants::is_concerned;
 ///
 /// Returns no error for a verified module.
 pub fn canonicalize(module: &Module) -> Result<Option<Module>> {
-    let mut changed = false;
-    let module = apply(module, is_concerned, |func, locations| {
+    apply(module, is_concerned, |func, locations| {
         let mut pass = Pass { known: Known::default(), changed: false };
         rewrite(func, locations, |op, patch| pass.op(op, patch))?;
-        changed |= pass.changed;
-        Ok(())
-    })?;
-    Ok(module.filter(|_| changed))
+        Ok(pass.changed)
+    })
 }
 
 /// Returns whether values have the types of the results that they replace. Dynamic extents may differ.

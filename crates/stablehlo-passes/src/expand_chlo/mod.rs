@@ -40,11 +40,11 @@ use crate::evaluate::{Number, encode, is_float, is_integer};
 /// Returns no error for a verified module.
 pub fn expand_chlo(module: &Module, keep: impl Fn(&str) -> bool) -> Result<Option<Module>> {
     let is_chlo = |op: &Op| matches!(&op.kind, OpKind::Other { name, .. } if name.starts_with("chlo.") && !keep(name));
-    let mut changed = false;
-    let module = apply(
+    apply(
         module,
         |func| func.body.all_ops().any(is_chlo),
         |func, locations| {
+            let mut changed = false;
             rewrite(func, locations, |op, patch| {
                 if is_chlo(&op) && expanded(&op, patch)? {
                     changed = true;
@@ -52,10 +52,10 @@ pub fn expand_chlo(module: &Module, keep: impl Fn(&str) -> bool) -> Result<Optio
                     patch.push(op);
                 }
                 Ok(())
-            })
+            })?;
+            Ok(changed)
         },
-    )?;
-    Ok(module.filter(|_| changed))
+    )
 }
 
 /// Adds the ops that replace an op. Returns `false` if the pass does not replace it, and then adds nothing.

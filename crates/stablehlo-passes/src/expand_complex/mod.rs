@@ -8,7 +8,7 @@ use stablehlo::ir::{Binary, Func, Module, Op, OpKind, Region, Unary, ValueId, Va
 use stablehlo::{Patch, Result, rewrite};
 
 use self::pairs::{Pair, Pairs, is_complex};
-use crate::apply::apply;
+use crate::apply::apply_all;
 
 /// Replaces complex numbers with pairs of real ones, for devices without complex arithmetic. Returns `None` if the
 /// program has no op on complex numbers that the pass replaces.
@@ -42,7 +42,7 @@ use crate::apply::apply;
 /// Returns an error if a function or a comparison needs a constant of dynamic shape. The module must be verified.
 pub fn expand_complex(module: &Module) -> Result<Option<Module>> {
     let applies = |func: &Func| func.body.all_ops().any(|op| is_concerned(op, &func.values));
-    apply(module, applies, |func, locations| {
+    apply_all(module, applies, |func, locations| {
         let mut pairs = Pairs::default();
         rewrite(func, locations, |op, patch| pairs.op(op, patch))?;
         pairs.border(&mut func.body, &mut func.values);

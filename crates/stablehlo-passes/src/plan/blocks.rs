@@ -1,5 +1,7 @@
 //! Turns the ops of a function into steps, and finds out when each stored value is live.
 
+use std::collections::HashSet;
+
 use stablehlo::Error;
 use stablehlo::ir::{Func, Literal, Op, OpKind, Region, ValueId};
 
@@ -165,13 +167,14 @@ impl<'f> Blocks<'f> {
             self.create(value, Kind::Temporary)?;
         }
         if let [to] = kernel.writes[..] {
+            // The kernel may also read other elements of a storage, by the name of a reshape of the value.
+            let mut others: Vec<bool> = vec![true; kernel.reads.len()];
+            kernel.in_place.iter().for_each(|&at| others[at] = false);
+            let others = kernel.reads.iter().zip(others).filter(|&(_, is_other)| is_other);
+            let others: HashSet<ValueId> = others.map(|(&value, _)| self.storages.resolve(value)).collect();
             for &read in &kernel.in_place {
                 let from = self.storages.resolve(kernel.reads[read]);
-                // The kernel may also read other elements of the storage, by the name of a reshape of the value.
-                let is_other = |(at, &value): (usize, &ValueId)| {
-                    self.storages.resolve(value) == from && !kernel.in_place.contains(&at)
-                };
-                if !kernel.reads.iter().enumerate().any(is_other) {
+                if !others.contains(&from) {
                     self.storages.propose_in_place(from, to);
                 }
             }
@@ -337,7 +340,7 @@ fn moved(moves: Vec<(ValueId, Target)>, places: &mut Places) -> impl Iterator<It
     }
     let mut saved = Vec::new();
     let mut end = places.scratch;
-    let targets: Vec<Place> = copies.iter().map(|&(_, to)| to).collect();
+    let targets: HashSet<Place> = copies.iter().map(|&(_, to)| to).collect();
     for (from, _) in &mut copies {
         if targets.contains(from) {
             let offset = end.next_multiple_of(places.alignment);

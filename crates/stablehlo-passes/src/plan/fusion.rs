@@ -103,7 +103,8 @@ pub(super) fn elements(func: &Func, value: ValueId) -> usize {
 struct Decision<'a, 'f> {
     fused: Fused<'f>,
     classify: &'a dyn Fn(&Op) -> Fusion,
-    /// For each value, the contexts of its uses, as indices in `contexts`.
+    /// For each value, the contexts of its uses, as indices in `contexts`. A value with more than [`MAX_CHEAP_COPIES`]
+    /// uses is stored, so further ones are not listed.
     uses: Vec<Vec<u32>>,
     contexts: Vec<Context>,
     roots: Vec<Root>,
@@ -143,7 +144,7 @@ impl<'f> Fused<'f> {
                 match kernel.definition(value) {
                     Some(op) => open.push((op, is_same_index)),
                     None => {
-                        if kernel.read(value).is_none() {
+                        if !seen.contains(&(value, !is_same_index)) {
                             kernel.reads.push(value);
                         }
                         if !is_same_index {
@@ -281,7 +282,7 @@ impl<'f> Decision<'_, 'f> {
     fn add_uses(&mut self, value: ValueId, contexts: &[u32]) {
         let uses = &mut self.uses[index(value)];
         for &at in contexts {
-            if !uses.contains(&at) {
+            if uses.len() <= MAX_CHEAP_COPIES && !uses.contains(&at) {
                 uses.push(at);
             }
         }
@@ -289,6 +290,9 @@ impl<'f> Decision<'_, 'f> {
 
     /// Adds a use in a new context. Scalars have one context for each kernel, because all uses have the same index.
     fn add_context(&mut self, value: ValueId, context: Context) {
+        if self.uses[index(value)].len() > MAX_CHEAP_COPIES {
+            return;
+        }
         if elements(self.fused.func, value) == 1 {
             let uses = &self.uses[index(value)];
             let same = |&&at: &&u32| self.contexts[at as usize].kernel == context.kernel;

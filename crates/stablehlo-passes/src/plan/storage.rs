@@ -21,7 +21,10 @@ pub(super) enum Kind {
 pub(super) struct Storage {
     kind: Kind,
     bytes: usize,
+    /// In the order of the times of their first writes, once places are assigned.
     values: Vec<ValueId>,
+    /// For each value, the last time at which it or a value before it is live.
+    reach: Vec<u32>,
     output: Option<usize>,
     /// The donated argument whose memory the output can use.
     donor: Option<ValueId>,
@@ -97,7 +100,7 @@ impl<'f> Storages<'f> {
             stablehlo::Error::new(stablehlo::ErrorKind::Unsupported, message)
         })?;
         self.storage[index(value)] = Some(self.storages.len());
-        self.storages.push(Storage { kind, bytes, values: vec![value], output: None, donor: None });
+        self.storages.push(Storage { kind, bytes, values: vec![value], reach: Vec::new(), output: None, donor: None });
         Ok(())
     }
 
@@ -146,17 +149,54 @@ impl<'f> Storages<'f> {
         if from == to || one.bytes != other.bytes || !is_temporary(one) || !is_temporary(other) {
             return;
         }
-        let all = |storage: &'_ Storage| storage.values.iter().copied().chain(storage.donor).collect::<Vec<_>>();
-        let (of_one, of_other) = (all(one), all(other));
         let is_output = one.output.is_some() && other.output.is_some();
-        if is_output || of_one.iter().any(|&a| of_other.iter().any(|&b| self.conflict(a, b))) {
+        if is_output || self.any_conflict(one, other) {
             return;
         }
         let (output, donor) = (one.output.or(other.output), one.donor.or(other.donor));
+        // Moves the shorter list.
+        let (from, to) = if one.values.len() > other.values.len() { (to, from) } else { (from, to) };
         (self.storages[to].output, self.storages[to].donor) = (output, donor);
         let moved = std::mem::take(&mut self.storages[from].values);
         moved.iter().for_each(|&value| self.storage[index(value)] = Some(to));
-        self.storages[to].values.extend(moved);
+        let (values, intervals) = (&mut self.storages[to].values, &self.intervals);
+        let first = |value: &ValueId| intervals[index(*value)].first;
+        // Most often, the values of one list precede those of the other one.
+        let mut earliest = values.len();
+        for value in moved {
+            let at = values.partition_point(|other| first(other) <= first(&value));
+            values.insert(at, value);
+            earliest = earliest.min(at);
+        }
+        self.measure(to, earliest);
+    }
+
+    /// Computes the reach of the values of a storage from this one on.
+    fn measure(&mut self, storage: usize, from: usize) {
+        let Storage { values, reach, .. } = &mut self.storages[storage];
+        reach.truncate(from);
+        for value in &values[from..] {
+            let last = self.intervals[index(*value)].last;
+            reach.push(reach.last().map_or(last, |&before| before.max(last)));
+        }
+    }
+
+    /// Whether a value of one storage and a value of the other one cannot share memory.
+    fn any_conflict(&self, one: &Storage, other: &Storage) -> bool {
+        let (few, many) = if one.values.len() < other.values.len() { (one, other) } else { (other, one) };
+        let donor = |storage: &Storage, with: &Storage| storage.donor.is_some_and(|donor| self.conflicts(donor, with));
+        few.values.iter().any(|&value| self.conflicts(value, many))
+            || donor(one, other)
+            || donor(other, one)
+            || one.donor.zip(other.donor).is_some_and(|(one, other)| self.conflict(one, other))
+    }
+
+    /// Whether a value and a value of a storage cannot share memory.
+    fn conflicts(&self, value: ValueId, storage: &Storage) -> bool {
+        let Interval { first, last } = self.intervals[index(value)];
+        let begin = storage.reach.partition_point(|&reach| reach < first);
+        let until = |other: &&ValueId| self.intervals[index(**other)].first <= last;
+        storage.values[begin..].iter().take_while(until).any(|&other| self.conflict(value, other))
     }
 
     /// Decides which values share memory, and assigns a place to each value. An output that an op computes is written
@@ -168,6 +208,11 @@ impl<'f> Storages<'f> {
             {
                 storage.output.get_or_insert(output);
             }
+        }
+        for at in 0..self.storages.len() {
+            let intervals = &self.intervals;
+            self.storages[at].values.sort_by_key(|&value| intervals[index(value)].first);
+            self.measure(at, 0);
         }
         // First, because the memory of an output is more useful than that of a temporary value.
         let output_aliases = self.output_aliases(outputs);
@@ -245,8 +290,6 @@ impl<'f> Storages<'f> {
     fn can_overwrite(&self, argument: ValueId, output: ValueId, number: usize) -> bool {
         let (Some(from), Some(to)) = (self.of(argument), self.of(self.resolve(output))) else { return false };
         let (from, to) = (&self.storages[from], &self.storages[to]);
-        to.output == Some(number)
-            && from.bytes == to.bytes
-            && to.values.iter().all(|&value| !self.conflict(argument, value))
+        to.output == Some(number) && from.bytes == to.bytes && !self.conflicts(argument, to)
     }
 }

@@ -94,13 +94,14 @@ pub(crate) trait EncodedLocations: Send + Sync {
 pub struct Locations {
     /// Encoded locations. Their ids precede the ids of `listed`.
     encoded: Option<Arc<dyn EncodedLocations>>,
-    listed: Vec<Location>,
+    /// Shared, because each pass clones the table.
+    listed: Arc<Vec<Location>>,
 }
 
 impl Locations {
     /// Creates a table of encoded locations.
     pub(crate) fn encoded(encoded: impl EncodedLocations + 'static) -> Self {
-        Self { encoded: Some(Arc::new(encoded)), listed: Vec::new() }
+        Self { encoded: Some(Arc::new(encoded)), listed: Arc::default() }
     }
 
     /// Returns the number of locations. Every id below this number has a location.
@@ -136,7 +137,7 @@ impl Locations {
 
     /// Adds a location. Its id is the previous number of locations.
     pub fn push(&mut self, location: Location) {
-        self.listed.push(location);
+        Arc::make_mut(&mut self.listed).push(location);
     }
 
     fn encoded_count(&self) -> usize {
@@ -153,6 +154,6 @@ impl fmt::Debug for Locations {
 
 impl From<Vec<Location>> for Locations {
     fn from(listed: Vec<Location>) -> Self {
-        Self { encoded: None, listed }
+        Self { encoded: None, listed: Arc::new(listed) }
     }
 }
