@@ -58,6 +58,17 @@ impl<'m> Compilation<'m> {
         Ok(program)
     }
 
+    /// Runs a pass of `stablehlo-passes`.
+    fn shared_pass(
+        &mut self,
+        name: &str,
+        pass: impl FnOnce(&Module) -> stablehlo::Result<Option<Module>>,
+    ) -> Result<()> {
+        let module = pass(&self.module).map_err(|error| CompileError::of_pass(name, &error))?;
+        self.replace(module);
+        Ok(())
+    }
+
     /// Replaces the module if a pass returned a new one.
     fn replace(&mut self, module: Option<Module>) {
         if let Some(module) = module {
@@ -69,9 +80,7 @@ impl<'m> Compilation<'m> {
 /// Replaces each pair of `async_start` and `async_done` with the body of `async_start`, so that the body runs
 /// synchronously.
 fn inline_async_ops(program: &mut Compilation<'_>) -> Result<()> {
-    let module = stablehlo_passes::inline_async_ops(&program.module)?;
-    program.replace(module);
-    Ok(())
+    program.shared_pass("inline_async_ops", stablehlo_passes::inline_async_ops)
 }
 
 /// Replaces arrays of bounded size with arrays of their maximum size. Rejects a program with bounded parameters or
@@ -143,23 +152,17 @@ fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
 
 /// Rewrites ops on quantized types as plain arithmetic.
 fn decompose_quantized(program: &mut Compilation<'_>) -> Result<()> {
-    let module = stablehlo_passes::decompose_quantized(&program.module)?;
-    program.replace(module);
-    Ok(())
+    program.shared_pass("decompose_quantized", stablehlo_passes::decompose_quantized)
 }
 
 /// Rewrites batch normalization as arithmetic.
 fn expand_batch_norm(program: &mut Compilation<'_>) -> Result<()> {
-    let module = stablehlo_passes::expand_batch_norm(&program.module)?;
-    program.replace(module);
-    Ok(())
+    program.shared_pass("expand_batch_norm", stablehlo_passes::expand_batch_norm)
 }
 
 /// Rewrites CHLO's `scan` as loops.
 fn expand_scans(program: &mut Compilation<'_>) -> Result<()> {
-    let module = stablehlo_passes::expand_scans(&program.module)?;
-    program.replace(module);
-    Ok(())
+    program.shared_pass("expand_scans", stablehlo_passes::expand_scans)
 }
 
 /// Changes the entry function so that its parameters and results use the storage orders of the settings.

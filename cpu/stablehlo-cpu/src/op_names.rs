@@ -1,6 +1,6 @@
 //! Names of ops and their locations for error messages.
 
-use stablehlo::ir::{Func, Module, Op, OpKind, Type};
+use stablehlo::ir::{Func, Module, Op, OpKind};
 
 use crate::error::Place;
 
@@ -14,18 +14,13 @@ pub(crate) fn op_name(kind: &OpKind) -> String {
     name.strip_prefix("stablehlo.").map_or(name.clone(), str::to_owned)
 }
 
-/// Describes an op for an error message. The description contains the types of the op and its location in the user's
-/// program.
+/// Describes an op for an error message. The description contains the types of the op, its sharding and its location in
+/// the user's program.
 pub(crate) fn place(module: &Module, func: &Func, op: &Op) -> Place {
-    let types = |ids: &[stablehlo::ir::ValueId]| {
-        let texts: Vec<String> =
-            ids.iter().map(|id| func.values.get(id.0 as usize).map_or_else(|| "?".into(), Type::to_string)).collect();
-        format!("({})", texts.join(", "))
-    };
-    let (name, ins, outs) = (op_name(&op.kind), types(&op.operands), types(&op.results));
+    let (name, signature) = (op_name(&op.kind), op.signature(&func.values));
     // Programs without locations have empty ones.
     let location = Some(module.location(op.location).to_string()).filter(|location| !location.is_empty());
     let at = location.as_ref().map_or_else(String::new, |location| format!(" at {location}"));
-    let description = format!("{name} : {ins} -> {outs} of function `{}`{at}", func.name);
+    let description = format!("{name} : {signature} of function `{}`{at}", func.name);
     Place { operation: Some(op.kind.name()), location, description }
 }

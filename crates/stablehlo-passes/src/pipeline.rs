@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use stablehlo::ir::Module;
-use stablehlo::{Error, ErrorKind, Result};
+use stablehlo::{Error, ErrorKind, Result, VerifyLevel};
 
 /// Environment variable with the folder for the files.
 const VARIABLE: &str = "PJRT_PLUGIN_DUMP";
@@ -51,21 +51,28 @@ impl Pipeline {
         &self.module
     }
 
-    /// Runs a pass. It returns the changed program, or `None` if it changes nothing.
+    /// Runs a pass. It returns the changed program, or `None` if it changes nothing. With debug assertions, verifies the
+    /// changed program.
     ///
     /// # Errors
     ///
-    /// Returns the error of the pass, with the name of the pass in front of its message.
+    /// Returns the error of the pass or of the verification, with the name of the pass in front of its message. If an op
+    /// caused it, the message also contains the op's types and its sharding.
     pub fn pass(&mut self, name: &str, pass: impl FnOnce(&Module) -> Result<Option<Module>>) -> Result<()> {
-        let changed =
-            pass(&self.module).map_err(|error| Error::new(error.kind(), format_args!("pass `{name}`: {error}")))?;
-        match changed {
-            Some(module) => {
-                self.module = module;
-                self.write_program(name)
+        let fault = |what: &str, error: &Error| {
+            let signature = error.signature().map_or_else(String::new, |signature| format!("; the op is {signature}"));
+            Error::new(error.kind(), format_args!("pass `{name}`{what}: {error}{signature}"))
+        };
+        if let Some(module) = pass(&self.module).map_err(|error| fault("", &error))? {
+            self.module = module;
+            // First, so that the file of the program shows the fault.
+            self.write_program(name)?;
+            if cfg!(debug_assertions) {
+                stablehlo::verify(&self.module, VerifyLevel::FULL)
+                    .map_err(|error| fault(" has created an invalid program", &error))?;
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 
     /// Writes another text about the program, such as the vendor's code, to a file with this extension.
@@ -97,7 +104,7 @@ impl Pipeline {
 
 #[cfg(test)]
 mod tests {
-    use stablehlo::VerifyLevel;
+    use stablehlo::rewrite;
 
     use super::*;
     use crate::eliminate_dead_code;
@@ -107,6 +114,10 @@ mod tests {
           %0 = stablehlo.sine %x : tensor<2xf32>
           return %x : tensor<2xf32>
         } }";
+        parsed(text)
+    }
+
+    fn parsed(text: &str) -> Module {
         stablehlo::parse(text.to_owned(), VerifyLevel::FULL).unwrap()
     }
 
@@ -132,6 +143,31 @@ mod tests {
         let fault = || Error::new(ErrorKind::Limit, "too many ops");
         let error = pipeline.pass("inline", |_| Err(fault())).unwrap_err();
         assert_eq!((error.kind(), error.message()), (ErrorKind::Limit, "pass `inline`: too many ops"));
+        // An op that the pass cannot replace, with its types and its sharding.
+        let text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+          %0 = stablehlo.sine %x {mhlo.sharding = \"{replicated}\"} : tensor<2xf32>
+          return %0 : tensor<2xf32>
+        }";
+        let mut pipeline = Pipeline::in_folder(parsed(text), None).unwrap();
+        let refuses = |module: &Module| -> Result<Option<Module>> {
+            rewrite(&mut module.funcs[0].clone(), &module.locations, |_, _| Err(fault()))?;
+            Ok(None)
+        };
+        assert_eq!(
+            pipeline.pass("expand", refuses).unwrap_err().message(),
+            "pass `expand`: stablehlo.sine: too many ops (in @main, line 2:11); the op is (tensor<2xf32>) -> \
+             (tensor<2xf32>) with mhlo.sharding = \"{replicated}\""
+        );
+        let breaks = |module: &Module| {
+            let mut module = module.clone();
+            module.funcs[0].body.ops[0].kind = stablehlo::ir::OpKind::Iota { iota_dimension: 7 };
+            Ok(Some(module))
+        };
+        let error = pipeline.pass("broken", breaks).unwrap_err();
+        let message = error.message();
+        assert!(message.starts_with("pass `broken` has created an invalid program: stablehlo.iota: "), "{message}");
+        let signature = "the op is (tensor<2xf32>) -> (tensor<2xf32>) with mhlo.sharding = \"{replicated}\"";
+        assert!(message.ends_with(signature), "{message}");
         let error = Pipeline::in_folder(program(), Some("/dev/null/dump".into())).unwrap_err();
         let message = error.message();
         assert!(message.starts_with("cannot write /dev/null/dump/step.") && message.contains(VARIABLE), "{message}");

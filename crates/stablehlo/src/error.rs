@@ -46,6 +46,7 @@ struct Inner {
     offset: Option<usize>,
     line_column: Option<(usize, usize)>,
     op: Option<String>,
+    signature: Option<String>,
     func: Option<String>,
     location: Option<String>,
 }
@@ -66,7 +67,16 @@ impl Error {
     #[inline(never)]
     fn written(kind: ErrorKind, message: &dyn fmt::Display) -> Self {
         let message = message.to_string();
-        Self(Box::new(Inner { kind, message, offset: None, line_column: None, op: None, func: None, location: None }))
+        Self(Box::new(Inner {
+            kind,
+            message,
+            offset: None,
+            line_column: None,
+            op: None,
+            signature: None,
+            func: None,
+            location: None,
+        }))
     }
 
     /// Creates an error at this byte offset in the program.
@@ -95,6 +105,12 @@ impl Error {
     /// Sets the name of the op, unless the name of an inner op is already set.
     pub(crate) fn with_op(mut self, op: &str) -> Self {
         self.0.op.get_or_insert_with(|| op.to_owned());
+        self
+    }
+
+    /// Sets the types and the sharding of the op, unless those of an inner op are already set.
+    pub(crate) fn with_signature(mut self, signature: impl FnOnce() -> String) -> Self {
+        self.0.signature.get_or_insert_with(signature);
         self
     }
 
@@ -159,6 +175,13 @@ impl Error {
     #[must_use]
     pub fn op(&self) -> Option<&str> {
         self.0.op.as_deref()
+    }
+
+    /// Returns the types and the sharding of the op that caused the error, as [`Op::signature`](crate::ir::Op::signature)
+    /// does, if the error comes from [`rewrite`](crate::rewrite()) or [`verify`](crate::verify()). `Display` omits them.
+    #[must_use]
+    pub fn signature(&self) -> Option<&str> {
+        self.0.signature.as_deref()
     }
 
     /// Returns the symbol name of the function that contains the error.

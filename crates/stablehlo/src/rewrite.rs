@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{
     Func, Literal, LocationId, Locations, Op, OpKind, Region, TensorType, Type, ValueId, ValueIds, ValueTypes,
+    is_sharding,
 };
 
 /// The state of [`rewrite`]: the ops that replace the current one, and the values of the function.
@@ -67,8 +68,16 @@ pub fn rewrite(
     let name = &func.name;
     let replace = &mut |op: Op, patch: &mut Patch<'_>| {
         let (kind, location) = (op.kind.name_parts(), op.location);
-        replace(op, patch)
-            .map_err(|error| error.with_op(&kind.join()).with_func(name).with_location(locations.format(location)))
+        // What the signature needs.
+        let mut same = Op::new(OpKind::Return, op.operands.clone(), op.results.clone());
+        same.attributes.extend(op.attributes.iter().filter(|(name, _)| is_sharding(name)).cloned());
+        replace(op, patch).map_err(|error| {
+            error
+                .with_op(&kind.join())
+                .with_signature(|| same.signature(patch.types()))
+                .with_func(name)
+                .with_location(locations.format(location))
+        })
     };
     func.body = patch.rewritten(std::mem::take(&mut func.body), replace)?;
     Ok(())

@@ -1,9 +1,9 @@
 //! Modules, functions, regions and ops.
 
 use std::collections::HashSet;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
-use super::attribute::{Attribute, Attributes};
+use super::attribute::{Attribute, Attributes, is_sharding};
 use super::locations::{LocationId, Locations};
 use super::ops::OpKind;
 use super::types::Type;
@@ -132,6 +132,21 @@ impl Op {
             attributes: self.attributes.clone(),
             location: self.location,
         }
+    }
+
+    /// Returns the types of the operands and the results for messages, such as `(tensor<2xi1>) -> (tensor<i1>)`. If the
+    /// op has a sharding, the text also contains the sharding.
+    #[must_use]
+    pub fn signature(&self, types: &ValueTypes) -> String {
+        let list = |values: &[ValueId]| {
+            let text = |value: &ValueId| types.get(value.0 as usize).map_or_else(|| "?".to_owned(), Type::to_string);
+            values.iter().map(text).collect::<Vec<_>>().join(", ")
+        };
+        let mut text = format!("({}) -> ({})", list(&self.operands), list(&self.results));
+        for (name, sharding) in self.attributes.iter().filter(|(name, _)| is_sharding(name)) {
+            let _ = write!(text, " with {name} = {sharding}");
+        }
+        text
     }
 
     /// Returns the values that the op's regions use but do not define, each once, in the order of their first uses.

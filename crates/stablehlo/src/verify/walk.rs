@@ -249,6 +249,9 @@ impl<'a> Walk<'a, '_> {
 
     #[cold]
     fn place(&self, error: Error, op: &Op) -> Error {
-        error.with_op(&op.kind.name()).with_location(self.module.location(op.location))
+        error
+            .with_op(&op.kind.name())
+            .with_signature(|| op.signature(&self.func.values))
+            .with_location(self.module.location(op.location))
     }
 }

@@ -33,6 +33,30 @@ fn unsupported_type_and_op() {
     assert!(error.message().contains("enable_flash_sdp(False)"), "{error}");
 }
 
+/// The message of a failed pass, and that of an op that cannot be lowered, contain the op's types and its sharding.
+#[test]
+fn types_and_shardings() {
+    let sharding = "{mhlo.sharding = \"{replicated}\"}";
+    let quantized = "tensor<?x!quant.uniform<i8:f32, 0.5:0>>";
+    let error = refused(&format!(
+        "func.func @main(%a: {quantized}) -> {quantized} {{
+           %0 = stablehlo.add %a, %a {sharding} : {quantized}
+           return %0 : {quantized} }}"
+    ));
+    let message = error.message();
+    // The pass replaces quantized types by those of their stored integers.
+    let op = "(tensor<?xi8>, tensor<?xi8>) -> (tensor<?xi8>) with mhlo.sharding = \"{replicated}\"";
+    assert!(message.starts_with("pass `decompose_quantized`: stablehlo.add: ") && message.ends_with(op), "{message}");
+    let error = refused(&format!(
+        "func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {{
+           %0 = stablehlo.remainder %a, %a {sharding} : tensor<2xcomplex<f32>>
+           return %0 : tensor<2xcomplex<f32>> }}"
+    ));
+    let op = "remainder : (tensor<2xcomplex<f32>>, tensor<2xcomplex<f32>>) -> (tensor<2xcomplex<f32>>) with \
+              mhlo.sharding = \"{replicated}\" of function `main`";
+    assert!(error.message().contains(op), "{error}");
+}
+
 /// The error lists unsupported ops in program order, and each op only once even if its function is called several
 /// times. After an unsupported op, lowering continues with the declared types of its results.
 #[test]
