@@ -28,7 +28,6 @@
 #![forbid(unsafe_code)]
 
 mod compile;
-mod cost;
 mod engine;
 mod error;
 mod op_names;
@@ -39,7 +38,6 @@ pub mod spmd;
 mod supports;
 
 pub use compile::{compile, compile_in, compile_with};
-pub use cost::{Cost, cost};
 pub use engine::{
     Communicator, CompileSettings, DType, MachineMemory, Member, MemoryEstimate, Message, Parameter, PausedRun, Pool,
     PoolUsage, Program, Progress, RemoteMembers, Stop, Tensor, TensorType, alone, custom_calls,
@@ -47,6 +45,7 @@ pub use engine::{
 pub use error::{CompileError, CompileErrorKind, RunError};
 pub use order::{Order, inverse_permutation};
 pub use passes::preferred_output_order;
+pub use stablehlo_passes::{Cost, cost};
 pub use supports::supports;
 
 /// Tests the examples of the package's README.

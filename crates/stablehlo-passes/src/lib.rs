@@ -7,6 +7,7 @@ pub mod c_kernel;
 mod canonicalize;
 mod canonicalize_dots;
 mod combine_all_reduces;
+mod cost;
 mod counted_loop;
 mod decompose_quantized;
 mod effects;
@@ -39,10 +40,12 @@ mod replica_groups;
 mod sharding_attributes;
 mod sharding_text;
 mod uses;
+mod widen_narrow_types;
 
 pub use canonicalize::canonicalize;
 pub use canonicalize_dots::canonicalize_dots;
 pub use combine_all_reduces::combine_all_reduces;
+pub use cost::{Cost, cost, op_cost};
 pub use counted_loop::{CountedLoop, counted_loop};
 pub use decompose_quantized::decompose_quantized;
 pub use eliminate_common_subexpressions::eliminate_common_subexpressions;
@@ -65,6 +68,7 @@ pub use recognize_threefry::recognize_threefry;
 pub use remove_shardings::remove_shardings;
 pub use replica_groups::{replica_groups, source_target_pairs};
 pub use uses::Uses;
+pub use widen_narrow_types::widen_narrow_types;
 
 /// Items that the crates `stablehlo-cpu` and `host-fallback` use. Not part of the public API.
 #[doc(hidden)]

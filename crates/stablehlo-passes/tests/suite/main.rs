@@ -7,6 +7,7 @@ mod composites;
 mod gathers;
 mod loops;
 mod mutated;
+mod narrow;
 mod op_table;
 mod oracle;
 mod patterns;

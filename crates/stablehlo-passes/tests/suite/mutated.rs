@@ -1,10 +1,13 @@
 //! Passes on programs that were changed at random: no pass panics, and results of valid programs are valid.
 
-use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Dims, Module, Op, OpKind, Type, Unary, ValueId};
+use stablehlo::ir::{
+    Binary, ComparisonDirection, ComparisonType, Dims, ElementType, Module, Op, OpKind, Type, Unary, ValueId,
+};
 use stablehlo::{Result, VerifyLevel};
 use stablehlo_passes::{
     Pattern, Uses, canonicalize, counted_loop, eliminate_common_subexpressions, expand_batch_norm, expand_chlo,
     expand_complex, expand_composites, expand_gather_scatter, expand_reduce_window, fold_constants, recognize_patterns,
+    widen_narrow_types,
 };
 
 use crate::oracle::random::{self, Random};
@@ -79,7 +82,7 @@ fn mutate(module: &mut Module, random: &mut Random) {
 
 type Pass = fn(&Module) -> Result<Option<Module>>;
 
-const PASSES: [(&str, Pass); 10] = [
+const PASSES: [(&str, Pass); 11] = [
     ("eliminate_common_subexpressions", |module| Ok(eliminate_common_subexpressions(module))),
     ("fold_constants", fold_constants),
     ("canonicalize", canonicalize),
@@ -89,6 +92,13 @@ const PASSES: [(&str, Pass); 10] = [
     ("expand_complex", expand_complex),
     ("expand_gather_scatter", expand_gather_scatter),
     ("expand_reduce_window", expand_reduce_window),
+    ("widen_narrow_types", |module| {
+        widen_narrow_types(module, |element| match element {
+            ElementType::F32 => Some(ElementType::F64),
+            ElementType::I32 => Some(ElementType::I64),
+            _ => None,
+        })
+    }),
     ("recognize_patterns", |module| recognize_patterns(module, Pattern::ALL)),
 ];
 

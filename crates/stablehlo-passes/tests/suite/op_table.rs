@@ -75,7 +75,7 @@ const BINARY: [&str; 15] = [
 ];
 
 /// The ops on vectors `%x` and `%y` of six elements and a scalar `%s`, and the type of the result.
-fn ops(element: &str) -> Vec<(String, String)> {
+pub(crate) fn ops(element: &str) -> Vec<(String, String)> {
     let t = format!("tensor<6x{element}>");
     let mut ops = Vec::new();
     for op in UNARY {

@@ -1,0 +1,162 @@
+//! `widen_narrow_types`: the values of every op on every narrow type.
+
+use stablehlo::ir::{ElementType, Module, OpKind, Type};
+use stablehlo_passes::widen_narrow_types;
+
+use crate::op_table::ops;
+use crate::oracle::{applied, becomes, parsed, same_values};
+
+const TYPES: [&str; 14] = [
+    "i2",
+    "i4",
+    "ui2",
+    "ui4",
+    "f8E3M4",
+    "f8E4M3",
+    "f8E4M3FN",
+    "f8E4M3FNUZ",
+    "f8E4M3B11FNUZ",
+    "f8E5M2",
+    "f8E5M2FNUZ",
+    "f8E8M0FNU",
+    "f6E2M3FN",
+    "f4E2M1FN",
+];
+
+/// Integers are computed in `i8` and `ui8`, floats in `f32`.
+fn wide(element: ElementType) -> Option<ElementType> {
+    match element.bit_width() {
+        ..8 if element.is_signed_integer() => Some(ElementType::I8),
+        ..8 if element.is_integer() => Some(ElementType::Ui8),
+        ..=8 if element.is_float() => Some(ElementType::F32),
+        _ => None,
+    }
+}
+
+fn pass(module: &Module) -> Option<Module> {
+    widen_narrow_types(module, wide).expect("a valid program")
+}
+
+#[test]
+fn results_are_rounded() {
+    becomes(
+        pass,
+        "func.func @main(%x: tensor<4xf8E5M2>, %y: tensor<4xf8E5M2>) -> tensor<4xf8E5M2> {
+           %0 = stablehlo.add %x, %y : tensor<4xf8E5M2>
+           return %0 : tensor<4xf8E5M2>
+         }",
+        "func.func @main(%x: tensor<4xf8E5M2>, %y: tensor<4xf8E5M2>) -> tensor<4xf8E5M2> {
+           %0 = stablehlo.convert %x : (tensor<4xf8E5M2>) -> tensor<4xf32>
+           %1 = stablehlo.convert %y : (tensor<4xf8E5M2>) -> tensor<4xf32>
+           %2 = stablehlo.add %0, %1 : tensor<4xf32>
+           %3 = stablehlo.convert %2 : (tensor<4xf32>) -> tensor<4xf8E5M2>
+           return %3 : tensor<4xf8E5M2>
+         }",
+    );
+}
+
+/// Products of tensors, reductions, windows, and ops with regions.
+fn larger(element: &str) -> Vec<(String, String)> {
+    let (t, s, m) = (format!("tensor<6x{element}>"), format!("tensor<{element}>"), format!("tensor<2x3x{element}>"));
+    let reshaped = format!("%m = stablehlo.reshape %x : ({t}) -> {m}\n");
+    let mut all = vec![
+        (
+            format!(
+                "{reshaped} %n = stablehlo.reshape %y : ({t}) -> tensor<3x2x{element}>
+                 %0 = stablehlo.dot_general %m, %n, contracting_dims = [1] x [0]
+                   : ({m}, tensor<3x2x{element}>) -> tensor<2x2x{element}>"
+            ),
+            format!("tensor<2x2x{element}>"),
+        ),
+        (
+            format!(
+                "%0 = \"stablehlo.sort\"(%x) ({{
+                   ^bb0(%a: {s}, %b: {s}):
+                     %1 = stablehlo.compare LT, %a, %b : ({s}, {s}) -> tensor<i1>
+                     stablehlo.return %1 : tensor<i1>
+                 }}) {{dimension = 0 : i64, is_stable = true}} : ({t}) -> {t}"
+            ),
+            t.clone(),
+        ),
+        (
+            format!(
+                "%0 = \"stablehlo.map\"(%x, %y) ({{
+                   ^bb0(%a: {s}, %b: {s}):
+                     %1 = stablehlo.multiply %a, %b : {s}
+                     %2 = stablehlo.add %1, %b : {s}
+                     stablehlo.return %2 : {s}
+                 }}) {{dimensions = array<i64: 0>}} : ({t}, {t}) -> {t}"
+            ),
+            t.clone(),
+        ),
+        (format!("%0 = stablehlo.iota dim = 0 : {t}"), t.clone()),
+    ];
+    for op in ["add", "multiply", "maximum", "minimum"] {
+        all.push((
+            format!(
+                "{reshaped} %0 = stablehlo.reduce(%m init: %s) applies stablehlo.{op} across dimensions = [1]
+                   : ({m}, {s}) -> tensor<2x{element}>"
+            ),
+            format!("tensor<2x{element}>"),
+        ));
+        all.push((
+            format!(
+                "%0 = \"stablehlo.reduce_window\"(%x, %s) ({{
+                   ^bb0(%a: {s}, %b: {s}):
+                     %1 = stablehlo.{op} %a, %b : {s}
+                     stablehlo.return %1 : {s}
+                 }}) {{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}} : ({t}, {s}) -> tensor<3x{element}>"
+            ),
+            format!("tensor<3x{element}>"),
+        ));
+    }
+    all
+}
+
+#[test]
+fn values_of_every_op() {
+    let mut count = 0;
+    for element in TYPES {
+        let t = format!("tensor<6x{element}>");
+        for (ops, result) in ops(element).into_iter().chain(larger(element)) {
+            let text = format!(
+                "func.func @main(%x: {t}, %y: {t}, %s: tensor<{element}>) -> {result} {{\n{ops}\nreturn %0 : {result}\n}}"
+            );
+            // The type has no zero.
+            if element == "f8E8M0FNU" && ops.contains("imag") {
+                continue;
+            }
+            // The specification does not allow every op on every type, and the device does not support all.
+            let Ok(before) = stablehlo::parse(text.clone(), stablehlo::VerifyLevel::FULL) else { continue };
+            if stablehlo_cpu::compile(&before).is_err() {
+                continue;
+            }
+            let Some(after) = applied(&text, &before, pass) else { continue };
+            same_values(&text, &before, &after, &[], 0.0);
+            let main = after.entry().expect("main");
+            for op in main.body.all_ops() {
+                let is_narrow = |value| matches!(main.ty(value), Type::Tensor(ty) if wide(ty.element).is_some());
+                let computes = matches!(op.kind, OpKind::Unary(_) | OpKind::Binary(_) | OpKind::DotGeneral { .. });
+                assert!(!computes || !op.operands.iter().chain(&op.results).any(|&value| is_narrow(value)), "{after}");
+            }
+            count += 1;
+        }
+    }
+    assert!(count > 700, "{count} programs");
+}
+
+/// Sums of 7-bit floats, of which each would be rounded to 16 without the wide type.
+#[test]
+fn reductions_are_rounded_once() {
+    let text = "func.func @main(%x: tensor<9xf8E5M2>) -> tensor<f8E5M2> {
+      %z = stablehlo.constant dense<0.0> : tensor<f8E5M2>
+      %0 = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [0]
+        : (tensor<9xf8E5M2>, tensor<f8E5M2>) -> tensor<f8E5M2>
+      return %0 : tensor<f8E5M2>
+    }";
+    let after = pass(&parsed(text)).expect("it applies");
+    let kinds: Vec<String> = after.funcs[0].body.ops.iter().map(|op| op.kind.name()).collect();
+    assert_eq!(kinds.iter().filter(|kind| *kind == "stablehlo.convert").count(), 3, "{after}");
+    let sums = after.funcs[0].body.all_ops().filter(|op| matches!(op.kind, OpKind::Binary(_)));
+    assert_eq!(sums.count(), 1, "{after}");
+}
