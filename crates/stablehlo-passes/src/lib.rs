@@ -35,6 +35,7 @@ mod pipeline;
 pub mod plan;
 mod quantized_type;
 mod recognize_threefry;
+mod refine_shapes;
 mod remove_shardings;
 mod replica_groups;
 mod sharding_attributes;
@@ -65,6 +66,7 @@ pub use outline_unsupported::{Outlined, OutlinedFunction, OutlinedOp, outline_un
 pub use patterns::{Pattern, recognize_patterns};
 pub use pipeline::Pipeline;
 pub use recognize_threefry::recognize_threefry;
+pub use refine_shapes::refine_shapes;
 pub use remove_shardings::remove_shardings;
 pub use replica_groups::{replica_groups, source_target_pairs};
 pub use uses::Uses;

@@ -11,6 +11,7 @@ mod narrow;
 mod op_table;
 mod oracle;
 mod patterns;
+mod shapes;
 mod simplification;
 mod threefry;
 mod values;

@@ -1,0 +1,369 @@
+//! The pass `refine_shapes`.
+
+use std::collections::HashMap;
+
+use stablehlo::ir::{DYNAMIC, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId, ValueIds, Window};
+use stablehlo::{Error, ErrorKind, Result, VerifyLevel, infer};
+
+use crate::evaluate::{evaluate, is_integer};
+
+/// Gives the arguments of the entry function these types, and replaces sizes `?` that follow from them throughout the
+/// function. Returns `None` if nothing changes.
+///
+/// ```text
+/// func.func @main(%x: tensor<?x3xf32>) -> tensor<?xf32> {        func.func @main(%x: tensor<2x3xf32>) -> tensor<6xf32> {
+///   %0 = stablehlo.get_dimension_size %x, dim = 0                  %0 = stablehlo.constant dense<2>
+///   %c = stablehlo.constant dense<3> : tensor<i32>                 %c = stablehlo.constant dense<3>
+///   %1 = stablehlo.multiply %0, %c : tensor<i32>              =>   %1 = stablehlo.constant dense<6>
+///   %2 = stablehlo.reshape %1                                      %2 = stablehlo.constant dense<6> : tensor<1xi32>
+///   %3 = stablehlo.dynamic_reshape %x, %2                          %3 = stablehlo.reshape %x
+///   return %3 : tensor<?xf32>                                      return %3 : tensor<6xf32>
+/// }                                                              }
+/// ```
+///
+/// `arguments` has one type for each argument. A size may stay `?`. Computes integers from sizes, and replaces ops whose
+/// operands are sizes (`dynamic_reshape`, `dynamic_broadcast_in_dim`, `dynamic_iota`, `dynamic_pad`, `dynamic_gather`,
+/// `dynamic_conv`, `real_dynamic_slice`, `set_dimension_size`) with ops of static shape. Removes `shape_assertion` calls
+/// that hold, and the operands of custom calls that `indices_of_shape_operands` lists. A size that depends on other
+/// values than sizes stays `?`.
+///
+/// Call [`stablehlo::inline`] first, and [`eliminate_dead_code`](crate::eliminate_dead_code) afterwards.
+///
+/// # Errors
+///
+/// Returns an error if a type does not fit the declared one, if an assertion about sizes does not hold, if a loop changes
+/// the size of a value, or if a call or a composite has operands of unknown size. The module must be verified.
+pub fn refine_shapes(module: &Module, arguments: &[Type]) -> Result<Option<Module>> {
+    stablehlo::verify(module, VerifyLevel::STRUCTURE)?;
+    let Some(entry) = module.entry() else {
+        return Err(Error::new(ErrorKind::Structure, "the module has no entry function; name one function `main`"));
+    };
+    if arguments.len() != entry.args().len() {
+        let message = format_args!(
+            "{} types for the {} arguments of function `{}`; pass one for each",
+            arguments.len(),
+            entry.args().len(),
+            entry.name
+        );
+        return Err(Error::new(ErrorKind::Structure, message));
+    }
+    let is_unknown = |ty: &Type| ty.as_tensor().is_some_and(|ty| ty.shape.contains(&DYNAMIC));
+    if !entry.values.iter().any(is_unknown) {
+        return Ok(None);
+    }
+    let mut func = entry.clone();
+    for (at, (&arg, ty)) in entry.args().iter().zip(arguments).enumerate() {
+        if !fits(entry.ty(arg), ty) {
+            let message = format_args!("argument {at} is {}, and cannot become {ty}", entry.ty(arg));
+            return Err(Error::new(ErrorKind::Type, message));
+        }
+        func.values.set(arg.0 as usize, ty.clone());
+    }
+    let mut body = std::mem::take(&mut func.body);
+    let mut refinement = Refinement { module, func, known: HashMap::new() };
+    refinement.region(&mut body)?;
+    let mut func = refinement.func;
+    let returned = body.ops.last().map_or(&[][..], |end| &end.operands);
+    func.results = returned.iter().map(|&value| func.ty(value).clone()).collect();
+    func.body = body;
+    let is_same = func.values == entry.values && func.results == entry.results;
+    let funcs = module.funcs.iter().map(|other| if other.name == func.name { func.clone() } else { other.clone() });
+    Ok(if is_same { None } else { Some(module.with_funcs(funcs.collect())) })
+}
+
+/// Returns whether a type is the declared one with known sizes in place of some `?`.
+fn fits(declared: &Type, ty: &Type) -> bool {
+    match (declared, ty) {
+        (Type::Tensor(declared), Type::Tensor(ty)) => {
+            let is_same = |(&declared, &size): (&i64, &i64)| declared == size || declared == DYNAMIC;
+            declared.element == ty.element
+                && declared.rank() == ty.rank()
+                && declared.shape.iter().zip(&ty.shape).all(is_same)
+        }
+        _ => declared == ty,
+    }
+}
+
+struct Refinement<'m> {
+    module: &'m Module,
+    /// The function without its body.
+    func: Func,
+    /// Integers that are known.
+    known: HashMap<ValueId, Literal>,
+}
+
+fn unsupported(message: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+impl Refinement<'_> {
+    fn region(&mut self, region: &mut Region) -> Result<()> {
+        let ops = std::mem::take(&mut region.ops);
+        region.ops.reserve(ops.len());
+        for mut op in ops {
+            let place = op.copied(op.operands.clone(), op.results.clone(), Vec::new());
+            if self.op(&mut op).map_err(|error| self.placed(&error, &place))? {
+                region.ops.push(op);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the op, its types and its location to a message.
+    fn placed(&self, error: &Error, op: &Op) -> Error {
+        if error.op().is_some() || error.message().contains(" (in ") {
+            return error.clone();
+        }
+        let (name, signature) = (op.kind.name(), op.signature(&self.func.values));
+        let location = self.module.location(op.location);
+        let at = if location.is_empty() { location } else { format!(" at {location}") };
+        Error::new(error.kind(), format_args!("{} (in {name} : {signature}{at})", error.message()))
+    }
+
+    fn ty(&self, value: ValueId) -> Option<&TensorType> {
+        self.func.values.tensor(value)
+    }
+
+    fn shape(&self, value: ValueId) -> &[i64] {
+        self.ty(value).map_or(&[], |ty| &ty.shape)
+    }
+
+    /// Returns the integers of an operand that are known.
+    fn integers(&self, op: &Op, operand: usize) -> Option<Vec<i64>> {
+        self.known.get(op.operands.get(operand)?)?.integers()
+    }
+
+    fn set_shape(&mut self, value: ValueId, shape: Vec<i64>) {
+        if let Some(ty) = self.ty(value) {
+            let ty = TensorType { shape, element: ty.element };
+            self.func.values.set(value.0 as usize, Type::Tensor(ty));
+        }
+    }
+
+    /// Refines an op. Returns `false` if the op is not needed any more.
+    fn op(&mut self, op: &mut Op) -> Result<bool> {
+        if let OpKind::While = op.kind {
+            for (at, &operand) in op.operands.iter().enumerate() {
+                for region in &op.regions {
+                    if let (Some(&arg), Some(ty)) = (region.args.get(at), self.func.values.shared(operand.0 as usize)) {
+                        let ty = ty.clone();
+                        self.func.values.set(arg.0 as usize, ty);
+                    }
+                }
+            }
+        }
+        op.regions.iter_mut().try_for_each(|region| self.region(region))?;
+        if self.is_held_assertion(op)? {
+            return Ok(false);
+        }
+        self.make_static(op)?;
+        self.results(op)?;
+        self.fold(op);
+        Ok(true)
+    }
+
+    fn is_held_assertion(&self, op: &Op) -> Result<bool> {
+        let OpKind::CustomCall { call_target_name, .. } = &op.kind else { return Ok(false) };
+        match self.integers(op, 0).as_deref() {
+            Some([holds]) if call_target_name == "shape_assertion" => match holds {
+                0 => Err(Error::new(ErrorKind::Shape, "an assertion about the program's sizes does not hold")),
+                _ => Ok(true),
+            },
+            _ => Ok(false),
+        }
+    }
+
+    /// Replaces an op whose operands are known sizes with an op of static shape.
+    fn make_static(&mut self, op: &mut Op) -> Result<()> {
+        let known = |at: usize| self.integers(op, at);
+        let first = op.operands.first().copied();
+        let result = op.results.first().copied();
+        let (kind, operands, shape): (OpKind, &[usize], Option<Vec<i64>>) = match (&op.kind, first, result) {
+            (OpKind::DynamicReshape, ..) => (OpKind::Reshape, &[0], known(1)),
+            (OpKind::DynamicBroadcastInDim { broadcast_dimensions, .. }, ..) => {
+                (OpKind::BroadcastInDim { broadcast_dimensions: broadcast_dimensions.clone() }, &[0], known(1))
+            }
+            (OpKind::DynamicIota { iota_dimension }, ..) => {
+                (OpKind::Iota { iota_dimension: *iota_dimension }, &[], known(0))
+            }
+            (OpKind::DynamicPad, ..) => match (known(2), known(3), known(4)) {
+                (Some(edge_padding_low), Some(edge_padding_high), Some(interior_padding)) => {
+                    (OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding }, &[0, 1], None)
+                }
+                _ => return Ok(()),
+            },
+            (OpKind::DynamicGather { dimensions, indices_are_sorted }, ..) => match known(2) {
+                Some(slice_sizes) => {
+                    let (dimensions, indices_are_sorted) = (dimensions.clone(), *indices_are_sorted);
+                    (OpKind::Gather { dimensions, slice_sizes, indices_are_sorted }, &[0, 1], None)
+                }
+                None => return Ok(()),
+            },
+            (OpKind::DynamicConv { dimensions, window, feature_group_count, batch_group_count, precision }, ..) => {
+                match known(2) {
+                    Some(flat) => {
+                        let padding = flat.as_chunks::<2>().0.iter().map(|&[low, high]| (low, high)).collect();
+                        let kind = OpKind::Convolution {
+                            dimensions: dimensions.clone(),
+                            window: Box::new(Window { padding, ..(**window).clone() }),
+                            feature_group_count: *feature_group_count,
+                            batch_group_count: *batch_group_count,
+                            precision: *precision,
+                        };
+                        (kind, &[0, 1], None)
+                    }
+                    None => return Ok(()),
+                }
+            }
+            (OpKind::RealDynamicSlice, ..) => match (known(1), known(2), known(3)) {
+                (Some(start_indices), Some(limit_indices), Some(strides)) => {
+                    (OpKind::Slice { start_indices, limit_indices, strides }, &[0], None)
+                }
+                _ => return Ok(()),
+            },
+            // A reshape to the same shape.
+            (OpKind::SetDimensionSize { dimension }, Some(x), _) => match known(1).as_deref() {
+                Some(&[size]) if self.shape(x).get(*dimension) == Some(&size) => {
+                    (OpKind::Reshape, &[0], Some(self.shape(x).to_vec()))
+                }
+                _ => return Ok(()),
+            },
+            (OpKind::CustomCall { .. }, ..) => return self.custom_call(op),
+            _ => return Ok(()),
+        };
+        let is_shaped = matches!(kind, OpKind::Reshape | OpKind::BroadcastInDim { .. } | OpKind::Iota { .. });
+        if let (true, Some(result)) = (is_shaped, result) {
+            let declared = self.shape(result).to_vec();
+            let Some(shape) = shape.or_else(|| (!declared.contains(&DYNAMIC)).then_some(declared)) else {
+                return Ok(());
+            };
+            self.set_shape(result, shape);
+        }
+        op.kind = kind;
+        op.operands = operands.iter().filter_map(|&at| op.operands.get(at).copied()).collect();
+        Ok(())
+    }
+
+    /// Gives the results of a custom call the shapes that some of its operands contain, and removes these operands.
+    fn custom_call(&mut self, op: &mut Op) -> Result<()> {
+        const LIST: &str = "indices_of_shape_operands";
+        let list = op.attributes.iter().find(|(name, _)| name == LIST).and_then(|(_, list)| list.as_integers());
+        let Some(list) = list.filter(|list| list.len() == op.results.len()) else { return Ok(()) };
+        let places: Option<Vec<usize>> = list.iter().map(|&at| usize::try_from(at).ok()).collect();
+        let places = places.ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("{LIST} is {list:?}")))?;
+        let shapes: Option<Vec<Vec<i64>>> = places.iter().map(|&at| self.integers(op, at)).collect();
+        let Some(shapes) = shapes else { return Ok(()) };
+        for (&result, shape) in op.results.iter().zip(shapes) {
+            self.set_shape(result, shape);
+        }
+        let kept = op.operands.iter().enumerate().filter(|(at, _)| !places.contains(at));
+        op.operands = kept.map(|(_, &operand)| operand).collect::<ValueIds>();
+        op.attributes.retain(|(name, _)| name != LIST);
+        Ok(())
+    }
+
+    /// Sets the sizes of the results that follow from the operands.
+    fn results(&mut self, op: &Op) -> Result<()> {
+        let types = |this: &Self, values: &[ValueId]| -> Vec<Type> {
+            values.iter().map(|&value| this.func.ty(value).clone()).collect()
+        };
+        let returned = |region: &Region| region.ops.last().map(|end| end.operands.clone()).unwrap_or_default();
+        let found: Vec<Type> = match (&op.kind, &op.operands[..], &op.results[..]) {
+            (OpKind::Return, ..) => return Ok(()),
+            (OpKind::While, operands, _) => {
+                let (before, after) = (types(self, operands), op.regions.last().map(returned).unwrap_or_default());
+                if let Some((at, ty)) = types(self, &after).iter().enumerate().find(|(at, ty)| before[*at] != **ty) {
+                    let message = format_args!("the loop changes value {at} from {} to {ty}", before[at]);
+                    return Err(unsupported(message));
+                }
+                before
+            }
+            (OpKind::If | OpKind::Case, ..) => {
+                let mut branches = op.regions.iter().map(|region| types(self, &returned(region)));
+                let first = branches.next().unwrap_or_default();
+                branches
+                    .fold(first, |one, other| one.iter().zip(&other).map(|(one, other)| common(one, other)).collect())
+            }
+            (OpKind::Call { .. } | OpKind::Composite { .. }, operands, results) => {
+                let is_unknown = |&value: &ValueId| self.shape(value).contains(&DYNAMIC);
+                if operands.iter().chain(results).any(is_unknown) {
+                    return Err(unsupported("the sizes of the function are not known; inline it first"));
+                }
+                return Ok(());
+            }
+            (OpKind::OptimizationBarrier, operands, _) => types(self, operands),
+            (OpKind::Convert | OpKind::UniformQuantize | OpKind::UniformDequantize, &[x], &[_]) => {
+                vec![self.func.ty(x).clone()]
+            }
+            (OpKind::Reshape, &[x], &[y]) => {
+                let (from, to) = (self.shape(x), self.shape(y));
+                let unknown = to.iter().filter(|&&size| size == DYNAMIC).count();
+                let product = |shape: &[i64]| shape.iter().filter(|&&size| size != DYNAMIC).product::<i64>();
+                if unknown != 1 || from.contains(&DYNAMIC) || product(to) == 0 {
+                    return Ok(());
+                }
+                let rest = product(from) / product(to);
+                let shape = to.iter().map(|&size| if size == DYNAMIC { rest } else { size }).collect();
+                self.set_shape(y, shape);
+                return Ok(());
+            }
+            (_, _, results) => {
+                let is_unknown = |&value: &ValueId| self.shape(value).contains(&DYNAMIC);
+                if !results.iter().any(is_unknown) {
+                    return Ok(());
+                }
+                // Ops whose results do not follow from their operands keep the declared types.
+                match infer(self.module, &self.func, op) {
+                    Ok(types) => types,
+                    Err(_) => return Ok(()),
+                }
+            }
+        };
+        for (&result, found) in op.results.iter().zip(&found) {
+            let (Some(declared), Some(found)) = (self.ty(result), found.as_tensor()) else { continue };
+            let sizes = declared.shape.iter().zip(&found.shape);
+            let shape = sizes.map(|(&declared, &found)| if found == DYNAMIC { declared } else { found }).collect();
+            self.set_shape(result, shape);
+        }
+        Ok(())
+    }
+
+    /// Computes an integer result of known operands.
+    fn fold(&mut self, op: &mut Op) {
+        let &[result] = &op.results[..] else { return };
+        let Some(ty) = self.ty(result) else { return };
+        if !op.regions.is_empty() || !(is_integer(ty.element) || ty.element == stablehlo::ir::ElementType::Bool) {
+            return;
+        }
+        let literal = match &op.kind {
+            OpKind::Constant(literal) => Some(literal.clone()),
+            OpKind::GetDimensionSize { dimension } => {
+                let size = op.operands.first().and_then(|&x| self.shape(x).get(*dimension)).copied();
+                let size = size.filter(|&size| size != DYNAMIC).and_then(|size| i32::try_from(size).ok());
+                size.and_then(|size| Literal::new(ty.clone(), size.to_le_bytes().to_vec()).ok())
+            }
+            _ => {
+                let operands: Option<Vec<&Literal>> =
+                    op.operands.iter().map(|operand| self.known.get(operand)).collect();
+                operands.and_then(|operands| evaluate(op, &operands, &self.func.values))
+            }
+        };
+        let Some(literal) = literal else { return };
+        self.known.insert(result, literal.clone());
+        if !matches!(op.kind, OpKind::Constant(_) | OpKind::Iota { .. }) {
+            (op.kind, op.operands) = (OpKind::Constant(literal), ValueIds::new());
+        }
+    }
+}
+
+/// Returns the type with the sizes that two types have in common.
+fn common(one: &Type, other: &Type) -> Type {
+    match (one, other) {
+        (Type::Tensor(one), Type::Tensor(other)) => {
+            let sizes = one.shape.iter().zip(&other.shape);
+            let shape: Vec<i64> = sizes.map(|(&one, &other)| if one == other { one } else { DYNAMIC }).collect();
+            Type::Tensor(TensorType::new(shape, one.element))
+        }
+        _ => one.clone(),
+    }
+}

@@ -1,0 +1,188 @@
+//! `refine_shapes`: programs of unknown sizes with arguments of known sizes.
+
+use stablehlo::ir::{Module, Type};
+use stablehlo::{ErrorKind, Result, VerifyLevel};
+use stablehlo_passes::{eliminate_dead_code, refine_shapes};
+
+use crate::oracle::{becomes, parsed, same_values};
+
+fn ty(text: &str) -> Type {
+    let module = parsed(&format!("func.func @main(%x: {text}) -> {text} {{ return %x : {text} }}"));
+    module.funcs[0].results[0].clone()
+}
+
+fn refined(module: &Module, arguments: &[&str]) -> Result<Option<Module>> {
+    refine_shapes(module, &arguments.iter().map(|text| ty(text)).collect::<Vec<_>>())
+}
+
+#[test]
+fn shapes_are_computed() {
+    let pass = |module: &Module| {
+        let done = refined(module, &["tensor<2x3xf32>"]).expect("a valid program")?;
+        Some(eliminate_dead_code(&done).unwrap_or(done))
+    };
+    becomes(
+        pass,
+        "func.func @main(%x: tensor<?x3xf32>) -> tensor<?xf32> {
+           %0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x3xf32>) -> tensor<i32>
+           %c = stablehlo.constant dense<3> : tensor<i32>
+           %1 = stablehlo.multiply %0, %c : tensor<i32>
+           %2 = stablehlo.reshape %1 : (tensor<i32>) -> tensor<1xi32>
+           %3 = stablehlo.dynamic_reshape %x, %2 : (tensor<?x3xf32>, tensor<1xi32>) -> tensor<?xf32>
+           %4 = stablehlo.sine %3 : tensor<?xf32>
+           return %4 : tensor<?xf32>
+         }",
+        "func.func @main(%x: tensor<2x3xf32>) -> tensor<6xf32> {
+           %3 = stablehlo.reshape %x : (tensor<2x3xf32>) -> tensor<6xf32>
+           %4 = stablehlo.sine %3 : tensor<6xf32>
+           return %4 : tensor<6xf32>
+         }",
+    );
+}
+
+/// Functions of `%x: tensor<?x?xf32>` and `%n: tensor<?xi32>`, and the type of the results.
+const FUNCTIONS: [(&str, &str); 10] = [
+    (
+        "%e = stablehlo.constant dense<2> : tensor<1xi32>
+         %a = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?xf32>) -> tensor<i32>
+         %b = stablehlo.get_dimension_size %x, dim = 1 : (tensor<?x?xf32>) -> tensor<i32>
+         %c = stablehlo.reshape %a : (tensor<i32>) -> tensor<1xi32>
+         %d = stablehlo.reshape %b : (tensor<i32>) -> tensor<1xi32>
+         %s = stablehlo.concatenate %e, %c, %d, dim = 0 : (tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<3xi32>
+         %0 = stablehlo.dynamic_broadcast_in_dim %x, %s, dims = [1, 2] : (tensor<?x?xf32>, tensor<3xi32>) -> tensor<2x?x?xf32>",
+        "tensor<2x?x?xf32>",
+    ),
+    (
+        "%a = stablehlo.get_dimension_size %n, dim = 0 : (tensor<?xi32>) -> tensor<i32>
+         %s = stablehlo.reshape %a : (tensor<i32>) -> tensor<1xi32>
+         %i = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>
+         %0 = stablehlo.add %i, %n : tensor<?xi32>",
+        "tensor<?xi32>",
+    ),
+    (
+        "%z = stablehlo.constant dense<1.5> : tensor<f32>
+         %l = stablehlo.constant dense<[1, 0]> : tensor<2xi32>
+         %0 = stablehlo.dynamic_pad %x, %z, %l, %l, %l
+           : (tensor<?x?xf32>, tensor<f32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x?xf32>",
+        "tensor<?x?xf32>",
+    ),
+    (
+        "%l = stablehlo.constant dense<[0, 1]> : tensor<2xi32>
+         %u = stablehlo.constant dense<[2, 3]> : tensor<2xi32>
+         %t = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
+         %0 = stablehlo.real_dynamic_slice %x, %l, %u, %t
+           : (tensor<?x?xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x?xf32>",
+        "tensor<?x?xf32>",
+    ),
+    (
+        "%z = stablehlo.constant dense<0.0> : tensor<f32>
+         %r = stablehlo.reduce(%x init: %z) applies stablehlo.add across dimensions = [1] : (tensor<?x?xf32>, tensor<f32>) -> tensor<?xf32>
+         %d = stablehlo.dot_general %x, %x, contracting_dims = [1] x [1] : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>
+         %t = stablehlo.dot_general %d, %r, contracting_dims = [1] x [0] : (tensor<?x?xf32>, tensor<?xf32>) -> tensor<?xf32>
+         %0 = stablehlo.convert %t : (tensor<?xf32>) -> tensor<?xf64>",
+        "tensor<?xf64>",
+    ),
+    (
+        "%k = stablehlo.constant dense<3> : tensor<i32>
+         %o = stablehlo.constant dense<1> : tensor<i32>
+         %z = stablehlo.constant dense<0> : tensor<i32>
+         %w:2 = stablehlo.while(%i = %z, %v = %x) : tensor<i32>, tensor<?x?xf32>
+           cond { %1 = stablehlo.compare LT, %i, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                  stablehlo.return %1 : tensor<i1> }
+           do { %2 = stablehlo.add %i, %o : tensor<i32>
+                %3 = stablehlo.multiply %v, %x : tensor<?x?xf32>
+                stablehlo.return %2, %3 : tensor<i32>, tensor<?x?xf32> }
+         %0 = stablehlo.negate %w#1 : tensor<?x?xf32>",
+        "tensor<?x?xf32>",
+    ),
+    (
+        "%a = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?xf32>) -> tensor<i32>
+         %k = stablehlo.constant dense<2> : tensor<i32>
+         %p = stablehlo.compare EQ, %a, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
+         stablehlo.custom_call @shape_assertion(%p) {error_message = \"wrong\", has_side_effect = true} : (tensor<i1>) -> ()
+         %0 = \"stablehlo.if\"(%p) ({
+           %1 = stablehlo.sine %x : tensor<?x?xf32>
+           stablehlo.return %1 : tensor<?x?xf32>
+         }, {
+           stablehlo.return %x : tensor<?x?xf32>
+         }) : (tensor<i1>) -> tensor<?x?xf32>",
+        "tensor<?x?xf32>",
+    ),
+    (
+        "%a = stablehlo.get_dimension_size %x, dim = 1 : (tensor<?x?xf32>) -> tensor<i32>
+         %y = stablehlo.set_dimension_size %x, %a, dim = 1 : (tensor<?x?xf32>, tensor<i32>) -> tensor<?x?xf32>
+         %t = stablehlo.transpose %y, dims = [1, 0] : (tensor<?x?xf32>) -> tensor<?x?xf32>
+         %0 = stablehlo.concatenate %t, %t, dim = 0 : (tensor<?x?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>",
+        "tensor<?x?xf32>",
+    ),
+    (
+        "%u = stablehlo.constant dense<[1, 3]> : tensor<2xi32>
+         %i = stablehlo.constant dense<[[1], [0]]> : tensor<2x1xi32>
+         %0 = \"stablehlo.dynamic_gather\"(%x, %i, %u) {dimension_numbers = #stablehlo.gather<offset_dims = [1],
+             collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>}
+           : (tensor<?x?xf32>, tensor<2x1xi32>, tensor<2xi32>) -> tensor<2x?xf32>",
+        "tensor<2x?xf32>",
+    ),
+    (
+        "%m = stablehlo.constant dense<[1, 2, 3, 1]> : tensor<4xi32>
+         %y = stablehlo.dynamic_reshape %x, %m : (tensor<?x?xf32>, tensor<4xi32>) -> tensor<1x?x?x1xf32>
+         %k = stablehlo.constant dense<0.5> : tensor<2x2x1x1xf32>
+         %p = stablehlo.constant dense<[[1, 0], [0, 1]]> : tensor<2x2xi32>
+         %0 = \"stablehlo.dynamic_conv\"(%y, %k, %p) {dimension_numbers = #stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>,
+             feature_group_count = 1 : i64, batch_group_count = 1 : i64}
+           : (tensor<1x?x?x1xf32>, tensor<2x2x1x1xf32>, tensor<2x2xi32>) -> tensor<1x?x?x1xf32>",
+        "tensor<1x?x?x1xf32>",
+    ),
+];
+
+/// The CPU device computes the sizes itself, if a function of static shape calls the one of unknown sizes.
+#[test]
+fn values_stay() {
+    for (ops, result) in FUNCTIONS {
+        let body = format!("{ops}\nreturn %0 : {result}");
+        let dynamic =
+            parsed(&format!("func.func @main(%x: tensor<?x?xf32>, %n: tensor<?xi32>) -> {result} {{ {body} }}"));
+        let after = refined(&dynamic, &["tensor<2x3xf32>", "tensor<4xi32>"]).expect(ops).expect("it applies");
+        stablehlo::verify(&after, VerifyLevel::FULL).unwrap_or_else(|error| panic!("{error}\n{after}"));
+        assert!(!after.to_string().contains('?'), "{after}");
+        let known = &after.funcs[0].results[0];
+        let before = parsed(&format!(
+            "func.func @main(%x: tensor<2x3xf32>, %n: tensor<4xi32>) -> {known} {{
+               %0 = func.call @f(%x, %n) : (tensor<2x3xf32>, tensor<4xi32>) -> {known}
+               return %0 : {known}
+             }}
+             func.func private @f(%x: tensor<?x?xf32>, %n: tensor<?xi32>) -> {result} {{ {body} }}"
+        ));
+        same_values(ops, &before, &after, &[], 0.0);
+        let again = refined(&after, &["tensor<2x3xf32>", "tensor<4xi32>"]).expect("a valid program");
+        assert!(again.is_none());
+    }
+}
+
+#[test]
+fn faults_name_the_op() {
+    let text = |body: &str| format!("func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {{ {body} }}");
+    let fault = |body: &str, ty: &str| refined(&parsed(&text(body)), &[ty]).expect_err(body);
+    let error = fault("return %x : tensor<?xf32>", "tensor<2xi32>");
+    assert_eq!(error.message(), "argument 0 is tensor<?xf32>, and cannot become tensor<2xi32>");
+    let error = fault(
+        "%a = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+         %k = stablehlo.constant dense<2> : tensor<i32>
+         %p = stablehlo.compare EQ, %a, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
+         stablehlo.custom_call @shape_assertion(%p) {error_message = \"wrong\", has_side_effect = true} : (tensor<i1>) -> ()
+         return %x : tensor<?xf32>",
+        "tensor<3xf32>",
+    );
+    assert_eq!(error.kind(), ErrorKind::Shape);
+    assert!(error.message().contains("(in stablehlo.custom_call : (tensor<i1>) -> ()"), "{error}");
+    let error = fault(
+        "%t = stablehlo.constant dense<true> : tensor<i1>
+         %0 = stablehlo.while(%v = %x) : tensor<?xf32>
+           cond { stablehlo.return %t : tensor<i1> }
+           do { %1 = stablehlo.concatenate %v, %v, dim = 0 : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
+                stablehlo.return %1 : tensor<?xf32> }
+         return %0 : tensor<?xf32>",
+        "tensor<3xf32>",
+    );
+    assert!(error.message().starts_with("the loop changes value 0 from tensor<3xf32> to tensor<6xf32>"), "{error}");
+}
