@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod assign_layouts;
 mod build;
 pub mod c_kernel;
 mod canonicalize;
@@ -43,6 +44,7 @@ mod sharding_text;
 mod uses;
 mod widen_narrow_types;
 
+pub use assign_layouts::{Layouts, assign_layouts};
 pub use canonicalize::canonicalize;
 pub use canonicalize_dots::canonicalize_dots;
 pub use combine_all_reduces::combine_all_reduces;

@@ -5,6 +5,7 @@ mod chlo;
 mod complex;
 mod composites;
 mod gathers;
+mod layouts;
 mod loops;
 mod mutated;
 mod narrow;
