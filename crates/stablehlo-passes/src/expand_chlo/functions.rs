@@ -6,6 +6,7 @@ use stablehlo::ir::{Binary as B, ComparisonDirection as D, ElementType, Unary as
 use stablehlo::{Patch, Result};
 
 use super::erf_tables::{CENTER, INNER_F32, INNER_F64, OUTER_F32, OUTER_F64, SCALE, SHIFT};
+use super::special;
 use crate::build::Build;
 
 /// A function that adds the ops of a function of one number.
@@ -20,7 +21,11 @@ pub(super) fn named(name: &str) -> Option<Function> {
         "atan" => atan,
         "atanh" => atanh,
         "cosh" => cosh,
+        "digamma" => special::digamma,
         "erf" => erf,
+        "erf_inv" => special::erf_inv,
+        "erfc" => special::erfc,
+        "lgamma" => special::lgamma,
         "sinh" => sinh,
         "tan" => |patch, x| patch.unary(U::Tan, x),
         _ => return None,
@@ -28,7 +33,7 @@ pub(super) fn named(name: &str) -> Option<Function> {
 }
 
 /// Adds `x op number`.
-fn with(patch: &mut Patch<'_>, op: B, x: ValueId, number: f64) -> Result<ValueId> {
+pub(super) fn with(patch: &mut Patch<'_>, op: B, x: ValueId, number: f64) -> Result<ValueId> {
     let number = patch.like(x, number)?;
     patch.binary(op, x, number)
 }
@@ -91,7 +96,7 @@ fn asinh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
 }
 
 /// Gives a positive number the sign of another number. Returns the other number if it is zero.
-fn with_sign(patch: &mut Patch<'_>, magnitude: ValueId, sign: ValueId) -> Result<ValueId> {
+pub(super) fn with_sign(patch: &mut Patch<'_>, magnitude: ValueId, sign: ValueId) -> Result<ValueId> {
     let zero = patch.like(sign, 0.0)?;
     let negated = patch.unary(U::Negate, magnitude)?;
     let is_negative = patch.compare(D::Lt, sign, zero)?;
@@ -165,7 +170,7 @@ pub(crate) fn sinh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
 }
 
 /// Adds the value of a polynomial.
-fn polynomial(patch: &mut Patch<'_>, x: ValueId, coefficients: &[f64]) -> Result<ValueId> {
+pub(super) fn polynomial(patch: &mut Patch<'_>, x: ValueId, coefficients: &[f64]) -> Result<ValueId> {
     let Some((&last, rest)) = coefficients.split_last() else { return patch.like(x, 0.0) };
     let mut sum = patch.like(x, last)?;
     for &coefficient in rest.iter().rev() {
@@ -177,9 +182,8 @@ fn polynomial(patch: &mut Patch<'_>, x: ValueId, coefficients: &[f64]) -> Result
 
 /// A polynomial of `x * x` times `x` for magnitudes up to 1. Otherwise `1 - exp(-m * m) * p`, with the sign of `x`, for
 /// a polynomial `p` of a fraction of `m`, which is the magnitude or 6.
-fn erf(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
-    let is_wide = patch.tensor(x)?.element == ElementType::F64;
-    let (inner, outer): (&[f64], &[f64]) = if is_wide { (&INNER_F64, &OUTER_F64) } else { (&INNER_F32, &OUTER_F32) };
+pub(super) fn erf(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
+    let inner: &[f64] = if patch.tensor(x)?.element == ElementType::F64 { &INNER_F64 } else { &INNER_F32 };
     let magnitude = patch.unary(U::Abs, x)?;
     let limit = patch.like(x, 6.0)?;
     let magnitude = patch.binary(B::Minimum, magnitude, limit)?;
@@ -188,11 +192,7 @@ fn erf(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let t = with(patch, B::Subtract, double, 1.0)?;
     let near = polynomial(patch, t, inner)?;
     let near = patch.binary(B::Multiply, near, x)?;
-    let (above, below) = (with(patch, B::Subtract, magnitude, CENTER)?, with(patch, B::Add, magnitude, CENTER)?);
-    let fraction = patch.binary(B::Divide, above, below)?;
-    let scaled = with(patch, B::Multiply, fraction, SCALE)?;
-    let t = with(patch, B::Add, scaled, SHIFT)?;
-    let rest = polynomial(patch, t, outer)?;
+    let rest = erf_tail(patch, magnitude)?;
     let negated = patch.unary(U::Negate, square)?;
     let exponential = patch.unary(U::Exponential, negated)?;
     let rest = patch.binary(B::Multiply, exponential, rest)?;
@@ -201,4 +201,14 @@ fn erf(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let far = with_sign(patch, far, x)?;
     let is_near = patch.compare(D::Lt, magnitude, one)?;
     patch.select(is_near, near, far)
+}
+
+/// `exp(m * m) * (1 - erf(m))` for magnitudes from 1 to 6.
+pub(super) fn erf_tail(patch: &mut Patch<'_>, magnitude: ValueId) -> Result<ValueId> {
+    let outer: &[f64] = if patch.tensor(magnitude)?.element == ElementType::F64 { &OUTER_F64 } else { &OUTER_F32 };
+    let (above, below) = (with(patch, B::Subtract, magnitude, CENTER)?, with(patch, B::Add, magnitude, CENTER)?);
+    let fraction = patch.binary(B::Divide, above, below)?;
+    let scaled = with(patch, B::Multiply, fraction, SCALE)?;
+    let t = with(patch, B::Add, scaled, SHIFT)?;
+    polynomial(patch, t, outer)
 }

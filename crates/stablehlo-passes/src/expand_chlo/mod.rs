@@ -3,6 +3,7 @@
 #[rustfmt::skip]
 mod erf_tables;
 pub(crate) mod functions;
+mod special;
 
 use stablehlo::ir::{
     Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, ElementType, Module, Op, OpKind, Region,
@@ -27,12 +28,15 @@ use crate::evaluate::{Number, encode, is_float, is_integer};
 /// |---|---|
 /// | `broadcast_*` of ops of StableHLO, `constant`, `constant_like`, `square`, `conj`, `is_inf`, `is_pos_inf`, `is_neg_inf` | exact |
 /// | `top_k` | exact; a stable sort in the total order, of which the first elements are taken |
+/// | `next_after`, `mulhi`, `dynamic_reshape` | exact |
 /// | `tan` | as `stablehlo.tan` |
 /// | `acos`, `acosh`, `asin`, `asinh`, `atan`, `atanh`, `cosh`, `sinh` | the relative error is at most 8 units in the last place, if the device's functions have at most 1 |
 /// | `erf` | the relative error is at most 8 units in the last place |
+/// | `erfc`, `erf_inv` | the relative error is at most 64 units in the last place |
+/// | `digamma`, `lgamma` | the error is at most 64 units in the last place of the result, or of 1 for smaller results |
 ///
-/// Functions of numbers narrower than `f32` are computed in `f32`. Keeps functions of complex numbers, ops of dynamic
-/// shape, and other ops of CHLO. The pass [`expand_scans`](crate::expand_scans) replaces `scan`. Frameworks send most
+/// Functions of numbers narrower than `f32` are computed in `f32`. Keeps functions of complex numbers, other ops of
+/// dynamic shape, and `bessel_i1e`, `polygamma`, `ragged_dot` and `zeta`. The pass [`expand_scans`](crate::expand_scans) replaces `scan`. Frameworks send most
 /// ops of CHLO as composites, which [`expand_composites`](crate::expand_composites) replaces.
 ///
 /// # Errors
@@ -62,6 +66,10 @@ pub fn expand_chlo(module: &Module, keep: impl Fn(&str) -> bool) -> Result<Optio
 fn expanded(op: &Op, patch: &mut Patch<'_>) -> Result<bool> {
     let OpKind::Other { name, attributes } = &op.kind else { return Ok(false) };
     let Some(name) = name.strip_prefix("chlo.") else { return Ok(false) };
+    if name == "dynamic_reshape" {
+        patch.define(OpKind::DynamicReshape, &op.operands, &op.results);
+        return Ok(true);
+    }
     let values = op.operands.iter().chain(&op.results);
     let types: Option<Vec<TensorType>> =
         values.map(|&v| patch.tensor(v).ok().filter(|ty| ty.num_elements().is_some()).cloned()).collect();
@@ -97,6 +105,14 @@ fn expanded(op: &Op, patch: &mut Patch<'_>) -> Result<bool> {
             let limit = patch.like(x, limit)?;
             patch.compare(ComparisonDirection::Eq, x, limit)?
         }
+        ("next_after", &[x, y]) if operands[0] == operands[1] => match special::next_after(patch, x, y)? {
+            Some(next) => next,
+            None => return Ok(false),
+        },
+        ("mulhi", &[x, y]) if operands[0] == operands[1] => match special::mulhi(patch, x, y)? {
+            Some(high) => high,
+            None => return Ok(false),
+        },
         ("top_k", &[x]) if results.len() == 2 => {
             let values = top_k(patch, x, &results[0], &results[1])?;
             return patch.replace(&op.results, &values).map(|()| true);
