@@ -39,6 +39,11 @@ fn activation(matcher: &Matcher<'_>, value: ValueId) -> Option<(&'static str, Va
         if tanh_factor(matcher, factor) == Some(x) {
             return Some(("gelu_tanh", x));
         }
+        // PyTorch multiplies the operand by the half.
+        let half = matcher.with_number(x, B::Multiply, |number| number == 0.5);
+        if half.is_some() && half == one_plus_tanh(matcher, factor) {
+            return half.map(|x| ("gelu_tanh", x));
+        }
         if let Some(x) = exact_gelu(matcher, x, factor) {
             return Some(("gelu", x));
         }
@@ -63,8 +68,12 @@ fn sigmoid(matcher: &Matcher<'_>, value: ValueId) -> Option<ValueId> {
 
 /// `0.5 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x)))`
 fn tanh_factor(matcher: &Matcher<'_>, value: ValueId) -> Option<ValueId> {
-    let sum = matcher.with_number(value, B::Multiply, |number| number == 0.5)?;
-    let tanh = matcher.with_number(sum, B::Add, |number| number == 1.0)?;
+    one_plus_tanh(matcher, matcher.with_number(value, B::Multiply, |number| number == 0.5)?)
+}
+
+/// `1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x))`
+fn one_plus_tanh(matcher: &Matcher<'_>, value: ValueId) -> Option<ValueId> {
+    let tanh = matcher.with_number(value, B::Add, |number| number == 1.0)?;
     let scaled = matcher.unary(tanh, U::Tanh)?;
     let sum = matcher.with_number(scaled, B::Multiply, |number| near(number, 0.797_884_56))?;
     for (x, cubic) in matcher.both(sum, B::Add) {

@@ -110,10 +110,10 @@ fn with_scale(
     Some((norm, scale))
 }
 
-/// Returns the operand before it was converted, if it then has the type of the result.
+/// Returns the operand before it was converted or reshaped, if it then has the type of the result.
 fn input(matcher: &Matcher<'_>, x: ValueId, ty: &TensorType) -> Option<ValueId> {
     let is_same = |&x: &ValueId| matcher.ty(x) == Some(ty);
-    [x, matcher.unconverted(x)].into_iter().find(is_same)
+    [x, matcher.unconverted(x), matcher.core(x), matcher.unconverted(matcher.core(x))].into_iter().find(is_same)
 }
 
 pub(super) fn find_rms_norm(matcher: &Matcher<'_>, value: ValueId) -> Option<Match> {
@@ -156,8 +156,10 @@ pub(super) fn find_layer_norm(matcher: &Matcher<'_>, value: ValueId) -> Option<M
     make(&norm, scale, None)
 }
 
-/// `(x - mean(x)) * rsqrt(variance + epsilon)`
+/// `(x - mean(x)) * rsqrt(variance + epsilon)`, to which the batch normalization that PyTorch/XLA uses adds zeros.
 fn layer_norm(matcher: &Matcher<'_>, value: ValueId) -> Option<Norm> {
+    let value = matcher.core(value);
+    let value = matcher.with_number(value, B::Add, |number| number == 0.0).unwrap_or(value);
     let found = |scaled: Scaled| {
         let (x, spread) = matcher.binary(scaled.value, B::Subtract)?;
         let Spread { value: row, dimensions } = matcher.spread(spread)?;

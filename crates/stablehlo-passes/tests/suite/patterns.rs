@@ -1,11 +1,11 @@
-//! `recognize_patterns` on programs of JAX, and values of the composites.
+//! `recognize_patterns` on programs of JAX, on the forms of PyTorch/XLA, and values of the composites.
 
 use std::path::Path;
 
 use stablehlo::ir::{Attribute, Module, OpKind};
 use stablehlo_passes::{
-    Pattern, canonicalize, eliminate_common_subexpressions, eliminate_dead_code, expand_chlo, expand_composites,
-    fold_constants, recognize_patterns,
+    Pattern, canonicalize, eliminate_common_subexpressions, eliminate_dead_code, expand_batch_norm, expand_chlo,
+    expand_composites, fold_constants, recognize_patterns,
 };
 
 use crate::oracle::{applied, parsed, programs, random, same_values};
@@ -14,6 +14,7 @@ use crate::oracle::{applied, parsed, programs, random, same_values};
 fn prepared(module: &Module) -> Module {
     let module = stablehlo::inline(module, &["chlo.erf", "chlo.erfc"]).expect("a valid program");
     let keep = |name: &str| matches!(name, "chlo.erf" | "chlo.erfc");
+    let module = expand_batch_norm(&module).expect("a valid program").unwrap_or(module);
     let mut module = expand_chlo(&module, keep).expect("a valid program").unwrap_or(module);
     for _ in 0..2 {
         module = fold_constants(&module).expect("a valid program").unwrap_or(module);
@@ -71,6 +72,7 @@ fn softmax() {
     for (name, dimension) in [("softmax", 1), ("softmax_first", 0), ("softmax_bf16", 1)] {
         finds(name, &[("pjrt.softmax", &format!("1 operands, dimension={dimension} : i64"))]);
     }
+    finds("torch_softmax", &[("pjrt.softmax", "1 operands, dimension=2 : i64")]);
     finds("log_softmax", &[]);
 }
 
@@ -78,6 +80,7 @@ fn softmax() {
 fn norms() {
     for (name, epsilon) in [
         ("layer_norm", "9.9999997473787516E-6"),
+        ("torch_layer_norm", "9.9999997473787516E-6"),
         ("layer_norm_var", "9.9999997473787516E-6"),
         ("layer_norm_flax", "9.9999999747524271E-7"),
     ] {
@@ -92,6 +95,8 @@ fn norms() {
 #[test]
 fn activations() {
     for (name, activation) in [
+        ("torch_gelu", "gelu_tanh"),
+        ("torch_gelu_exact", "gelu"),
         ("relu", "relu"),
         ("gelu", "gelu_tanh"),
         ("gelu_exact", "gelu"),
