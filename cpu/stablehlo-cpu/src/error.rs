@@ -90,7 +90,8 @@ impl CompileError {
 }
 
 impl CompileError {
-    /// Creates the error of a pass of `stablehlo-passes`. The message names the pass, the op, its types and its sharding.
+    /// Creates the error of a pass of `stablehlo-passes`. The message names the pass, the op, its types and its
+    /// sharding.
     pub(crate) fn of_pass(name: &str, error: &stablehlo::Error) -> Self {
         let signature = error.signature().map_or_else(String::new, |signature| format!("; the op is {signature}"));
         let plain = Self::from(error.clone());

@@ -22,8 +22,8 @@ pub struct Layouts {
     pub results: Vec<Option<Vec<usize>>>,
 }
 
-/// Changes ops to the layouts that a device wants for them. `layouts` returns the layouts for an op, or `None` if the op
-/// may stay as it is. Returns `None` if nothing changes.
+/// Changes ops to the layouts that a device wants for them. `layouts` returns the layouts for an op, or `None` if the
+/// op may stay as it is. Returns `None` if nothing changes.
 ///
 /// ```text
 /// %0 = convolution(%x, %k) dims = NCHW      %1 = transpose %x, dims = [0, 2, 3, 1]
@@ -33,10 +33,10 @@ pub struct Layouts {
 ///                                           %5 = transpose %4, dims = [0, 3, 1, 2]
 /// ```
 ///
-/// Changes the dimension numbers of `convolution`, `dot_general` and `reduce`, and transposes their operands and results.
-/// Then moves each transpose down through elementwise ops and reductions, if one transpose of the op's operands is not
-/// needed afterwards, and joins transposes that follow each other. Constants of equal elements and broadcasts adapt to
-/// the order of the other operands. The order of a `dot_general` result is that of its operands.
+/// Changes the dimension numbers of `convolution`, `dot_general` and `reduce`, and transposes their operands and
+/// results. Then moves each transpose down through elementwise ops and reductions, if one transpose of the op's
+/// operands is not needed afterwards, and joins transposes that follow each other. Constants of equal elements and
+/// broadcasts adapt to the order of the other operands. The order of a `dot_general` result is that of its operands.
 ///
 /// # Errors
 ///

@@ -3,9 +3,11 @@
 use stablehlo::ir::Module;
 use stablehlo::{Error, ErrorKind, Result};
 
-use crate::replica_groups::MAX_DEVICES;
 use crate::sharding_attributes::meshes;
 use crate::sharding_text::{ParsedAxis, ParsedMesh, product, replica_group_axes};
+
+/// Maximum number of devices of an execution.
+pub(crate) const MAX_DEVICES: usize = 1 << 20;
 
 /// Returns the groups of `#stablehlo.replica_group_mesh_axes<...>`. Each group consists of the devices whose positions
 /// in the mesh differ only along these axes. The devices of a group are in row-major order of the axes.

@@ -51,13 +51,13 @@ impl Pipeline {
         &self.module
     }
 
-    /// Runs a pass. It returns the changed program, or `None` if it changes nothing. With debug assertions, verifies the
-    /// changed program.
+    /// Runs a pass. It returns the changed program, or `None` if it changes nothing. With debug assertions, verifies
+    /// the changed program.
     ///
     /// # Errors
     ///
-    /// Returns the error of the pass or of the verification, with the name of the pass in front of its message. If an op
-    /// caused it, the message also contains the op's types and its sharding.
+    /// Returns the error of the pass or of the verification, with the name of the pass in front of its message. If an
+    /// op caused it, the message also contains the op's types and its sharding.
     pub fn pass(&mut self, name: &str, pass: impl FnOnce(&Module) -> Result<Option<Module>>) -> Result<()> {
         let fault = |what: &str, error: &Error| {
             let signature = error.signature().map_or_else(String::new, |signature| format!("; the op is {signature}"));

@@ -21,18 +21,18 @@ use crate::evaluate::{evaluate, is_integer};
 /// }                                                              }
 /// ```
 ///
-/// `arguments` has one type for each argument. A size may stay `?`. Computes integers from sizes, and replaces ops whose
-/// operands are sizes (`dynamic_reshape`, `dynamic_broadcast_in_dim`, `dynamic_iota`, `dynamic_pad`, `dynamic_gather`,
-/// `dynamic_conv`, `real_dynamic_slice`, `set_dimension_size`) with ops of static shape. Removes `shape_assertion` calls
-/// that hold, and the operands of custom calls that `indices_of_shape_operands` lists. A size that depends on other
-/// values than sizes stays `?`.
+/// `arguments` has one type for each argument. A size may stay `?`. Computes integers from sizes, and replaces ops
+/// whose operands are sizes (`dynamic_reshape`, `dynamic_broadcast_in_dim`, `dynamic_iota`, `dynamic_pad`,
+/// `dynamic_gather`, `dynamic_conv`, `real_dynamic_slice`, `set_dimension_size`) with ops of static shape. Removes
+/// `shape_assertion` calls that hold, and the operands of custom calls that `indices_of_shape_operands` lists. A size
+/// that depends on other values than sizes stays `?`.
 ///
 /// Call [`stablehlo::inline`] first, and [`eliminate_dead_code`](crate::eliminate_dead_code) afterwards.
 ///
 /// # Errors
 ///
-/// Returns an error if a type does not fit the declared one, if an assertion about sizes does not hold, if a loop changes
-/// the size of a value, or if a call or a composite has operands of unknown size. The module must be verified.
+/// Returns an error if a type does not fit the declared one, if an assertion about sizes does not hold, if a loop
+/// changes the size of a value, or if a call or a composite has operands of unknown size. The module must be verified.
 pub fn refine_shapes(module: &Module, arguments: &[Type]) -> Result<Option<Module>> {
     stablehlo::verify(module, VerifyLevel::STRUCTURE)?;
     let Some(entry) = module.entry() else {

@@ -3,10 +3,7 @@
 use stablehlo::ir::{Module, OpKind, ReplicaGroups};
 use stablehlo::{Error, ErrorKind, Result};
 
-use crate::mesh_groups::mesh_groups;
-
-/// Maximum number of devices of an execution.
-pub(crate) const MAX_DEVICES: usize = 1 << 20;
+use crate::mesh_groups::{MAX_DEVICES, mesh_groups};
 
 /// The devices of an execution, and the strategies by which collectives group them.
 struct Devices {

@@ -9,10 +9,10 @@ use crate::apply::apply;
 use crate::build::{Build, of};
 use crate::evaluate::Number;
 
-/// Computes in wider types than those of the program, for devices that store elements of narrow types but do not compute
-/// with them. `wide` returns the type in which the device computes with elements of a type, such as `f32` for an `f8`
-/// or `i8` for `i4`, and `None` if it computes in the type itself. Returns `None` if the program computes only in such
-/// types.
+/// Computes in wider types than those of the program, for devices that store elements of narrow types but do not
+/// compute with them. `wide` returns the type in which the device computes with elements of a type, such as `f32` for
+/// an `f8` or `i8` for `i4`, and `None` if it computes in the type itself. Returns `None` if the program computes only
+/// in such types.
 ///
 /// ```text
 /// %0 = stablehlo.add %x, %y : tensor<4xf8E5M2>  =>  %1 = stablehlo.convert %x : (tensor<4xf8E5M2>) -> tensor<4xf32>

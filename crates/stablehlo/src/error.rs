@@ -177,8 +177,9 @@ impl Error {
         self.0.op.as_deref()
     }
 
-    /// Returns the types and the sharding of the op that caused the error, as [`Op::signature`](crate::ir::Op::signature)
-    /// does, if the error comes from [`rewrite`](crate::rewrite()) or [`verify`](crate::verify()). `Display` omits them.
+    /// Returns the types and the sharding of the op that caused the error, as
+    /// [`Op::signature`](crate::ir::Op::signature) does, if the error comes from [`rewrite`](crate::rewrite()) or
+    /// [`verify`](crate::verify()). `Display` omits them.
     #[must_use]
     pub fn signature(&self) -> Option<&str> {
         self.0.signature.as_deref()

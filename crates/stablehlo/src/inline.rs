@@ -57,8 +57,8 @@ pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     Ok(module.with_funcs(funcs))
 }
 
-/// Replaces the calls and composites for which `inlines` returns `true`, in all functions, with the ops of the functions
-/// that they reference. Keeps all functions. Returns `None` if there are no such ops.
+/// Replaces the calls and composites for which `inlines` returns `true`, in all functions, with the ops of the
+/// functions that they reference. Keeps all functions. Returns `None` if there are no such ops.
 ///
 /// # Errors
 ///

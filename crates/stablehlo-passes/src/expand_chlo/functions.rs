@@ -6,31 +6,7 @@ use stablehlo::ir::{Binary as B, ComparisonDirection as D, ElementType, Unary as
 use stablehlo::{Patch, Result};
 
 use super::erf_tables::{CENTER, INNER_F32, INNER_F64, OUTER_F32, OUTER_F64, SCALE, SHIFT};
-use super::special;
 use crate::build::Build;
-
-/// A function that adds the ops of a function of one number.
-type Function = fn(&mut Patch<'_>, ValueId) -> Result<ValueId>;
-
-pub(super) fn named(name: &str) -> Option<Function> {
-    Some(match name {
-        "acos" => acos,
-        "acosh" => acosh,
-        "asin" => asin,
-        "asinh" => asinh,
-        "atan" => atan,
-        "atanh" => atanh,
-        "cosh" => cosh,
-        "digamma" => special::digamma,
-        "erf" => erf,
-        "erf_inv" => special::erf_inv,
-        "erfc" => special::erfc,
-        "lgamma" => special::lgamma,
-        "sinh" => sinh,
-        "tan" => |patch, x| patch.unary(U::Tan, x),
-        _ => return None,
-    })
-}
 
 /// Adds `x op number`.
 pub(super) fn with(patch: &mut Patch<'_>, op: B, x: ValueId, number: f64) -> Result<ValueId> {
@@ -47,13 +23,13 @@ fn root(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
 }
 
 /// `atan2(x, root(x))`
-fn asin(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
+pub(super) fn asin(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let root = root(patch, x)?;
     patch.binary(B::Atan2, x, root)
 }
 
 /// `2 * atan2(sqrt(1 - x), sqrt(1 + x))`
-fn acos(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
+pub(super) fn acos(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let one = patch.like(x, 1.0)?;
     let (less, more) = (patch.binary(B::Subtract, one, x)?, patch.binary(B::Add, one, x)?);
     let (less, more) = (patch.unary(U::Sqrt, less)?, patch.unary(U::Sqrt, more)?);
@@ -61,7 +37,7 @@ fn acos(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     with(patch, B::Multiply, half, 2.0)
 }
 
-fn atan(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
+pub(super) fn atan(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let one = patch.like(x, 1.0)?;
     patch.binary(B::Atan2, x, one)
 }
@@ -78,7 +54,7 @@ fn log_of_double(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
 }
 
 /// `log1p(m + m * m / (1 + sqrt(1 + m * m)))` with the sign of `x`, for the magnitude `m`.
-fn asinh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
+pub(super) fn asinh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let magnitude = patch.unary(U::Abs, x)?;
     let square = patch.binary(B::Multiply, magnitude, magnitude)?;
     let sum = with(patch, B::Add, square, 1.0)?;
@@ -106,7 +82,7 @@ pub(super) fn with_sign(patch: &mut Patch<'_>, magnitude: ValueId, sign: ValueId
 }
 
 /// `log1p(t + sqrt(t * (x + 1)))` for `t = x - 1`. NaN for numbers below 1.
-fn acosh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
+pub(super) fn acosh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let less = with(patch, B::Subtract, x, 1.0)?;
     let more = with(patch, B::Add, x, 1.0)?;
     let (roots, other) = (patch.unary(U::Sqrt, less)?, patch.unary(U::Sqrt, more)?);
@@ -121,7 +97,7 @@ fn acosh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
 }
 
 /// `log1p(2 * m / (1 - m)) / 2` with the sign of `x`, for the magnitude `m`.
-fn atanh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
+pub(super) fn atanh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let magnitude = patch.unary(U::Abs, x)?;
     let one = patch.like(x, 1.0)?;
     let less = patch.binary(B::Subtract, one, magnitude)?;

@@ -3,6 +3,7 @@
 #[rustfmt::skip]
 mod erf_tables;
 pub(crate) mod functions;
+mod named;
 mod special;
 
 use stablehlo::ir::{
@@ -36,8 +37,9 @@ use crate::evaluate::{Number, encode, is_float, is_integer};
 /// | `digamma`, `lgamma` | the error is at most 64 units in the last place of the result, or of 1 for smaller results |
 ///
 /// Functions of numbers narrower than `f32` are computed in `f32`. Keeps functions of complex numbers, other ops of
-/// dynamic shape, and `bessel_i1e`, `polygamma`, `ragged_dot` and `zeta`. The pass [`expand_scans`](crate::expand_scans) replaces `scan`. Frameworks send most
-/// ops of CHLO as composites, which [`expand_composites`](crate::expand_composites) replaces.
+/// dynamic shape, and `bessel_i1e`, `polygamma`, `ragged_dot` and `zeta`. The pass
+/// [`expand_scans`](crate::expand_scans) replaces `scan`. Frameworks send most ops of CHLO as composites, which
+/// [`expand_composites`](crate::expand_composites) replaces.
 ///
 /// # Errors
 ///
@@ -120,7 +122,7 @@ fn expanded(op: &Op, patch: &mut Patch<'_>) -> Result<bool> {
         (_, &[x]) if operands[0].element.is_float() => {
             let element = operands[0].element;
             let computed = if element == ElementType::F64 { ElementType::F64 } else { ElementType::F32 };
-            let Some(function) = functions::named(name) else { return Ok(false) };
+            let Some(function) = named::named(name) else { return Ok(false) };
             let wide = patch.convert(x, computed)?;
             let y = function(patch, wide)?;
             patch.convert(y, element)?

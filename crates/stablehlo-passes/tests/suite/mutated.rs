@@ -5,9 +5,9 @@ use stablehlo::ir::{
 };
 use stablehlo::{Result, VerifyLevel};
 use stablehlo_passes::{
-    Pattern, Uses, canonicalize, counted_loop, eliminate_common_subexpressions, expand_batch_norm, expand_chlo,
-    expand_complex, expand_composites, expand_gather_scatter, expand_reduce_window, fold_constants, recognize_patterns,
-    widen_narrow_types,
+    Layouts, Pattern, Uses, assign_layouts, canonicalize, counted_loop, eliminate_common_subexpressions,
+    expand_batch_norm, expand_chlo, expand_complex, expand_composites, expand_gather_scatter, expand_reduce_window,
+    fold_constants, recognize_patterns, refine_shapes, widen_narrow_types,
 };
 
 use crate::oracle::random::{self, Random};
@@ -82,7 +82,7 @@ fn mutate(module: &mut Module, random: &mut Random) {
 
 type Pass = fn(&Module) -> Result<Option<Module>>;
 
-const PASSES: [(&str, Pass); 11] = [
+const PASSES: [(&str, Pass); 13] = [
     ("eliminate_common_subexpressions", |module| Ok(eliminate_common_subexpressions(module))),
     ("fold_constants", fold_constants),
     ("canonicalize", canonicalize),
@@ -97,6 +97,20 @@ const PASSES: [(&str, Pass); 11] = [
             ElementType::F32 => Some(ElementType::F64),
             ElementType::I32 => Some(ElementType::I64),
             _ => None,
+        })
+    }),
+    ("refine_shapes", |module| {
+        let entry =
+            module.entry().map_or(Vec::new(), |main| main.args().iter().map(|&arg| main.ty(arg).clone()).collect());
+        refine_shapes(module, &entry)
+    }),
+    ("assign_layouts", |module| {
+        // Columns first, for operands and results of two dimensions.
+        assign_layouts(module, |op, types| {
+            let order = |value: &ValueId| (types.tensor(*value)?.rank() == 2).then(|| vec![1, 0]);
+            let order = |values: &[ValueId]| values.iter().map(order).collect();
+            let is_one = matches!(op.kind, OpKind::DotGeneral { .. } | OpKind::Reduce { .. });
+            is_one.then(|| Layouts { operands: order(&op.operands), results: order(&op.results) })
         })
     }),
     ("recognize_patterns", |module| recognize_patterns(module, Pattern::ALL)),
