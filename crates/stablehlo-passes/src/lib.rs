@@ -41,6 +41,7 @@ mod remove_shardings;
 mod replica_groups;
 mod sharding_attributes;
 mod sharding_text;
+mod store_as_bytes;
 mod uses;
 mod widen_narrow_types;
 
@@ -71,6 +72,7 @@ pub use recognize_threefry::recognize_threefry;
 pub use refine_shapes::refine_shapes;
 pub use remove_shardings::remove_shardings;
 pub use replica_groups::{replica_groups, source_target_pairs};
+pub use store_as_bytes::store_as_bytes;
 pub use uses::Uses;
 pub use widen_narrow_types::widen_narrow_types;
 

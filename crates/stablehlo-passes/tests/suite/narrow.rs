@@ -1,10 +1,11 @@
-//! `widen_narrow_types`: the values of every op on every narrow type.
+//! `widen_narrow_types` and `store_as_bytes`: the values of every op on every narrow type.
 
 use stablehlo::ir::{ElementType, Module, OpKind, Type};
-use stablehlo_passes::widen_narrow_types;
+use stablehlo_cpu::{Pool, Tensor, compile};
+use stablehlo_passes::{store_as_bytes, widen_narrow_types};
 
 use crate::op_table::ops;
-use crate::oracle::{applied, becomes, parsed, same_values};
+use crate::oracle::{applied, arguments, becomes, parsed, same_values};
 
 const TYPES: [&str; 14] = [
     "i2",
@@ -128,7 +129,7 @@ fn values_of_every_op() {
             }
             // The specification does not allow every op on every type, and the device does not support all.
             let Ok(before) = stablehlo::parse(text.clone(), stablehlo::VerifyLevel::FULL) else { continue };
-            if stablehlo_cpu::compile(&before).is_err() {
+            if compile(&before).is_err() {
                 continue;
             }
             let Some(after) = applied(&text, &before, pass) else { continue };
@@ -140,9 +141,93 @@ fn values_of_every_op() {
                 assert!(!computes || !op.operands.iter().chain(&op.results).any(|&value| is_narrow(value)), "{after}");
             }
             count += 1;
+            same_bytes(&text, &before, &after);
         }
     }
     assert!(count > 700, "{count} programs");
+}
+
+/// Checks that a program has the same bytes as results if it stores elements as bytes.
+fn same_bytes(name: &str, before: &Module, widened: &Module) {
+    let after = applied(name, widened, |module| store_as_bytes(module).expect(name)).expect("it applies");
+    let is_byte = |ty: &Type| !matches!(ty, Type::Tensor(ty) if wide(ty.element).is_some());
+    assert!(after.funcs[0].values.iter().all(is_byte), "{after}");
+    let program = compile(before).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let stored = compile(&after).unwrap_or_else(|error| panic!("{name}: {error}\n{after}"));
+    let inputs = arguments(&program, &[]);
+    let of_bytes = |(input, parameter): (&Tensor, &stablehlo_cpu::Parameter)| {
+        Tensor::from_bytes(Pool::global(), parameter.ty.dtype, &parameter.ty.dims, input.bytes()).expect("an argument")
+    };
+    let bytes = inputs.iter().zip(stored.parameters()).map(of_bytes).collect();
+    let (want, got) = (program.run(inputs).expect("results"), stored.run(bytes).expect("results"));
+    for (want, got) in want.iter().zip(&got) {
+        assert_eq!(want.bytes(), got.bytes(), "{name}\n{after}");
+    }
+}
+
+/// Every bit pattern as a number, and numbers near all of them, between them and far away, as bit patterns.
+#[test]
+fn conversions_of_all_bytes() {
+    for element in TYPES.iter().filter(|element| element.contains('f')) {
+        let codes: Vec<u8> = (0..=255).collect();
+        let bits = ElementType::from_name(element).expect("a type").bit_width();
+        let count = 1usize << bits;
+        let text = format!(
+            "func.func @main(%x: tensor<{count}x{element}>) -> (tensor<{count}xf32>, tensor<{count}xf64>, tensor<{count}xi32>) {{
+               %0 = stablehlo.convert %x : (tensor<{count}x{element}>) -> tensor<{count}xf32>
+               %1 = stablehlo.convert %x : (tensor<{count}x{element}>) -> tensor<{count}xf64>
+               %2 = stablehlo.convert %x : (tensor<{count}x{element}>) -> tensor<{count}xi32>
+               return %0, %1, %2 : tensor<{count}xf32>, tensor<{count}xf64>, tensor<{count}xi32>
+             }}"
+        );
+        let before = parsed(&text);
+        let after = store_as_bytes(&before).expect("a valid program").expect("it applies");
+        let run = |module: &Module| {
+            let program = compile(module).unwrap_or_else(|error| panic!("{error}\n{module}"));
+            let dtype = program.parameters()[0].ty.dtype;
+            let x = Tensor::from_bytes(Pool::global(), dtype, &[count], &codes[..count]).expect("bytes");
+            program.run(vec![x]).expect("results")
+        };
+        let (want, got) = (run(&before), run(&after));
+        let numbers = |results: &[Tensor]| results[0].as_slice::<f32>().expect("numbers").to_vec();
+        for (code, (want, got)) in numbers(&want).iter().zip(&numbers(&got)).enumerate() {
+            let is_same = want.to_bits() == got.to_bits() || want.is_nan() && got.is_nan();
+            assert!(is_same, "{code} of {element} is {want}, not {got}");
+        }
+        assert_eq!(want[2].bytes(), got[2].bytes(), "{element}");
+        // Numbers around all of the type, and the middle between neighbours.
+        let mut finite: Vec<f64> = numbers(&want).iter().map(|&x| f64::from(x)).filter(|x| x.is_finite()).collect();
+        finite.sort_by(f64::total_cmp);
+        let mut tried = vec![f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e30, -1e30, 1e-40, -1e-40, 0.0, -0.0];
+        for pair in finite.windows(2) {
+            let middle = f64::midpoint(pair[0], pair[1]);
+            tried.extend([pair[0], middle, middle.next_up(), middle.next_down(), pair[1] * 1.0001]);
+        }
+        tried.extend([1.25, 1.5, 1.75, 2.0, 4.0].map(|factor| finite[finite.len() - 1] * factor));
+        for (part, dtype) in [("f32", stablehlo_cpu::DType::F32), ("f64", stablehlo_cpu::DType::F64)] {
+            let n = tried.len();
+            let before = parsed(&format!(
+                "func.func @main(%x: tensor<{n}x{part}>) -> tensor<{n}x{element}> {{
+                   %0 = stablehlo.convert %x : (tensor<{n}x{part}>) -> tensor<{n}x{element}>
+                   return %0 : tensor<{n}x{element}>
+                 }}"
+            ));
+            let after = store_as_bytes(&before).expect("a valid program").expect("it applies");
+            #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
+            let x = match part {
+                "f64" => Tensor::from_slice(dtype, &[n], &tried),
+                _ => Tensor::from_slice(dtype, &[n], &tried.iter().map(|&x| x as f32).collect::<Vec<_>>()),
+            };
+            let x = x.expect("numbers");
+            let run = |module: &Module| {
+                let program = compile(module).unwrap_or_else(|error| panic!("{error}\n{module}"));
+                program.run(vec![x.clone()]).expect("results")[0].bytes().to_vec()
+            };
+            for ((&x, want), got) in tried.iter().zip(run(&before)).zip(run(&after)) {
+                assert_eq!(want, got, "{x:e} of {part} as {element}");
+            }
+        }
+    }
 }
 
 /// Sums of 7-bit floats, of which each would be rounded to 16 without the wide type.
