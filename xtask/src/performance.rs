@@ -17,6 +17,7 @@ const PAGE: &str = "docs/performance.md";
 /// `<!-- end -->`.
 const TABLES: &[(&str, Benchmark)] = &[
     ("caller", Benchmark::Cargo(&["-p", "pjrt-rs", "--bench", "execute"])),
+    ("remote", Benchmark::Cargo(&["-p", "pjrt-remote", "--bench", "against_local"])),
     ("vendor", Benchmark::Cargo(&["-p", "device-plugin", "--bench", "null_plugin"])),
     ("dispatch", Benchmark::Python { script: "tests/jax/bench_dispatch.py", arguments: &[CPU, XLA] }),
     ("programs", Benchmark::WithWheel(&["tests/jax/bench_programs.py", "--held-out"])),

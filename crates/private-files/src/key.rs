@@ -119,17 +119,13 @@ fn read(folder: &Folder) -> Result<[u8; KEY_BYTES], PathError> {
 
 /// Reads the key. Returns `None` if there is none, or if the file cannot be a key that only this user knows.
 fn existing(folder: &Folder) -> io::Result<Option<[u8; KEY_BYTES]>> {
-    let file = match folder.read(FILE) {
+    let file = match folder.read_secret(FILE) {
         Ok(file) => file,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
             return Ok(None);
         }
         Err(error) => return Err(error),
     };
-    #[cfg(unix)]
-    if std::os::unix::fs::MetadataExt::mode(&file.metadata()?) & 0o077 != 0 {
-        return Ok(None);
-    }
     let mut bytes = Vec::new();
     file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes.try_into().ok())

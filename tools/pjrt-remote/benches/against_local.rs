@@ -4,8 +4,8 @@
 //! cargo bench -p pjrt-remote
 //! ```
 //!
-//! The rounds alternate, and the fastest round of each counts. `PJRT_REMOTE_BENCH_PLUGIN` names the library of another
-//! plugin to serve.
+//! Prints a table in Markdown. The rounds alternate between the transports and the copy, and the medians count.
+//! `PJRT_REMOTE_BENCH_PLUGIN` names the library of another plugin to serve.
 
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
@@ -116,8 +116,19 @@ fn transfers(client: &Client, data: &[u8], to: &mut [u8]) -> Result<(f64, f64), 
     Ok((upload, begin.elapsed().as_secs_f64()))
 }
 
-fn least(times: &[f64]) -> f64 {
-    times.iter().copied().fold(f64::INFINITY, f64::min)
+fn median(times: &mut [f64]) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Returns the rate of a transfer in GiB/s, with its ratio to the rate of a copy.
+fn rate(size: usize, seconds: f64, copy: f64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a size for display")]
+    let size = size as f64 / f64::from(1 << 30);
+    #[expect(clippy::cast_precision_loss, reason = "a size for display")]
+    let large = LARGE as f64 / f64::from(1 << 30);
+    let (rate, copied) = (size / seconds, large / copy);
+    format!("{rate:.2} GiB/s ({:.0} %)", 100.0 * rate / copied)
 }
 
 fn main() -> Result<(), AnyError> {
@@ -132,16 +143,12 @@ fn main() -> Result<(), AnyError> {
     let programs = clients.iter().map(|(_, client)| add_one(client)).collect::<Result<Vec<_>, _>>()?;
     let mut times = vec![[const { Vec::new() }; 6]; clients.len()];
     let (data, mut to) = (vec![1u8; LARGE], vec![2u8; LARGE]);
-    let (mut fresh, mut warm) = (Vec::new(), Vec::new());
+    let mut copies = Vec::new();
     for _ in 0..ROUNDS {
-        let begin = Instant::now();
-        let copy = black_box(data.clone());
-        fresh.push(begin.elapsed().as_secs_f64());
-        drop(copy);
-        let begin = Instant::now();
-        to.copy_from_slice(black_box(&data));
-        warm.push(begin.elapsed().as_secs_f64());
         for (((_, client), program), times) in clients.iter().zip(&programs).zip(&mut times) {
+            let begin = Instant::now();
+            to.copy_from_slice(black_box(&data));
+            copies.push(begin.elapsed().as_secs_f64());
             times[0].push(chain(client, program)?);
             times[1].push(single(client, program)?);
             let (upload, download) = transfers(client, &data, &mut to)?;
@@ -153,27 +160,22 @@ fn main() -> Result<(), AnyError> {
             times[5].push(download);
         }
     }
-    let (fresh, warm) = (least(&fresh), least(&warm));
-    #[expect(clippy::cast_precision_loss, reason = "a size for display")]
-    let rate = |size: usize, seconds: f64| size as f64 / seconds / f64::from(1 << 30);
-    let gib = |seconds: f64| rate(LARGE, seconds);
-    println!("copy of 256 MiB: {:.2} GiB/s to new memory, {:.2} GiB/s to used memory", gib(fresh), gib(warm));
-    let (local_chain, local_single) = (least(&times[0][0]), least(&times[0][1]));
-    for ((name, _), times) in clients.iter().zip(&times) {
-        let [chain, single, upload, download, up, down] = [0, 1, 2, 3, 4, 5].map(|index| least(&times[index]));
+    let copy = median(&mut copies);
+    println!(
+        "| transport | launch in a chain | launch and read | upload of 256 MiB | download | upload of 32 MiB | download |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|");
+    println!("| plain copy | | | {} | | | |", rate(LARGE, copy, copy));
+    for ((name, _), times) in clients.iter().zip(&mut times) {
+        let [chain, single, up, down, medium_up, medium_down] =
+            [0, 1, 2, 3, 4, 5].map(|index| median(&mut times[index]));
         println!(
-            "{name:12}: chain {chain:6.2} us a launch (+{:.2}), launch and read {single:6.1} us (+{:.1})",
-            chain - local_chain,
-            single - local_single
+            "| {name} | {chain:.2} µs | {single:.1} µs | {} | {} | {} | {} |",
+            rate(LARGE, up, copy),
+            rate(LARGE, down, copy),
+            rate(MEDIUM, medium_up, copy),
+            rate(MEDIUM, medium_down, copy)
         );
-        for (what, size, up, down) in [("256 MiB", LARGE, upload, download), ("32 MiB", MEDIUM, up, down)] {
-            let (up, down) = (rate(size, up), rate(size, down));
-            println!(
-                "  {what:7}: upload {up:6.2} GiB/s ({:4.0} % of a copy), download {down:6.2} GiB/s ({:4.0} % of a copy)",
-                100.0 * up / gib(warm),
-                100.0 * down / gib(warm)
-            );
-        }
     }
     drop((unix, tcp));
     Ok(())

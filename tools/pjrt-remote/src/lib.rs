@@ -6,7 +6,7 @@
 //!
 //! With the feature `server`, [`Server`] serves the devices of a client of `pjrt`. With the feature `plugin`, the type
 //! `Remote` is the plugin. `docs/remote-protocol.md` in the repository documents the protocol between both.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[cfg_attr(not(all(feature = "server", feature = "plugin")), allow(dead_code, reason = "the other side uses the rest"))]
 mod net;
@@ -14,6 +14,9 @@ mod net;
 mod plugin;
 #[cfg(feature = "server")]
 mod server;
+#[allow(unsafe_code, reason = "accesses shared memory")]
+#[cfg_attr(not(all(feature = "server", feature = "plugin")), allow(dead_code, reason = "the other side uses the rest"))]
+mod shared;
 #[cfg_attr(not(all(feature = "server", feature = "plugin")), allow(dead_code, reason = "the other side uses the rest"))]
 mod wire;
 

@@ -80,6 +80,25 @@ impl Folder {
         self.handle.read(name.as_ref())
     }
 
+    /// Opens a file for reading that only this user may read.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::read`] apply. On Unix, also returns an error with
+    /// [`PermissionDenied`](io::ErrorKind::PermissionDenied) if other users may read the file.
+    pub fn read_secret(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        let file = self.read(name)?;
+        #[cfg(unix)]
+        {
+            let mode = std::os::unix::fs::MetadataExt::mode(&file.metadata()?) & 0o777;
+            if mode & 0o077 != 0 {
+                let message = format!("other users can read it (mode {mode:o}); make a new one, or use `chmod 600`");
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+            }
+        }
+        Ok(file)
+    }
+
     /// Creates a file. In a private folder, only this user may read and write it. In a shared folder, others may read
     /// it.
     ///

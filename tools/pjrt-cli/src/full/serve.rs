@@ -61,16 +61,18 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     limits.memory = args.memory_limit.unwrap_or(limits.memory);
     let server = Server::new(client.clone(), limits).map_err(|error| error.to_string())?;
     let listener = server.bind(&address, token).map_err(|error| format!("cannot listen at {address}: {error}"))?;
+    let signals = signals().map_err(|error| format!("cannot handle signals: {error}"))?;
     announce(args, &client, &listener)?;
-    run_until_signal(&listener).map_err(|error| format!("cannot handle signals: {error}"))?;
-    let all_ended = server.stop(PATIENCE);
-    drop((server, listener));
-    let closed = client.shutdown(PATIENCE);
-    match (all_ended, closed) {
-        (true, Ok(())) => Ok(Report::new(String::new(), 0)),
-        (false, _) => Err("the work of some clients did not end in time".to_owned()),
-        (true, Err(error)) => Err(error.to_string()),
-    }
+    let end = || {
+        let all_ended = server.stop(PATIENCE);
+        drop(server);
+        match (all_ended, client.shutdown(PATIENCE)) {
+            (true, Ok(())) => Ok(Report::new(String::new(), 0)),
+            (false, _) => Err("the work of some clients did not end in time".to_owned()),
+            (true, Err(error)) => Err(error.to_string()),
+        }
+    };
+    run_until_signal(listener, signals, end).map_err(|error| format!("cannot handle signals: {error}"))?
 }
 
 fn default_address() -> Result<Address, String> {
@@ -108,27 +110,57 @@ fn announce(args: &Args, client: &Client, listener: &Listener) -> Result<(), Str
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| error.to_string())
 }
 
-/// Accepts clients until Ctrl-C or SIGTERM. A second signal ends the process.
 #[cfg(unix)]
-fn run_until_signal(listener: &Listener) -> std::io::Result<()> {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    use signal_hook::iterator::Signals;
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    std::thread::scope(|scope| {
-        scope.spawn(|| listener.run());
-        signals.forever().next();
-        listener.stop();
-    });
-    std::thread::Builder::new().name("pjrt signals".to_owned()).spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            signal_hook::low_level::exit(128 + signal);
-        }
-    })?;
-    Ok(())
+use signal_hook::iterator::Signals;
+#[cfg(not(unix))]
+type Signals = ();
+
+/// Begins to receive Ctrl-C and SIGTERM.
+#[cfg(unix)]
+fn signals() -> std::io::Result<Signals> {
+    Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
 }
 
 #[cfg(not(unix))]
-fn run_until_signal(listener: &Listener) -> std::io::Result<()> {
-    listener.run();
+fn signals() -> std::io::Result<Signals> {
     Ok(())
+}
+
+/// Accepts clients until Ctrl-C or SIGTERM, and then calls `end`. A second signal ends the process, also if the first
+/// one has no effect.
+#[cfg(unix)]
+fn run_until_signal<T>(listener: Listener, mut signals: Signals, end: impl FnOnce() -> T) -> std::io::Result<T> {
+    let handle = signals.handle();
+    let listener = std::sync::Arc::new(listener);
+    let listening = std::sync::Arc::downgrade(&listener);
+    let (stopped, is_stopped) = std::sync::mpsc::channel::<()>();
+    let wait = move || {
+        let mut signals = signals.forever();
+        if signals.next().is_some()
+            && let Some(listener) = listening.upgrade()
+        {
+            listener.stop();
+        }
+        // The other thread waits for this one to drop the listener.
+        drop(stopped);
+        if let Some(signal) = signals.next() {
+            signal_hook::low_level::exit(128 + signal);
+        }
+    };
+    let waiting = std::thread::Builder::new().name("pjrt signals".to_owned()).spawn(wait)?;
+    listener.run();
+    // The listener keeps the client.
+    let _ = is_stopped.recv();
+    drop(listener);
+    let ended = end();
+    handle.close();
+    // The thread does not panic.
+    let _ = waiting.join();
+    Ok(ended)
+}
+
+#[cfg(not(unix))]
+fn run_until_signal<T>(listener: Listener, (): Signals, end: impl FnOnce() -> T) -> std::io::Result<T> {
+    listener.run();
+    Ok(end())
 }

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 fn serve(arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
@@ -43,6 +44,29 @@ fn server_announces_its_address_and_ends_at_sigterm() {
 }
 
 #[test]
+fn server_without_its_socket_ends_at_sigterm() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let mut server = serve(&["--listen", &format!("unix:{}", socket.display())]);
+    let mut out = BufReader::new(server.stdout.take().unwrap());
+    out.read_line(&mut String::new()).unwrap();
+    std::fs::remove_file(&socket).unwrap();
+    assert!(Command::new("kill").arg(server.id().to_string()).status().unwrap().success());
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = server.try_wait().unwrap() {
+            break status;
+        }
+        if begin.elapsed() > Duration::from_secs(20) {
+            server.kill().unwrap();
+            panic!("the server does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
 fn tcp_port_needs_a_token_and_the_loopback_interface() {
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
@@ -50,4 +74,8 @@ fn tcp_port_needs_a_token_and_the_loopback_interface() {
     assert!(refused(&["--listen", "127.0.0.1:0"]).contains("--token-file"));
     assert!(refused(&["--listen", "0.0.0.0:0", "--token-file", token]).contains("loopback"));
     assert!(refused(&["--listen", "unix:/tmp/socket-of-nobody"]).contains("cannot listen"));
+    std::fs::write(token, "a secret that all users can read").unwrap();
+    std::fs::set_permissions(token, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let error = refused(&["--listen", "127.0.0.1:0", "--token-file", token]);
+    assert!(error.contains("other users can read") && error.contains("chmod 600"), "{error}");
 }

@@ -12,11 +12,14 @@ use std::thread::JoinHandle;
 
 use prost::Message;
 
-use crate::net::stream::Stream;
+use crate::net::stream::{Descriptor, Stream};
 use crate::wire::frame;
+use crate::wire::messages::Request;
 
 /// Number of queued bytes from which on a caller of [`Outbox::wait_for_space`] waits.
 const MAX_QUEUED: usize = 32 << 20;
+/// Maximum number of released handles in a request.
+const MAX_RELEASED: usize = 4096;
 /// Capacity of the vector for small messages that is kept for the next messages.
 const KEPT: usize = 1 << 20;
 
@@ -31,6 +34,8 @@ struct Queue {
     frames: Vec<u8>,
     /// Total size of `chunks` and `frames`.
     bytes: usize,
+    /// Handles that the next request releases, or a request of their own when the queue is written.
+    released: Vec<u64>,
     /// Whether the writer waits for messages.
     is_idle: bool,
     is_closed: bool,
@@ -43,6 +48,23 @@ impl Queue {
             self.chunks.push_back(Box::new(mem::take(&mut self.frames)));
         }
     }
+
+    /// Appends a message and a copy of the bytes that follow it.
+    fn append(&mut self, message: &impl Message, payload: &[u8]) {
+        let before = self.frames.len();
+        frame::append(message, &mut self.frames);
+        self.frames.extend_from_slice(payload);
+        self.bytes += self.frames.len() - before;
+    }
+
+    /// Appends requests that release handles, until at most `keep` handles are left.
+    fn append_released(&mut self, keep: usize) {
+        while self.released.len() > keep {
+            let rest = self.released.split_off(self.released.len().min(MAX_RELEASED));
+            let released = mem::replace(&mut self.released, rest);
+            self.append(&Request { kind: None, released }, &[]);
+        }
+    }
 }
 
 struct Shared {
@@ -51,8 +73,8 @@ struct Shared {
     emptied: Condvar,
     /// Locked while the queue is taken and written. A thread that holds both locks has locked this one first.
     stream: Mutex<Stream>,
-    /// The same connection, to close it while `stream` is locked.
-    control: Stream,
+    /// The same connection, to close it while `stream` is locked, and connections that are closed with it.
+    control: Mutex<Vec<Stream>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -81,7 +103,7 @@ impl Outbox {
             filled: Condvar::new(),
             emptied: Condvar::new(),
             stream: Mutex::new(stream),
-            control,
+            control: Mutex::new(vec![control]),
         });
         let theirs = Arc::clone(&shared);
         let builder = std::thread::Builder::new().name("pjrt remote send".to_owned());
@@ -91,43 +113,59 @@ impl Outbox {
 
     /// Queues a message.
     pub(crate) fn send(&self, message: &impl Message) {
-        let mut queue = lock(&self.shared.queue);
-        let before = queue.frames.len();
-        frame::append(message, &mut queue.frames);
-        self.added(before, queue);
+        self.send_copy(message, &[]);
     }
 
     /// Queues a message and a copy of the bytes that follow it.
     pub(crate) fn send_copy(&self, message: &impl Message, payload: &[u8]) {
         let mut queue = lock(&self.shared.queue);
-        let before = queue.frames.len();
-        frame::append(message, &mut queue.frames);
-        queue.frames.extend_from_slice(payload);
-        self.added(before, queue);
+        queue.append(message, payload);
+        self.added(queue);
     }
 
     /// Queues a message and the bytes that follow it.
     pub(crate) fn send_owned(&self, message: &impl Message, payload: impl AsRef<[u8]> + Send + 'static) {
         let mut queue = lock(&self.shared.queue);
-        let before = queue.frames.len();
-        frame::append(message, &mut queue.frames);
-        queue.bytes += queue.frames.len() - before + payload.as_ref().len();
+        queue.append(message, &[]);
+        queue.bytes += payload.as_ref().len();
         queue.seal();
         queue.chunks.push_back(Box::new(payload));
-        let before = queue.frames.len();
-        self.added(before, queue);
+        self.added(queue);
+    }
+
+    /// Queues a request, with the handles that were released before, and a copy of the bytes that follow it.
+    pub(crate) fn request(&self, mut request: Request, payload: &[u8]) {
+        let mut queue = lock(&self.shared.queue);
+        queue.append_released(MAX_RELEASED);
+        request.released = mem::take(&mut queue.released);
+        queue.append(&request, payload);
+        self.added(queue);
+    }
+
+    /// Releases a handle with the next request. If the queue is empty, wakes the thread that sends a request for it.
+    pub(crate) fn release(&self, handle: u64) {
+        let mut queue = lock(&self.shared.queue);
+        queue.released.push(handle);
+        self.added(queue);
     }
 
     /// Writes the queue, a message, and the bytes that follow it.
     pub(crate) fn write(&self, message: &impl Message, payload: &[u8]) {
+        self.write_with(message, &[], payload);
+    }
+
+    /// Writes the queue, a message with descriptors, and the bytes that follow it.
+    pub(crate) fn write_with(&self, message: &impl Message, descriptors: &[Descriptor], payload: &[u8]) {
         let mut stream = lock(&self.shared.stream);
         let mut head = Vec::new();
         frame::append(message, &mut head);
-        self.shared.write_queue(&mut stream, &[&head, payload]);
+        self.shared.write_queue(&mut stream, |stream| {
+            stream.write_with(&head, descriptors)?;
+            stream.write_all(payload)
+        });
     }
 
-    fn added(&self, before: usize, mut queue: MutexGuard<'_, Queue>) {
-        queue.bytes += queue.frames.len() - before;
+    fn added(&self, mut queue: MutexGuard<'_, Queue>) {
         if queue.is_closed {
             *queue = Queue { is_closed: true, ..Queue::default() };
         } else if mem::take(&mut queue.is_idle) {
@@ -140,8 +178,8 @@ impl Outbox {
     /// that this thread does not wait for a large payload.
     pub(crate) fn flush(&self) {
         match self.shared.stream.try_lock() {
-            Ok(mut stream) => self.shared.write_queue(&mut stream, &[]),
-            Err(TryLockError::Poisoned(stream)) => self.shared.write_queue(&mut stream.into_inner(), &[]),
+            Ok(mut stream) => self.shared.write_queue(&mut stream, |_| Ok(())),
+            Err(TryLockError::Poisoned(stream)) => self.shared.write_queue(&mut stream.into_inner(), |_| Ok(())),
             Err(TryLockError::WouldBlock) => {}
         }
     }
@@ -149,8 +187,13 @@ impl Outbox {
     /// Writes the queue, and then closes the connection.
     pub(crate) fn finish(&self) {
         let mut stream = lock(&self.shared.stream);
-        self.shared.write_queue(&mut stream, &[]);
+        self.shared.write_queue(&mut stream, |_| Ok(()));
         self.close();
+    }
+
+    /// Returns whether [`Self::wait_for_space`] would wait.
+    pub(crate) fn is_full(&self) -> bool {
+        lock(&self.shared.queue).bytes > MAX_QUEUED
     }
 
     /// Waits until the queue is short enough for more messages. Does not wait if the connection is closed.
@@ -164,6 +207,15 @@ impl Outbox {
     /// Closes both halves of the connection, without sending what is queued.
     pub(crate) fn close(&self) {
         self.shared.close();
+    }
+
+    /// Closes another connection together with this one.
+    pub(crate) fn also_close(&self, stream: Stream) {
+        let mut control = lock(&self.shared.control);
+        if lock(&self.shared.queue).is_closed {
+            stream.shutdown();
+        }
+        control.push(stream);
     }
 
     /// Closes the connection, and waits for the thread that writes to it.
@@ -181,14 +233,14 @@ impl Shared {
         *lock(&self.queue) = Queue { is_closed: true, ..Queue::default() };
         self.filled.notify_all();
         self.emptied.notify_all();
-        self.control.shutdown();
+        lock(&self.control).iter().for_each(Stream::shutdown);
     }
 
     fn write_until_closed(&self) {
         loop {
             {
                 let mut queue = lock(&self.queue);
-                while queue.bytes == 0 && !queue.is_closed {
+                while queue.bytes == 0 && queue.released.is_empty() && !queue.is_closed {
                     queue.is_idle = true;
                     queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
                 }
@@ -198,14 +250,15 @@ impl Shared {
                 }
             }
             let mut stream = lock(&self.stream);
-            self.write_queue(&mut stream, &[]);
+            self.write_queue(&mut stream, |_| Ok(()));
         }
     }
 
-    /// Writes all queued messages, and then `more`.
-    fn write_queue(&self, stream: &mut Stream, more: &[&[u8]]) {
+    /// Writes all queued messages, and then calls `more`.
+    fn write_queue(&self, stream: &mut Stream, more: impl FnOnce(&mut Stream) -> std::io::Result<()>) {
         let (mut chunks, mut frames) = {
             let mut queue = lock(&self.queue);
+            queue.append_released(0);
             (mem::take(&mut queue.chunks), mem::take(&mut queue.frames))
         };
         let mut written = 0;
@@ -217,7 +270,7 @@ impl Shared {
             }
             written = frames.len();
             stream.write_all(&frames)?;
-            more.iter().try_for_each(|bytes| stream.write_all(bytes))
+            more(stream)
         })();
         self.written(written);
         match result {

@@ -1,11 +1,19 @@
 //! Sockets of both kinds.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
+
+/// A file descriptor that is sent over a Unix socket. Other systems have none.
+#[cfg(unix)]
+pub(crate) type Descriptor = std::os::fd::OwnedFd;
+#[cfg(not(unix))]
+#[derive(Debug)]
+pub(crate) enum Descriptor {}
 
 use crate::net::address::{Address, loopback};
 
@@ -17,6 +25,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Time without data after which the system checks whether the other machine is reachable, time between two checks,
 /// and number of failed checks after which the connection fails.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(5), Duration::from_secs(2), 5);
+
+/// Maximum number of descriptors that are sent together, or wait for the message that uses them.
+const DESCRIPTORS: usize = 4;
 
 /// A connection.
 #[derive(Debug)]
@@ -79,6 +90,74 @@ impl Stream {
         Ok(Self::Unix(stream))
     }
 
+    /// Returns a connection within this process, and a descriptor of its other end.
+    #[cfg(unix)]
+    pub(crate) fn pair() -> io::Result<(Self, Descriptor)> {
+        let (own, theirs) = UnixStream::pair()?;
+        Ok((Self::Unix(own), theirs.into()))
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn pair() -> io::Result<(Self, Descriptor)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns the connection of a descriptor that was sent.
+    #[cfg(unix)]
+    pub(crate) fn from_descriptor(descriptor: Descriptor) -> io::Result<Self> {
+        Ok(Self::Unix(descriptor.into()))
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn from_descriptor(descriptor: Descriptor) -> io::Result<Self> {
+        match descriptor {}
+    }
+
+    /// Writes bytes. On a Unix socket, descriptors arrive with the first byte.
+    pub(crate) fn write_with(&mut self, mut bytes: &[u8], descriptors: &[Descriptor]) -> io::Result<()> {
+        #[cfg(unix)]
+        if let Self::Unix(stream) = self
+            && !descriptors.is_empty()
+        {
+            use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+            use std::os::fd::AsFd as _;
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let borrowed: Vec<_> = descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
+            if !control.push(SendAncillaryMessage::ScmRights(&borrowed)) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            let first = [io::IoSlice::new(bytes)];
+            let sent = sendmsg(&*stream, &first, &mut control, SendFlags::NOSIGNAL)?;
+            bytes = bytes.get(sent..).unwrap_or_default();
+        }
+        #[cfg(not(unix))]
+        let _ = descriptors;
+        self.write_all(bytes)
+    }
+
+    /// Reads bytes, and descriptors that arrive with them.
+    fn read_with(&mut self, to: &mut [u8], descriptors: &mut VecDeque<Descriptor>) -> io::Result<usize> {
+        #[cfg(unix)]
+        if let Self::Unix(stream) = self {
+            use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+            let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let received = recvmsg(&*stream, &mut [io::IoSliceMut::new(to)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+            for message in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(rights) = message {
+                    descriptors.extend(rights);
+                }
+            }
+            // Close those for which no message asks.
+            descriptors.truncate(DESCRIPTORS);
+            return Ok(received.bytes);
+        }
+        #[cfg(not(unix))]
+        let _ = descriptors;
+        self.read(to)
+    }
+
     pub(crate) fn tcp(stream: TcpStream) -> io::Result<Self> {
         use rustix::net::sockopt;
         stream.set_nodelay(true)?;
@@ -88,6 +167,10 @@ impl Stream {
         sockopt::set_tcp_keepintvl(&stream, interval)?;
         sockopt::set_tcp_keepcnt(&stream, count)?;
         Ok(Self::Tcp(stream))
+    }
+
+    pub(crate) fn is_unix(&self) -> bool {
+        !matches!(self, Self::Tcp(_))
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
@@ -128,5 +211,44 @@ impl Write for Stream {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// The receiving half of a connection. While it has a deadline, reads fail after it, however many bytes have arrived.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    stream: Stream,
+    deadline: Option<Instant>,
+    descriptors: VecDeque<Descriptor>,
+}
+
+impl Receiving {
+    /// Receives the first message of the other side within `time`.
+    pub(crate) fn within(stream: Stream, time: Duration) -> Self {
+        Self { stream, deadline: Some(Instant::now() + time), descriptors: VecDeque::new() }
+    }
+
+    /// Returns the first descriptor that has arrived and was not taken.
+    pub(crate) fn take_descriptor(&mut self) -> Option<Descriptor> {
+        self.descriptors.pop_front()
+    }
+
+    /// Removes the deadline.
+    pub(crate) fn wait_forever(&mut self) -> io::Result<()> {
+        self.deadline = None;
+        self.stream.set_read_timeout(None)
+    }
+}
+
+impl Read for Receiving {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if let Some(deadline) = self.deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the first message did not arrive in time"));
+            }
+            self.stream.set_read_timeout(Some(left))?;
+        }
+        self.stream.read_with(to, &mut self.descriptors)
     }
 }

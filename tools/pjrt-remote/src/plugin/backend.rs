@@ -39,6 +39,14 @@ impl Drop for RemoteBackend {
 /// Maximum number of arguments of a launch. Their handles fit into a message.
 const MAX_ARGUMENTS: usize = 50_000;
 
+fn check_arguments(launch: &Launch<'_, RemoteBackend>) -> Result<()> {
+    let count = launch.inputs.len();
+    if count > MAX_ARGUMENTS {
+        return Err(Error::unimplemented(format!("{count} arguments; this plugin sends at most {MAX_ARGUMENTS}")));
+    }
+    Ok(())
+}
+
 /// Returns an index as it is in messages.
 fn number(index: usize) -> Result<u32> {
     u32::try_from(index).map_err(|_| Error::internal(format!("the index {index} is too large")))
@@ -46,14 +54,10 @@ fn number(index: usize) -> Result<u32> {
 
 impl RemoteBackend {
     /// Creates a buffer with the request that `request` returns for a ticket and a handle.
-    fn create<R: Into<wire::Request>>(
-        &self,
-        payload: &[u8],
-        request: impl FnOnce(u64, u64) -> R,
-    ) -> Result<RemoteBuffer> {
+    fn create<R: Into<wire::Request>>(&self, request: impl FnOnce(u64, u64) -> R) -> Result<RemoteBuffer> {
         let (ticket, ready) = self.connection.ticket()?;
         let handle = Handle { id: self.connection.handles(1), connection: Arc::clone(&self.connection) };
-        self.connection.send_payload(request(ticket, handle.id), payload);
+        self.connection.send(request(ticket, handle.id));
         Ok(RemoteBuffer { handle: Arc::new(handle), ready })
     }
 
@@ -61,18 +65,16 @@ impl RemoteBackend {
         query(&self.connection, request)
     }
 
-    /// Takes the inputs of a launch and pushes its outputs. Returns its part of the request, and its event. Moves the
-    /// donated inputs to `consumed`, with whether the server frees them. `consumed` must outlive the request. Otherwise
-    /// the release of an input would precede it.
+    /// Takes the inputs of a launch and pushes its outputs. Returns its part of the request. Moves the donated inputs
+    /// to `consumed`, with whether the server frees them. `consumed` must outlive the request. Otherwise the release of
+    /// an input would precede it.
     fn launch(
         &self,
+        ticket: u64,
         launch: &mut Launch<'_, Self>,
         consumed: &mut Vec<(RemoteBuffer, bool)>,
-    ) -> Result<(wire::Launch, Event)> {
-        if launch.inputs.len() > MAX_ARGUMENTS {
-            let count = launch.inputs.len();
-            return Err(Error::unimplemented(format!("{count} arguments; this plugin sends at most {MAX_ARGUMENTS}")));
-        }
+    ) -> Result<wire::Launch> {
+        let (device, count) = (number(launch.device)?, number(launch.outputs.len())?);
         let mut donated = Vec::new();
         let mut arguments = Vec::with_capacity(launch.inputs.len());
         for index in 0..launch.inputs.len() {
@@ -94,9 +96,7 @@ impl RemoteBackend {
             let handle = Arc::new(Handle { id, connection: Arc::clone(&self.connection) });
             launch.outputs.push(RemoteBuffer { handle, ready: Event::ready() })?;
         }
-        let (ticket, done) = self.connection.ticket()?;
-        let (device, outputs) = (number(launch.device)?, number(outputs)?);
-        Ok((wire::Launch { ticket, device, arguments, donated, first_output, outputs }, done))
+        Ok(wire::Launch { ticket, device, arguments, donated, first_output, outputs: count })
     }
 
     fn execute_request(
@@ -174,8 +174,13 @@ impl Backend for RemoteBackend {
 
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<RemoteBuffer> {
         let (memory, bytes) = (number(to.memory)?, host.bytes().len() as u64);
-        let (shape, zero_copy) = (Some(wire::Shape::from(host.shape())), host.alias().is_some());
-        self.create(host.bytes(), |ticket, handle| wire::Upload { ticket, handle, shape, memory, bytes, zero_copy })
+        let (shape, zero_copy) = (Some(wire::Shape::from(host.shape())), host.may_alias());
+        let (ticket, ready) = self.connection.ticket()?;
+        let handle = Handle { id: self.connection.handles(1), connection: Arc::clone(&self.connection) };
+        let upload =
+            wire::Upload { ticket, handle: handle.id, shape, memory, bytes, zero_copy, block: 0, new_block: 0 };
+        self.connection.upload(upload, host.bytes());
+        Ok(RemoteBuffer { handle: Arc::new(handle), ready })
     }
 
     fn ready(&self, buffer: &RemoteBuffer) -> Event {
@@ -185,9 +190,10 @@ impl Backend for RemoteBackend {
     fn read(&self, buffer: &RemoteBuffer, to: &mut [u8]) -> Result<()> {
         let handle = buffer.handle.id;
         match self.connection.call(|ticket| wire::Read { ticket, handle }.into(), &[])? {
-            Answered::Bytes(bytes) if bytes.len() == to.len() => to.copy_from_slice(&bytes),
+            Answered::Bytes(bytes) if bytes.as_ref().len() == to.len() => to.copy_from_slice(bytes.as_ref()),
             Answered::Bytes(bytes) => {
-                return Err(Error::internal(format!("the buffer has {} bytes, and not {}", bytes.len(), to.len())));
+                let len = bytes.as_ref().len();
+                return Err(Error::internal(format!("the buffer has {len} bytes, and not {}", to.len())));
             }
             _ => return Err(Error::internal("the server did not answer with the contents of the buffer")),
         }
@@ -199,9 +205,10 @@ impl Backend for RemoteBackend {
     }
 
     fn execute(&self, executable: &Arc<RemoteExecutable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
-        self.connection.check()?;
+        check_arguments(launch)?;
+        let (ticket, done) = self.connection.ticket()?;
         let mut consumed = Vec::new();
-        let (part, done) = self.launch(launch, &mut consumed)?;
+        let part = self.launch(ticket, launch, &mut consumed)?;
         self.connection.send(Self::execute_request(executable, &launch.options, false, vec![part]));
         consumed.into_iter().filter(|(_, is_donated)| *is_donated).for_each(|(buffer, _)| buffer.consume());
         Ok(done)
@@ -257,28 +264,28 @@ impl AsyncReads for RemoteBackend {
 impl DeviceCopies for RemoteBackend {
     fn create_uninitialized_buffer(&self, shape: &Shape, to: Placement) -> Result<RemoteBuffer> {
         let (shape, memory) = (Some(wire::Shape::from(shape)), number(to.memory)?);
-        self.create(&[], |ticket, handle| wire::Allocate { ticket, handle, shape, memory })
+        self.create(|ticket, handle| wire::Allocate { ticket, handle, shape, memory })
     }
 
     fn bitcast(&self, buffer: &RemoteBuffer, _: &Shape, to: &Shape, at: Placement) -> Result<RemoteBuffer> {
         let (source, memory, bitcast) = (buffer.handle.id, number(at.memory)?, Some(wire::Shape::from(to)));
-        self.create(&[], |ticket, handle| wire::Derive { ticket, handle, source, memory, bitcast })
+        self.create(|ticket, handle| wire::Derive { ticket, handle, source, memory, bitcast })
     }
 
     fn copy(&self, buffer: &RemoteBuffer, _: &Shape, to: Placement) -> Result<RemoteBuffer> {
         let (source, memory) = (buffer.handle.id, number(to.memory)?);
-        self.create(&[], |ticket, handle| wire::Derive { ticket, handle, source, memory, bitcast: None })
+        self.create(|ticket, handle| wire::Derive { ticket, handle, source, memory, bitcast: None })
     }
 }
 
 impl MultiDevice for RemoteBackend {
     /// All launches are one request, so the server receives the launches of different calls one after the other.
     fn execute_all(&self, executable: &Arc<RemoteExecutable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
-        self.connection.check()?;
+        launches.iter().try_for_each(check_arguments)?;
+        let (first_ticket, events) = self.connection.tickets(launches.len())?;
         let mut consumed = Vec::new();
-        let launch = |launch| self.launch(launch, &mut consumed);
-        let parts = launches.iter_mut().map(launch).collect::<Result<Vec<_>>>()?;
-        let (parts, events) = parts.into_iter().unzip();
+        let launch = |(ticket, launch)| self.launch(ticket, launch, &mut consumed);
+        let parts = (first_ticket..).zip(launches.iter_mut()).map(launch).collect::<Result<Vec<_>>>()?;
         if let Some(first) = launches.first() {
             self.connection.send(Self::execute_request(executable, &first.options, true, parts));
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use device_plugin::stablehlo::{self, VerifyLevel};
 use device_plugin::{CompileOptions, Compiled, Error, ExecutableInfo, Program, Result, Shape};
 
@@ -9,7 +10,7 @@ use crate::plugin::connection::Connection;
 use crate::plugin::objects::{Handle, RemoteExecutable};
 use crate::plugin::tickets::Answered;
 use crate::wire::convert;
-use crate::wire::frame::MAX_REQUEST;
+use crate::wire::frame::{MAX_REQUEST, Payload};
 use crate::wire::messages as wire;
 
 /// Compiles a program, and waits for the result, because frameworks need the program's signature.
@@ -51,7 +52,7 @@ fn shapes(shapes: Vec<wire::Shape>) -> Result<Vec<Shape>> {
 
 /// Returns the properties of a program: those that the served plugin reports, and the donated parameters and otherwise
 /// missing shapes as the program declares them.
-fn info(compiled: wire::Compiled, code: Vec<u8>, program: &Program) -> Result<ExecutableInfo> {
+fn info(compiled: wire::Compiled, code: Payload, program: &Program) -> Result<ExecutableInfo> {
     // Other formats, and programs with ops that this crate does not know, are not read.
     let module = stablehlo::parse(program, VerifyLevel::STRUCTURE).ok();
     let declared = module.map(|module| stablehlo::signature(&module)).transpose();
@@ -77,7 +78,7 @@ fn info(compiled: wire::Compiled, code: Vec<u8>, program: &Program) -> Result<Ex
     info.fingerprint = compiled.fingerprint;
     info.size_of_generated_code = compiled.size_of_generated_code;
     if !compiled.format.is_empty() {
-        info.optimized_program = Some(Program::new(compiled.format, code));
+        info.optimized_program = Some(Program::from_bytes(compiled.format, Bytes::from_owner(code)));
     }
     Ok(info)
 }

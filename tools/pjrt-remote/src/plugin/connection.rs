@@ -1,7 +1,7 @@
 //! The connection to a server.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -10,14 +10,20 @@ use device_plugin::{Error, ErrorCode, Event, HomeProcess, HostDestination, Resul
 
 use crate::net::address::Address;
 use crate::net::outbox::Outbox;
-use crate::net::stream::Stream;
+use crate::net::stream::{Receiving, Stream};
+use crate::plugin::pool::Pool;
 use crate::plugin::settings::Settings;
 use crate::plugin::tickets::{Answered, Tickets, Waiting};
-use crate::wire::frame::{self, Broken, Incoming};
+use crate::shared::limits::LARGE;
+use crate::shared::memory::Writable;
+use crate::shared::ring::Receiver;
+use crate::wire::frame::{self, Broken, Incoming, Payload};
 use crate::wire::messages::{self as wire, Failure, ReplyKind, Request, Welcome};
 
 /// Time in which a server must send its first message.
 const HANDSHAKE: Duration = Duration::from_secs(30);
+/// Maximum length of the program's name in the first message, in bytes.
+const MAX_NAME: usize = 256;
 /// Size up to which the data of an upload is copied to the queue, so that the call need not wait for the connection.
 const SMALL: usize = 64 << 10;
 
@@ -39,6 +45,8 @@ pub(crate) struct Connection {
     outbox: Outbox,
     tickets: Tickets,
     next_handle: AtomicU64,
+    /// Blocks for large arrays, if the server shares memory.
+    pool: Option<Pool>,
     receiver: Mutex<Option<JoinHandle<()>>>,
     /// Whether the process ends, so that no event may complete any more.
     is_ending: AtomicBool,
@@ -54,7 +62,7 @@ impl std::fmt::Debug for Connection {
 /// A connection before its first request.
 struct Greeted {
     stream: Stream,
-    incoming: Incoming<Stream>,
+    incoming: Incoming<Receiving>,
     welcome: Welcome,
 }
 
@@ -62,23 +70,28 @@ struct Greeted {
 fn greet(settings: &Settings) -> Result<Greeted> {
     let address = &settings.address;
     let mut stream = Stream::connect(address).map_err(unavailable)?;
-    let exchange = |stream: &mut Stream| -> Result<(Incoming<Stream>, Welcome), Broken> {
-        stream.set_read_timeout(Some(HANDSHAKE))?;
-        let program = std::env::current_exe().ok().and_then(|path| Some(path.file_name()?.to_string_lossy().into()));
+    let exchange = |stream: &mut Stream| -> Result<(Incoming<Receiving>, Welcome), Broken> {
+        let program = std::env::current_exe().ok();
+        let program = program.as_ref().and_then(|path| path.file_name()?.to_str()).unwrap_or_default();
+        // Forwarded connections, for example through SSH, lose the descriptor.
+        let probe = if stream.is_unix() { Writable::create(wire::PROBE).ok() } else { None };
         let hello = wire::Hello {
             magic: wire::MAGIC.to_owned(),
             oldest: wire::OLDEST,
             newest: wire::NEWEST,
             token: settings.token.clone(),
-            program: program.unwrap_or_default(),
+            program: program.get(..program.floor_char_boundary(MAX_NAME)).unwrap_or_default().to_owned(),
             process: std::process::id(),
+            shares_memory: probe.is_some(),
         };
         let mut bytes = Vec::new();
         frame::append(&hello, &mut bytes);
-        std::io::Write::write_all(stream, &bytes)?;
-        let mut incoming = Incoming::new(stream.try_clone()?, frame::MAX_REPLY);
+        let descriptors: Vec<_> = probe.into_iter().map(|(_, descriptor)| descriptor).collect();
+        stream.write_with(&bytes, &descriptors)?;
+        let receiving = Receiving::within(stream.try_clone()?, HANDSHAKE);
+        let mut incoming = Incoming::new(receiving, frame::MAX_REPLY);
         let welcome = incoming.next()?;
-        stream.set_read_timeout(None)?;
+        incoming.after_first(frame::MAX_REPLY).wait_forever()?;
         Ok((incoming, welcome))
     };
     let (incoming, mut welcome) =
@@ -109,6 +122,7 @@ impl Connection {
             outbox: Outbox::new(stream).map_err(thread)?,
             tickets: Tickets::new(welcome.max_outstanding.clamp(1, 1 << 16) as usize),
             next_handle: AtomicU64::new(1),
+            pool: welcome.shares_memory.then(Pool::default),
             receiver: Mutex::default(),
             is_ending: AtomicBool::new(false),
             home: HomeProcess::current(),
@@ -125,23 +139,24 @@ impl Connection {
         self.next_handle.fetch_add(count as u64, Ordering::Relaxed)
     }
 
-    /// Returns an error if the connection failed, or belongs to the process that this one was forked from.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.home.check()?;
-        self.tickets.broken().map_or(Ok(()), Err)
-    }
-
     /// Returns a ticket for an operation, and the event that becomes ready with it.
     pub(crate) fn ticket(&self) -> Result<(u64, Event)> {
         self.home.check()?;
         let (event, completer) = Event::pending();
-        Ok((self.tickets.add(Waiting::Event(completer))?, event))
+        Ok((self.tickets.add([Waiting::Event(completer)])?, event))
+    }
+
+    /// Returns the first of the consecutive tickets for `count` operations, and their events.
+    pub(crate) fn tickets(&self, count: usize) -> Result<(u64, Vec<Event>)> {
+        self.home.check()?;
+        let (events, completers): (Vec<_>, Vec<_>) = (0..count).map(|_| Event::pending()).unzip();
+        Ok((self.tickets.add_all(completers.into_iter().map(Waiting::Event))?, events))
     }
 
     /// Queues a request.
     pub(crate) fn send(&self, request: impl Into<Request>) {
         self.outbox.wait_for_space();
-        self.outbox.send(&request.into());
+        self.outbox.request(request.into(), &[]);
     }
 
     /// Sends a request and the bytes that follow it. Copies a few bytes to the queue. Waits until more bytes are
@@ -149,16 +164,32 @@ impl Connection {
     pub(crate) fn send_payload(&self, request: impl Into<Request>, payload: &[u8]) {
         if payload.len() <= SMALL {
             self.outbox.wait_for_space();
-            self.outbox.send_copy(&request.into(), payload);
+            self.outbox.request(request.into(), payload);
         } else {
             self.outbox.write(&request.into(), payload);
+        }
+    }
+
+    /// Sends an upload, whose bytes pass in shared memory if they are many and the server is on this machine.
+    pub(crate) fn upload(&self, mut upload: wire::Upload, bytes: &[u8]) {
+        let pool = self.pool.as_ref().filter(|_| bytes.len() >= LARGE);
+        let Some(filled) = pool.and_then(|pool| pool.fill(bytes, || self.handles(1))) else {
+            return self.send_payload(upload, bytes);
+        };
+        upload.block = filled.handle;
+        match filled.new {
+            None => self.send(upload),
+            Some((size, descriptor)) => {
+                upload.new_block = size;
+                self.outbox.write_with(&Request::from(upload), &[descriptor], &[]);
+            }
         }
     }
 
     /// Frees an object of the server. Never waits, because it runs in destructors.
     pub(crate) fn release(&self, handle: u64) {
         if self.home.is_current() {
-            self.outbox.send(&Request::from(wire::Release { handles: vec![handle] }));
+            self.outbox.release(handle);
         }
     }
 
@@ -166,8 +197,8 @@ impl Connection {
     pub(crate) fn read(&self, handle: u64, to: HostDestination) -> Result<Event> {
         self.home.check()?;
         let (event, completer) = Event::pending();
-        let ticket = self.tickets.add(Waiting::Read(to, completer))?;
-        self.outbox.send(&Request::from(wire::Read { ticket, handle }));
+        let ticket = self.tickets.add([Waiting::Read(to, completer)])?;
+        self.outbox.request(wire::Read { ticket, handle }.into(), &[]);
         self.outbox.flush();
         Ok(event)
     }
@@ -175,8 +206,8 @@ impl Connection {
     /// Sends a request, and waits for its answer.
     pub(crate) fn call(&self, request: impl FnOnce(u64) -> Request, payload: &[u8]) -> Result<Answered> {
         self.home.check()?;
-        let (sender, answer): (_, Receiver<Result<Answered>>) = sync_channel(1);
-        let ticket = self.tickets.add(Waiting::Call(sender))?;
+        let (sender, answer) = sync_channel(1);
+        let ticket = self.tickets.add([Waiting::Call(sender)])?;
         self.send_payload(request(ticket), payload);
         self.outbox.flush();
         answer.recv().unwrap_or_else(|_| Err(Error::internal("a request was dropped without an answer")))
@@ -191,10 +222,11 @@ impl Connection {
         self.join();
     }
 
-    /// Closes the connection before the process ends, and waits for its threads. Completes no events, because their
-    /// callbacks would run while static objects are destroyed.
+    /// Closes the connection before the process ends, and waits for its threads. Calls that wait for an answer return
+    /// an error. Completes no events, because their callbacks would run while static objects are destroyed.
     pub(crate) fn end_with_process(&self) {
         self.is_ending.store(true, Ordering::SeqCst);
+        self.tickets.end(&unavailable(format!("the process ends, and with it the connection to {}", self.address)));
         self.join();
     }
 
@@ -210,7 +242,8 @@ impl Connection {
     }
 
     /// Receives replies until the connection fails. Then fails all requests.
-    fn receive(&self, mut incoming: Incoming<Stream>) {
+    fn receive(&self, mut incoming: Incoming<Receiving>) {
+        let mut ring = None;
         let broken = loop {
             let reply = match incoming.next::<wire::Reply>() {
                 Ok(reply) => reply,
@@ -223,7 +256,7 @@ impl Connection {
                 let context = format!("the server {} closed the connection", self.address);
                 break unavailable(format!("{context}: {}", failure.message));
             }
-            if let Err(broken) = self.take(reply, &mut incoming) {
+            if let Err(broken) = self.take(reply, &mut incoming, &mut ring) {
                 break unavailable(format!("the connection to {} is lost: {broken}", self.address));
             }
         };
@@ -233,12 +266,27 @@ impl Connection {
         }
     }
 
+    /// Opens the ring whose descriptors came with a message.
+    fn open_ring(&self, incoming: &mut Incoming<Receiving>) -> Result<Receiver, Broken> {
+        let missing = || Broken::Protocol("the server sent no descriptor of a ring".to_owned());
+        let mut take = || incoming.source().take_descriptor().ok_or_else(missing);
+        let (memory, signals) = (take()?, take()?);
+        let ring = Receiver::open(&memory, signals)?;
+        self.outbox.also_close(ring.signals()?);
+        Ok(ring)
+    }
+
     fn waiting(&self, ticket: u64) -> Result<Waiting, Broken> {
         let unknown = || Broken::Protocol(format!("the server answered the request {ticket}, which is unknown"));
         self.tickets.take(ticket).ok_or_else(unknown)
     }
 
-    fn take(&self, reply: wire::Reply, incoming: &mut Incoming<Stream>) -> Result<(), Broken> {
+    fn take(
+        &self,
+        reply: wire::Reply,
+        incoming: &mut Incoming<Receiving>,
+        ring: &mut Option<Receiver>,
+    ) -> Result<(), Broken> {
         let wrong = |ticket: u64| Broken::Protocol(format!("the server sent another answer than request {ticket} has"));
         match reply.kind {
             Some(ReplyKind::Done(done)) => {
@@ -255,51 +303,85 @@ impl Connection {
             Some(ReplyKind::Failed(failed)) => {
                 self.waiting(failed.ticket)?.fail(failed.failure.unwrap_or_default().error());
             }
-            Some(ReplyKind::Data(data)) => match self.waiting(data.ticket)? {
-                Waiting::Read(mut to, completer) => {
-                    let expected = to.bytes().len();
-                    if expected as u64 == data.bytes {
-                        if let Err(broken) = incoming.payload_into(to.bytes()) {
+            Some(ReplyKind::Data(data)) => {
+                let waiting = self.waiting(data.ticket)?;
+                if data.new_ring {
+                    *ring = Some(self.open_ring(incoming)?);
+                }
+                let mut contents =
+                    Contents { bytes: data.bytes, incoming, ring: ring.as_mut().filter(|_| data.in_ring) };
+                match waiting {
+                    Waiting::Read(mut to, completer) => {
+                        let expected = to.bytes().len();
+                        if expected as u64 == data.bytes {
+                            if let Err(broken) = contents.read_into(to.bytes()) {
+                                drop(to);
+                                completer.complete(Err(unavailable(format!("the transfer was cut: {broken}"))));
+                                return Err(broken);
+                            }
                             drop(to);
-                            completer.complete(Err(unavailable(format!("the transfer was cut: {broken}"))));
-                            return Err(broken);
+                            completer.complete(Ok(()));
+                        } else {
+                            contents.read()?;
+                            let message = format!("the buffer has {} bytes, and not {expected}", data.bytes);
+                            Waiting::Read(to, completer).fail(Error::internal(message));
                         }
-                        drop(to);
-                        completer.complete(Ok(()));
-                    } else {
-                        incoming.skip(data.bytes)?;
-                        let message = format!("the buffer has {} bytes, and not {expected}", data.bytes);
-                        Waiting::Read(to, completer).fail(Error::internal(message));
+                    }
+                    // The caller waits for the answer.
+                    Waiting::Call(caller) => drop(caller.send(Ok(Answered::Bytes(contents.read()?)))),
+                    Waiting::Event(completer) => {
+                        Waiting::Event(completer).fail(Error::internal("the server sent data"));
+                        return Err(wrong(data.ticket));
                     }
                 }
-                Waiting::Call(caller) => match incoming.payload(data.bytes)? {
-                    // The caller waits for the answer.
-                    Some(payload) => drop(caller.send(Ok(Answered::Bytes(payload.as_ref().to_vec())))),
-                    None => return Err(Broken::Protocol("the system has no memory for a reply".to_owned())),
-                },
-                Waiting::Event(completer) => {
-                    Waiting::Event(completer).fail(Error::internal("the server sent data"));
-                    return Err(wrong(data.ticket));
-                }
-            },
+            }
             Some(ReplyKind::Compiled(compiled)) => {
                 let ticket = compiled.ticket;
                 let waiting = self.waiting(ticket)?;
                 let Some(program) = incoming.payload(compiled.bytes)? else {
                     return Err(Broken::Protocol("the system has no memory for a compiled program".to_owned()));
                 };
-                answer(waiting, Answered::Compiled(Box::new(compiled), program.as_ref().to_vec()))
-                    .map_err(|()| wrong(ticket))?;
+                answer(waiting, Answered::Compiled(Box::new(compiled), program)).map_err(|()| wrong(ticket))?;
             }
             Some(ReplyKind::Answer(found)) => {
                 let ticket = found.ticket;
                 answer(self.waiting(ticket)?, Answered::Answer(found)).map_err(|()| wrong(ticket))?;
+            }
+            Some(ReplyKind::Returned(returned)) => {
+                let block = returned.block;
+                let surplus = self.pool.as_ref().and_then(|pool| pool.put_back(block));
+                let unknown =
+                    || Broken::Protocol(format!("the server returned the block {block}, which it does not use"));
+                surplus.ok_or_else(unknown)?.into_iter().for_each(|handle| self.outbox.release(handle));
             }
             Some(ReplyKind::Closing(_)) | None => {
                 return Err(Broken::Protocol("the server sent an unknown reply; update this plugin".to_owned()));
             }
         }
         Ok(())
+    }
+}
+
+/// The contents of a buffer, which follow a message or pass through a ring.
+struct Contents<'a> {
+    bytes: u64,
+    incoming: &'a mut Incoming<Receiving>,
+    ring: Option<&'a mut Receiver>,
+}
+
+impl Contents<'_> {
+    fn read_into(&mut self, to: &mut [u8]) -> Result<(), Broken> {
+        match &mut self.ring {
+            Some(ring) => Ok(ring.receive(to)?),
+            None => self.incoming.payload_into(to),
+        }
+    }
+
+    fn read(&mut self) -> Result<Payload, Broken> {
+        let no_memory = || Broken::Protocol(format!("the system has no memory for a reply of {} bytes", self.bytes));
+        let mut payload = self.incoming.memory(self.bytes).ok_or_else(no_memory)?;
+        self.read_into(payload.as_mut())?;
+        Ok(payload)
     }
 }
 
@@ -315,5 +397,55 @@ fn answer(waiting: Waiting, answered: Answered) -> Result<(), ()> {
             other.fail(Error::internal("the server sent an answer to another request"));
             Err(())
         }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::net::UnixListener;
+    use std::sync::atomic::AtomicBool;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn end_of_the_process_ends_calls_and_completes_no_events() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        // A server that answers the first message only.
+        let server = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let mut incoming = Incoming::new(stream.try_clone().unwrap(), frame::MAX_HELLO);
+            incoming.next::<wire::Hello>().unwrap();
+            let mut bytes = Vec::new();
+            let welcome = Welcome { version: wire::NEWEST, max_outstanding: 2, ..Welcome::default() };
+            frame::append(&welcome, &mut bytes);
+            std::io::Write::write_all(&mut stream, &bytes).unwrap();
+            std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
+        });
+        let settings = Settings { address: Address::Unix(path), token: Vec::new() };
+        let (connection, _) = Connection::open(&settings).unwrap();
+        let query = |ticket| wire::DeviceQuery { ticket, ..wire::DeviceQuery::default() }.into();
+        let (_, event) = connection.ticket().unwrap();
+        static IS_READY: AtomicBool = AtomicBool::new(false);
+        event.on_ready(|_| IS_READY.store(true, Ordering::SeqCst));
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            let code = || connection.call(query, &[]).err().map(|error| error.code());
+            // One call waits for its answer, and the other one for a ticket.
+            let calls = [scope.spawn(code), scope.spawn(code)];
+            std::thread::sleep(Duration::from_millis(50));
+            connection.end_with_process();
+            for call in calls {
+                assert_eq!(call.join().unwrap(), Some(ErrorCode::UNAVAILABLE));
+            }
+        });
+        assert_eq!(connection.call(query, &[]).err().unwrap().code(), ErrorCode::UNAVAILABLE);
+        assert_eq!(connection.ticket().err().unwrap().code(), ErrorCode::UNAVAILABLE);
+        connection.close();
+        assert!(!IS_READY.load(Ordering::SeqCst), "an event completed");
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+        server.join().unwrap();
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod backend;
 pub(crate) mod compile;
 pub(crate) mod connection;
 pub(crate) mod objects;
+pub(crate) mod pool;
 pub(crate) mod remote;
 pub(crate) mod settings;
 pub(crate) mod tickets;

@@ -6,13 +6,14 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use device_plugin::{Completer, Error, HostDestination, Result};
 
+use crate::wire::frame::Payload;
 use crate::wire::messages::{Answer, Compiled};
 
 /// An answer for which a thread waits.
 pub(crate) enum Answered {
-    Compiled(Box<Compiled>, Vec<u8>),
+    Compiled(Box<Compiled>, Payload),
     Answer(Answer),
-    Bytes(Vec<u8>),
+    Bytes(Payload),
 }
 
 /// What the answer to a request ends.
@@ -46,6 +47,8 @@ struct State {
     first: u64,
     /// Number of requests that have not been answered.
     count: usize,
+    /// Number of threads that wait for the answer to another request.
+    waiters: usize,
     /// Why the connection failed.
     broken: Option<Error>,
 }
@@ -59,7 +62,7 @@ pub(crate) struct Tickets {
 
 impl Tickets {
     pub(crate) fn new(max: usize) -> Self {
-        let state = State { waiting: VecDeque::new(), first: 0, count: 0, broken: None };
+        let state = State { waiting: VecDeque::new(), first: 0, count: 0, waiters: 0, broken: None };
         Self { state: Mutex::new(state), answered: Condvar::new(), max }
     }
 
@@ -67,30 +70,41 @@ impl Tickets {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the ticket for a request. Waits while too many requests have not been answered.
+    /// Returns the first of the consecutive tickets for some requests. Waits while too many requests have not been
+    /// answered.
     ///
     /// # Errors
     ///
-    /// Returns `UNAVAILABLE` if the connection failed.
-    pub(crate) fn add(&self, waiting: Waiting) -> Result<u64> {
+    /// Returns `UNAVAILABLE` if the connection failed, and `RESOURCE_EXHAUSTED` for more requests than may be pending.
+    pub(crate) fn add<const COUNT: usize>(&self, waiting: [Waiting; COUNT]) -> Result<u64> {
+        self.add_all(waiting.into_iter())
+    }
+
+    /// Like [`Self::add`], for a number of requests that is known at run time.
+    pub(crate) fn add_all(&self, waiting: impl ExactSizeIterator<Item = Waiting>) -> Result<u64> {
+        if waiting.len() > self.max {
+            return Err(Error::resource_exhausted(format!(
+                "{} launches at once; the server accepts {} requests that it has not answered",
+                waiting.len(),
+                self.max
+            )));
+        }
         let mut state = self.lock();
         loop {
             if let Some(broken) = &state.broken {
                 return Err(broken.clone());
             }
-            if state.count < self.max {
+            if state.count + waiting.len() <= self.max {
                 break;
             }
+            state.waiters += 1;
             state = self.answered.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiters -= 1;
         }
-        state.count += 1;
-        state.waiting.push_back(Some(waiting));
-        Ok(state.first + state.waiting.len() as u64 - 1)
-    }
-
-    /// Returns the error of the connection, if it failed.
-    pub(crate) fn broken(&self) -> Option<Error> {
-        self.lock().broken.clone()
+        let first = state.first + state.waiting.len() as u64;
+        state.count += waiting.len();
+        state.waiting.extend(waiting.map(Some));
+        Ok(first)
     }
 
     /// Removes an answered request. Returns `None` for a ticket that is not in use.
@@ -103,9 +117,9 @@ impl Tickets {
             state.first += 1;
         }
         state.count -= 1;
-        let was_full = state.count + 1 >= self.max;
+        let is_awaited = state.waiters > 0;
         drop(state);
-        if was_full {
+        if is_awaited {
             self.answered.notify_all();
         }
         Some(waiting)
@@ -113,14 +127,28 @@ impl Tickets {
 
     /// Fails all requests, and all further ones.
     pub(crate) fn fail_all(&self, error: &Error) {
-        let waiting = {
-            let mut state = self.lock();
-            state.broken.get_or_insert_with(|| error.clone());
-            state.count = 0;
-            state.first += state.waiting.len() as u64;
-            std::mem::take(&mut state.waiting)
-        };
+        self.break_off(error).into_iter().flatten().for_each(|waiting| waiting.fail(error.clone()));
+    }
+
+    /// Fails the calls that wait, and all further requests. The events of the other requests never become ready,
+    /// because the process ends.
+    pub(crate) fn end(&self, error: &Error) {
+        for waiting in self.break_off(error).into_iter().flatten() {
+            match waiting {
+                Waiting::Call(_) => waiting.fail(error.clone()),
+                // Dropping a completer would complete its event.
+                Waiting::Event(_) | Waiting::Read(..) => std::mem::forget(waiting),
+            }
+        }
+    }
+
+    /// Removes all requests. Further ones fail with `error`, or with an earlier error of the connection.
+    fn break_off(&self, error: &Error) -> VecDeque<Option<Waiting>> {
+        let mut state = self.lock();
+        state.broken.get_or_insert_with(|| error.clone());
+        state.count = 0;
+        state.first += state.waiting.len() as u64;
         self.answered.notify_all();
-        waiting.into_iter().flatten().for_each(|waiting| waiting.fail(error.clone()));
+        std::mem::take(&mut state.waiting)
     }
 }

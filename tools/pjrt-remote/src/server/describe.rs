@@ -1,7 +1,7 @@
 //! Descriptions of the served client and of compiled programs, as messages.
 
 use pjrt::extensions::{PluginExtension as _, Shardings};
-use pjrt::{Client, Device, Error, LoadedExecutable, Memory, NamedValue, Program};
+use pjrt::{Client, Device, Error, LoadedExecutable, Memory, NamedValue, Program, Shape};
 
 use crate::wire::messages as wire;
 
@@ -58,6 +58,7 @@ pub(crate) fn compiled(
     ticket: u64,
     client: &Client,
     loaded: &LoadedExecutable,
+    outputs: &[Shape],
 ) -> Result<(wire::Compiled, Option<Program>), Error> {
     let executable = loaded.executable();
     let parameters = loaded.parameters().and_then(|all| {
@@ -76,7 +77,7 @@ pub(crate) fn compiled(
     let message = wire::Compiled {
         ticket,
         name: executable.name()?,
-        outputs: executable.output_shapes()?.iter().map(wire::Shape::from).collect(),
+        outputs: outputs.iter().map(wire::Shape::from).collect(),
         parameters,
         output_memory_kinds: executable.output_memory_kinds().unwrap_or_default(),
         parameter_memory_kinds: executable.parameter_memory_kinds().unwrap_or_default(),

@@ -37,20 +37,24 @@ pub(crate) fn execute(
     let executable = table.executable(request.executable).cloned();
     // Take all arguments, also if the run fails, because the client no longer has the donated ones.
     let arguments: Vec<_> = request.launches.iter().map(|launch| take_arguments(launch, table)).collect();
-    let run = executable.and_then(|executable| {
+    if let Ok(loaded) = &executable
+        && let Some(launch) =
+            request.launches.iter().find(|launch| launch.outputs as usize != loaded.output_bytes.len())
+    {
+        let (own, theirs) = (loaded.output_bytes.len(), launch.outputs);
+        return Err(Broken::Protocol(format!("the program has {own} outputs, the client wants {theirs}")));
+    }
+    let run = executable.and_then(|loaded| {
         let arguments = arguments.into_iter().collect::<Result<Vec<_>, _>>()?;
-        start(request, &executable, arguments, served)
+        let bytes = loaded.output_bytes.iter().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
+        table.check_space(bytes.saturating_mul(request.launches.len() as u64))?;
+        Ok((start(request, &loaded, arguments, served)?, loaded))
     });
     match run {
-        Ok(runs) => {
+        Ok((runs, loaded)) => {
             for (launch, (outputs, done)) in request.launches.iter().zip(runs) {
-                if outputs.len() != launch.outputs as usize {
-                    let (own, theirs) = (outputs.len(), launch.outputs);
-                    return Err(Broken::Protocol(format!("the program has {own} outputs, the client wants {theirs}")));
-                }
-                for (handle, buffer) in (launch.first_output..).zip(outputs) {
-                    let bytes = size(&buffer);
-                    table.insert(handle, Object::Buffer(Arc::new(buffer), bytes))?;
+                for ((handle, buffer), bytes) in (launch.first_output..).zip(outputs).zip(&loaded.output_bytes) {
+                    table.insert(handle, Object::Buffer(Arc::new(buffer), *bytes))?;
                 }
                 batch.when_ready(launch.ticket, &done);
             }
@@ -60,7 +64,7 @@ pub(crate) fn execute(
                 for handle in (launch.first_output..).take(launch.outputs as usize) {
                     table.insert(handle, Object::Failed(Arc::clone(&failure)))?;
                 }
-                replies.fail(launch.ticket, &failure);
+                batch.fail(launch.ticket, &failure);
             }
         }
     }

@@ -8,5 +8,7 @@ pub(crate) mod reader;
 pub(crate) mod replies;
 pub(crate) mod served;
 pub(crate) mod session;
+pub(crate) mod sessions;
+pub(crate) mod socket;
 pub(crate) mod table;
 pub(crate) mod token;

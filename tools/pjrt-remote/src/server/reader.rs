@@ -1,13 +1,17 @@
 //! Reads of buffers, in a thread of their own, so that later requests of the client do not wait for them.
 
+use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{self, Receiver, channel};
 
 use bytemuck::AnyBitPattern;
 use half::{bf16, f16};
 use pjrt::{Buffer, Element, ElementType, Error, ErrorCode};
 
+use crate::server::limits::STALLED;
 use crate::server::replies::Replies;
+use crate::shared::limits::LARGE;
+use crate::shared::ring::Sender;
 use crate::wire::messages::{Data, Failure, Reply};
 
 /// Maximum size of a buffer that the session's thread reads itself if it is ready.
@@ -21,15 +25,16 @@ struct Job {
 
 /// Sends buffers to the thread that reads them. The thread ends when all senders are dropped.
 pub(crate) struct Reader {
-    jobs: Sender<Job>,
+    jobs: mpsc::Sender<Job>,
     replies: Arc<Replies>,
 }
 
 impl Reader {
-    pub(crate) fn start(replies: Arc<Replies>) -> std::io::Result<Self> {
+    pub(crate) fn start(replies: Arc<Replies>, shares_memory: bool) -> std::io::Result<Self> {
         let (jobs, received) = channel();
         let theirs = Arc::clone(&replies);
-        std::thread::Builder::new().name("pjrt remote read".to_owned()).spawn(move || read_all(&received, &theirs))?;
+        let read = move || read_all(&received, &Sink { replies: &theirs, shares_memory, ring: RefCell::default() });
+        std::thread::Builder::new().name("pjrt remote read".to_owned()).spawn(read)?;
         Ok(Self { jobs, replies })
     }
 
@@ -40,11 +45,11 @@ impl Reader {
             buffer.ready_event()?.on_ready(move |result| match result {
                 // The thread ends only after all senders.
                 Ok(()) => drop(jobs.send(Job { ticket, buffer })),
-                Err(error) => replies.fail(ticket, &Failure::from(&error)),
+                Err(error) => replies.fail_later(ticket, &error),
             })
         };
         if let Err(error) = start(buffer) {
-            self.replies.fail(ticket, &Failure::from(&error));
+            self.replies.fail_later(ticket, &error);
         }
     }
 }
@@ -61,24 +66,61 @@ impl AsMut<[u8]> for Staging {
 /// Maximum size of the memory that is kept for the next read.
 const KEPT: usize = 64 << 20;
 
-fn read_all(jobs: &Receiver<Job>, replies: &Replies) {
+/// Sends the contents of buffers to the client.
+struct Sink<'a> {
+    replies: &'a Replies,
+    shares_memory: bool,
+    /// The ring for large buffers, after the first one.
+    ring: RefCell<Option<Sender>>,
+}
+
+impl Sink<'_> {
+    /// Sends the contents of a buffer. Waits until the client has received them, so that they are in memory only once.
+    fn send(&self, ticket: u64, bytes: &[u8]) {
+        self.replies.answered(1);
+        let data = Data { ticket, bytes: bytes.len() as u64, ..Data::default() };
+        let outbox = &self.replies.outbox;
+        if !self.shares_memory || bytes.len() < LARGE {
+            return outbox.write(&Reply::from(data), bytes);
+        }
+        let mut ring = self.ring.borrow_mut();
+        let data = Data { in_ring: true, new_ring: ring.is_none(), ..data };
+        let ring = match &mut *ring {
+            Some(ring) => {
+                outbox.write(&Reply::from(data), &[]);
+                ring
+            }
+            none => match Sender::create(STALLED) {
+                Ok((new, descriptors)) => {
+                    outbox.write_with(&Reply::from(data), &descriptors, &[]);
+                    none.insert(new)
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "cannot create a ring of shared memory");
+                    return outbox.write(&Reply::from(Data { in_ring: false, new_ring: false, ..data }), bytes);
+                }
+            },
+        };
+        if let Err(error) = ring.send(bytes) {
+            tracing::debug!(%error, "a client did not receive the contents of a buffer");
+            outbox.close();
+        }
+    }
+}
+
+fn read_all(jobs: &Receiver<Job>, sink: &Sink<'_>) {
     let mut memory = Vec::new();
     for Job { ticket, buffer } in jobs {
-        // Wait until the client has received the bytes, so that they are in memory only once.
-        let send = |bytes: &[u8]| {
-            replies.answered(1);
-            replies.outbox.write(&Reply::from(Data { ticket, bytes: bytes.len() as u64 }), bytes);
-        };
-        if send_in_place(&buffer, send) {
+        if send_in_place(&buffer, |bytes| sink.send(ticket, bytes)) {
             continue;
         }
         match fetch(&buffer, memory) {
             Ok(Staging(bytes)) => {
-                send(&bytes);
+                sink.send(ticket, &bytes);
                 memory = if bytes.capacity() <= KEPT { bytes } else { Vec::new() };
             }
             Err(failure) => {
-                replies.fail(ticket, &failure);
+                sink.replies.fail(ticket, &failure);
                 memory = Vec::new();
             }
         }

@@ -6,19 +6,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pjrt::{Error, Event};
 
 use crate::net::outbox::Outbox;
+use crate::server::limits::OUTSTANDING;
 use crate::wire::frame::Broken;
 use crate::wire::messages::{Done, Failed, Failure, Reply, ReplyKind};
+
+/// Length of an error's text in bytes if the queue is full.
+const SHORT: usize = 256;
 
 /// Sends replies to one client, from the thread of the session and from threads of the plugin.
 pub(crate) struct Replies {
     pub(crate) outbox: Outbox,
     outstanding: AtomicU32,
-    max_outstanding: u32,
 }
 
 impl Replies {
-    pub(crate) fn new(outbox: Outbox, max_outstanding: u32) -> Self {
-        Self { outbox, outstanding: AtomicU32::new(0), max_outstanding }
+    pub(crate) fn new(outbox: Outbox) -> Self {
+        Self { outbox, outstanding: AtomicU32::new(0) }
     }
 
     /// Counts a request that will be answered.
@@ -27,11 +30,9 @@ impl Replies {
     ///
     /// The client breaks the protocol if it has too many requests that have not been answered.
     pub(crate) fn begin(&self) -> Result<(), Broken> {
-        if self.outstanding.fetch_add(1, Ordering::Relaxed) >= self.max_outstanding {
-            return Err(Broken::Protocol(format!(
-                "the client has more than {} requests that have not been answered",
-                self.max_outstanding
-            )));
+        if self.outstanding.fetch_add(1, Ordering::Relaxed) >= OUTSTANDING {
+            let message = format!("the client has more than {OUTSTANDING} requests that have not been answered");
+            return Err(Broken::Protocol(message));
         }
         Ok(())
     }
@@ -41,7 +42,8 @@ impl Replies {
         self.outstanding.fetch_sub(u32::try_from(count).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
-    /// Sends a reply that has no payload, and answers one request.
+    /// Sends a reply that has no payload, and answers one request. Does not wait, so it may be called on threads of the
+    /// plugin.
     pub(crate) fn send(&self, reply: impl Into<Reply>) {
         self.answered(1);
         self.outbox.send(&reply.into());
@@ -51,10 +53,24 @@ impl Replies {
         self.send(Failed { ticket, failure: Some(failure.clone()) });
     }
 
+    /// Answers a request that failed after the session's thread has handled it. If the client does not read its
+    /// replies, sends only the beginning of the error, so that the queue stays short.
+    pub(crate) fn fail_later(&self, ticket: u64, error: &Error) {
+        let failure = match self.outbox.is_full() {
+            true => {
+                let text = error.message();
+                let text = text.get(..text.floor_char_boundary(SHORT)).unwrap_or_default();
+                Failure::new(error.code().as_raw(), text, &[])
+            }
+            false => Failure::from(error),
+        };
+        self.fail(ticket, &failure);
+    }
+
     fn finish(&self, ticket: u64, result: Result<(), Error>) {
         match result {
             Ok(()) => self.send(Done { tickets: vec![ticket] }),
-            Err(error) => self.fail(ticket, &Failure::from(&error)),
+            Err(error) => self.fail_later(ticket, &error),
         }
     }
 
@@ -80,6 +96,12 @@ impl Batch {
         Self { replies, done: Vec::new() }
     }
 
+    /// Answers that an operation failed. Waits while the queue is full.
+    pub(crate) fn fail(&self, ticket: u64, failure: &Failure) {
+        self.replies.outbox.wait_for_space();
+        self.replies.fail(ticket, failure);
+    }
+
     /// Answers that an operation has ended.
     pub(crate) fn done(&mut self, ticket: u64) {
         self.done.push(ticket);
@@ -103,7 +125,7 @@ impl Batch {
         };
         match result {
             Ok(()) => self.done(ticket),
-            Err(error) => self.replies.fail(ticket, &Failure::from(&error)),
+            Err(error) => self.fail(ticket, &Failure::from(&error)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pjrt::{Client, Device, Error, Memory};
 
 use crate::server::describe;
-use crate::server::limits::Limits;
+use crate::server::limits::{Limits, OUTSTANDING};
 use crate::server::table::invalid;
 use crate::wire::messages::{Failure, Welcome};
 
@@ -21,8 +21,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    pub(crate) fn new(client: Client, mut limits: Limits) -> Result<Self, Error> {
-        limits.outstanding = limits.outstanding.max(Limits::LEAST_OUTSTANDING);
+    pub(crate) fn new(client: Client, limits: Limits) -> Result<Self, Error> {
         let devices = client.devices()?;
         let mut memories: Vec<Memory> = Vec::new();
         let defaults =
@@ -33,7 +32,7 @@ impl Served {
             }
         }
         let mut welcome = describe::welcome(&client, &devices, &memories)?;
-        welcome.max_outstanding = limits.outstanding;
+        welcome.max_outstanding = OUTSTANDING;
         Ok(Self { client, devices, memories, welcome, limits })
     }
 

@@ -1,20 +1,24 @@
 //! The connection of one client.
 
-use std::sync::Arc;
+use std::io::{self, Write as _};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use pjrt::{Buffer, Error, ErrorCode, InFlightLimiter, NamedValue, Program, Shape, Upload};
 
 use crate::net::outbox::Outbox;
-use crate::net::stream::Stream;
+use crate::net::stream::{Receiving, Stream};
 use crate::server::describe;
 use crate::server::execution::{execute, size};
+use crate::server::limits::{PAYLOAD, STALLED};
 use crate::server::reader::{Reader, SMALL};
 use crate::server::replies::{Batch, Replies};
 use crate::server::served::Served;
+use crate::server::sessions::Opened;
 use crate::server::table::{Loaded, Object, Table};
 use crate::server::token::Token;
+use crate::shared::memory::Readable;
 use crate::wire::convert;
 use crate::wire::frame::{self, Broken, Incoming};
 use crate::wire::messages as wire;
@@ -24,8 +28,6 @@ use crate::wire::messages::{Failure, RequestKind};
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Number of bytes of a client's uploads that the plugin may still read. A larger upload waits until it is alone.
 const UPLOADING: u64 = 64 << 20;
-/// Time after which the server closes the connection to a client that does not read its replies.
-const STALLED: Duration = Duration::from_secs(60);
 
 type Outcome<T> = Result<T, Arc<Failure>>;
 
@@ -36,7 +38,7 @@ fn fail(error: Error) -> Arc<Failure> {
 /// The state of a connection after the first messages.
 struct Session {
     served: Arc<Served>,
-    incoming: Incoming<Stream>,
+    incoming: Incoming<Receiving>,
     table: Table,
     replies: Arc<Replies>,
     batch: Batch,
@@ -46,8 +48,8 @@ struct Session {
 }
 
 /// Serves a client until it closes the connection or breaks the protocol. Then frees everything that it held.
-pub(crate) fn serve(served: Arc<Served>, stream: Stream, token: Option<&Token>) {
-    let session = match Session::begin(served, stream, token) {
+pub(crate) fn serve(served: Arc<Served>, stream: Stream, token: Option<&Token>, opened: &Opened) {
+    let session = match Session::begin(served, stream, token, opened) {
         Ok(session) => session,
         Err(error) => return tracing::info!(%error, "a client was rejected"),
     };
@@ -64,23 +66,32 @@ pub(crate) fn serve(served: Arc<Served>, stream: Stream, token: Option<&Token>) 
 }
 
 impl Session {
-    fn begin(served: Arc<Served>, stream: Stream, token: Option<&Token>) -> Result<Self, Broken> {
-        stream.set_read_timeout(Some(HANDSHAKE))?;
-        stream.set_write_timeout(Some(STALLED))?;
-        let outbox = Outbox::new(stream.try_clone()?)?;
-        let mut incoming = Incoming::new(stream.try_clone()?, frame::MAX_REQUEST);
-        let version = match incoming.next().and_then(|hello| check(&hello, token)) {
-            Ok(version) => version,
-            Err(error) => return Err(refuse(&outbox, error)),
+    fn begin(served: Arc<Served>, mut stream: Stream, token: Option<&Token>, opened: &Opened) -> Result<Self, Broken> {
+        let mut incoming = Incoming::new(Receiving::within(stream.try_clone()?, HANDSHAKE), frame::MAX_HELLO);
+        let accepted = match incoming.next() {
+            Ok(hello) => check(&hello, token).and_then(|version| {
+                opened.admit()?;
+                Ok((version, hello.shares_memory && has_probe(&mut incoming)))
+            }),
+            Err(Broken::Protocol(message)) => Err(failure(ErrorCode::INVALID_ARGUMENT, &message)),
+            Err(broken) => return Err(broken),
         };
-        stream.set_read_timeout(None)?;
-        outbox.send(&wire::Welcome { version, ..served.welcome.clone() });
-        let limits = served.limits;
-        let replies = Arc::new(Replies::new(outbox, limits.outstanding));
+        let (version, shares_memory) = match accepted {
+            Ok(accepted) => accepted,
+            Err(failure) => {
+                refuse(&mut stream, &failure)?;
+                return Err(Broken::Protocol(failure.message));
+            }
+        };
+        incoming.after_first(frame::MAX_REQUEST).wait_forever()?;
+        stream.set_write_timeout(Some(STALLED))?;
+        let outbox = Outbox::new(stream)?;
+        outbox.send(&wire::Welcome { version, shares_memory, ..served.welcome.clone() });
+        let replies = Arc::new(Replies::new(outbox));
         Ok(Self {
-            table: Table::new(limits.handles, limits.memory),
+            table: Table::new(served.limits.memory),
             batch: Batch::new(Arc::clone(&replies)),
-            reader: Reader::start(Arc::clone(&replies))?,
+            reader: Reader::start(Arc::clone(&replies), shares_memory)?,
             uploading: InFlightLimiter::bytes(UPLOADING),
             served,
             incoming,
@@ -94,6 +105,8 @@ impl Session {
             if !self.incoming.has_message() {
                 self.batch.flush();
             }
+            // Each request adds few replies, so this bounds the queue if the client does not read them.
+            self.replies.outbox.wait_for_space();
             let handled = match self.incoming.next::<wire::Request>() {
                 Ok(request) => self.handle(request),
                 Err(error) => return error,
@@ -105,7 +118,13 @@ impl Session {
     }
 
     fn handle(&mut self, request: wire::Request) -> Result<(), Broken> {
+        for handle in &request.released {
+            self.table.remove(*handle);
+        }
         let Some(kind) = request.kind else {
+            if !request.released.is_empty() {
+                return Ok(());
+            }
             return Err(Broken::Protocol(format!(
                 "unknown request; this server speaks the versions {} to {} of the protocol",
                 wire::OLDEST,
@@ -117,12 +136,6 @@ impl Session {
             RequestKind::Allocate(request) => self.allocate(request),
             RequestKind::Read(request) => self.read(&request),
             RequestKind::Derive(request) => self.derive(request),
-            RequestKind::Release(request) => {
-                for handle in request.handles {
-                    self.table.remove(handle);
-                }
-                Ok(())
-            }
             RequestKind::Compile(request) => self.compile(request),
             RequestKind::Execute(request) => {
                 execute(&request, &self.served, &mut self.table, &mut self.batch, &self.replies)
@@ -156,14 +169,40 @@ impl Session {
             let message = format!("an upload of {} bytes is not the size of {shape}", request.bytes);
             return Err(Broken::Protocol(message));
         }
-        let buffer = match self.check_payload(request.bytes) {
-            Err(failure) => {
-                self.incoming.skip(request.bytes)?;
-                Err(failure)
-            }
-            Ok(()) => self.receive(&request, &shape)?,
+        let space = self.check_payload(request.bytes);
+        let buffer = if request.block != 0 {
+            let lent = self.lent(&request)?;
+            space.and_then(|()| {
+                let upload = Upload::owned::<u8, _>(lent).shape(&shape).to(self.served.memory(request.memory)?);
+                self.served.client.upload(upload).map_err(fail)
+            })
+        } else if let Err(failure) = space {
+            self.incoming.skip(request.bytes)?;
+            Err(failure)
+        } else {
+            self.receive(&request, &shape)?
         };
         self.add(request.ticket, request.handle, buffer)
+    }
+
+    /// Returns the data of an upload in shared memory.
+    fn lent(&mut self, request: &wire::Upload) -> Result<Lent, Broken> {
+        let invalid = |reason: &str| Broken::Protocol(format!("the block {} of shared memory {reason}", request.block));
+        if request.new_block != 0 {
+            let file = self.incoming.source().take_descriptor().ok_or_else(|| invalid("came without a descriptor"))?;
+            let size = usize::try_from(request.new_block).map_err(|_| invalid("is too large"))?;
+            let block = Readable::open(&file, size).map_err(|error| invalid(&format!("cannot be used: {error}")))?;
+            self.table.insert(request.block, Object::Block(Arc::new(block)))?;
+        }
+        let block = self.table.block(request.block).ok_or_else(|| invalid("is unknown"))?;
+        if block.bytes().len() as u64 >= request.bytes {
+            let (memory, replies) = (Arc::clone(block), Arc::downgrade(&self.replies));
+            // Not more than the block.
+            let len = usize::try_from(request.bytes).unwrap_or_default();
+            Ok(Lent { memory, len, handle: request.block, replies })
+        } else {
+            Err(invalid(&format!("is smaller than {} bytes", request.bytes)))
+        }
     }
 
     /// Receives the data of an upload and passes it to the plugin.
@@ -198,11 +237,9 @@ impl Session {
     }
 
     fn check_payload(&self, bytes: u64) -> Outcome<()> {
-        let limit = self.served.limits.payload;
-        if bytes > limit {
-            return Err(exhausted(&format!(
-                "{bytes} bytes exceed the server's limit of {limit} bytes for one transfer"
-            )));
+        if bytes > PAYLOAD {
+            let message = format!("{bytes} bytes exceed the server's limit of {PAYLOAD} bytes for one transfer");
+            return Err(exhausted(&message));
         }
         self.table.check_space(bytes)
     }
@@ -247,9 +284,8 @@ impl Session {
         }
         match buffer.download().bytes() {
             Ok(bytes) => {
-                let data = wire::Data { ticket: request.ticket, bytes: bytes.len() as u64 };
+                let data = wire::Data { ticket: request.ticket, bytes: bytes.len() as u64, ..wire::Data::default() };
                 self.replies.answered(1);
-                self.replies.outbox.wait_for_space();
                 self.replies.outbox.send_copy(&wire::Reply::from(data), &bytes);
             }
             Err(error) => self.replies.fail(request.ticket, &Failure::from(&error)),
@@ -261,8 +297,7 @@ impl Session {
         self.replies.begin()?;
         // A compilation takes long. Send the answers that are complete.
         self.batch.flush();
-        let limit = self.served.limits.payload;
-        let code = if request.bytes <= limit { self.incoming.payload(request.bytes)? } else { None };
+        let code = if request.bytes <= PAYLOAD { self.incoming.payload(request.bytes)? } else { None };
         let compiled = match code {
             Some(code) => self.compile_program(&request, Bytes::from_owner(code)),
             None => {
@@ -297,8 +332,11 @@ impl Session {
         let program = Program::from_bytes(request.format.as_str(), code);
         let executable = client.compile_with_raw_options(&program, &request.options).map_err(fail)?;
         let devices = executable.addressable_devices().iter().filter_map(|device| self.served.index(device)).collect();
-        let (message, program) = describe::compiled(request.ticket, client, &executable).map_err(fail)?;
-        Ok((Loaded { executable, devices }, message, program))
+        let shapes = executable.executable().output_shapes().map_err(fail)?;
+        let size = |shape: &Shape| shape.host_size().map_or(u64::MAX, |size| size as u64);
+        let output_bytes = shapes.iter().map(size).collect();
+        let (message, program) = describe::compiled(request.ticket, client, &executable, &shapes).map_err(fail)?;
+        Ok((Loaded { executable, devices, output_bytes }, message, program))
     }
 
     fn device_query(&mut self, request: &wire::DeviceQuery) -> Result<(), Broken> {
@@ -350,6 +388,28 @@ impl Session {
     }
 }
 
+/// The data of an upload in shared memory. Dropping it returns the block to the client.
+struct Lent {
+    memory: Arc<Readable>,
+    len: usize,
+    handle: u64,
+    replies: Weak<Replies>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.memory.bytes().get(..self.len).unwrap_or_default()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(replies) = self.replies.upgrade() {
+            replies.outbox.send(&wire::Reply::from(wire::Returned { block: self.handle }));
+        }
+    }
+}
+
 fn exhausted(message: &str) -> Arc<Failure> {
     Arc::new(Failure::new(ErrorCode::RESOURCE_EXHAUSTED.as_raw(), message, &[]))
 }
@@ -359,33 +419,41 @@ fn shape(shape: Option<wire::Shape>) -> Result<Shape, Broken> {
     convert::shape(shape.unwrap_or_default()).map_err(Broken::Protocol)
 }
 
-/// Sends the reason why the server refuses a client, and closes the connection.
-fn refuse(outbox: &Outbox, error: Broken) -> Broken {
-    let refusal = Some(Failure::new(ErrorCode::PERMISSION_DENIED.as_raw(), &error.to_string(), &[]));
-    outbox.send(&wire::Welcome { refusal, ..wire::Welcome::default() });
-    outbox.finish();
-    outbox.join();
-    error
+fn failure(code: ErrorCode, message: &str) -> Failure {
+    Failure::new(code.as_raw(), message, &[])
+}
+
+/// Sends the reason why the server refuses a client.
+pub(crate) fn refuse(stream: &mut Stream, failure: &Failure) -> io::Result<()> {
+    stream.set_write_timeout(Some(HANDSHAKE))?;
+    let mut bytes = Vec::new();
+    frame::append(&wire::Welcome { refusal: Some(failure.clone()), ..wire::Welcome::default() }, &mut bytes);
+    stream.write_all(&bytes)
+}
+
+/// Returns whether the block that comes with the first message of a client arrived.
+fn has_probe(incoming: &mut Incoming<Receiving>) -> bool {
+    incoming.source().take_descriptor().is_some_and(|file| Readable::open(&file, wire::PROBE).is_ok())
 }
 
 /// Checks the first message of a client. Returns the version of the protocol that both sides speak.
-fn check(hello: &wire::Hello, token: Option<&Token>) -> Result<u32, Broken> {
+fn check(hello: &wire::Hello, token: Option<&Token>) -> Result<u32, Failure> {
     if hello.magic != wire::MAGIC {
-        return Err(Broken::Protocol("the other side is not a client of `pjrt serve`".to_owned()));
+        return Err(failure(ErrorCode::INVALID_ARGUMENT, "the other side is not a client of `pjrt serve`"));
     }
     if hello.oldest > wire::NEWEST || hello.newest < wire::OLDEST {
-        return Err(Broken::Protocol(format!(
+        let message = format!(
             "the client speaks the versions {} to {} of the protocol, and this server {} to {}; update the older one",
             hello.oldest,
             hello.newest,
             wire::OLDEST,
             wire::NEWEST
-        )));
+        );
+        return Err(failure(ErrorCode::FAILED_PRECONDITION, &message));
     }
     if token.is_some_and(|token| !token.is(&hello.token)) {
-        return Err(Broken::Protocol(
-            "the token is wrong; set PJRT_REMOTE_TOKEN_FILE to a copy of the file that `pjrt serve` names".to_owned(),
-        ));
+        let message = "the token is wrong; set PJRT_REMOTE_TOKEN_FILE to a copy of the file that `pjrt serve` names";
+        return Err(failure(ErrorCode::PERMISSION_DENIED, message));
     }
     tracing::info!(program = hello.program, process = hello.process, "a client is connected");
     Ok(hello.newest.min(wire::NEWEST))

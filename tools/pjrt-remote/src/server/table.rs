@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use pjrt::{Buffer, ErrorCode, LoadedExecutable};
 
+use crate::server::limits::HANDLES;
+use crate::shared::limits::MAX_BLOCKS;
+use crate::shared::memory::Readable;
 use crate::wire::frame::Broken;
 use crate::wire::messages::Failure;
 
@@ -12,6 +15,8 @@ use crate::wire::messages::Failure;
 pub(crate) struct Loaded {
     pub(crate) executable: LoadedExecutable,
     pub(crate) devices: Vec<u32>,
+    /// Sizes of the outputs on each device, as the sizes of their shapes on the host.
+    pub(crate) output_bytes: Vec<u64>,
 }
 
 /// What a handle names.
@@ -19,6 +24,8 @@ pub(crate) enum Object {
     /// A buffer, and its size on the host.
     Buffer(Arc<Buffer>, u64),
     Executable(Arc<Loaded>),
+    /// A block of shared memory, in which the client passes arrays.
+    Block(Arc<Readable>),
     /// The result of a request that failed. Requests that use it fail with the same error.
     Failed(Arc<Failure>),
 }
@@ -26,10 +33,10 @@ pub(crate) enum Object {
 /// The objects of one client, by the handles that the client chose.
 pub(crate) struct Table {
     objects: HashMap<u64, Object>,
-    max_objects: usize,
     /// Total size of the buffers on the host.
     bytes: u64,
     max_bytes: u64,
+    blocks: usize,
 }
 
 /// Returns the failure for an invalid argument.
@@ -38,8 +45,8 @@ pub(crate) fn invalid(message: &str) -> Arc<Failure> {
 }
 
 impl Table {
-    pub(crate) fn new(max_objects: usize, max_bytes: u64) -> Self {
-        Self { objects: HashMap::new(), max_objects, bytes: 0, max_bytes }
+    pub(crate) fn new(max_bytes: u64) -> Self {
+        Self { objects: HashMap::new(), bytes: 0, max_bytes, blocks: 0 }
     }
 
     /// Adds an object.
@@ -48,11 +55,16 @@ impl Table {
     ///
     /// The client breaks the protocol if it uses a handle twice, or has too many objects.
     pub(crate) fn insert(&mut self, handle: u64, object: Object) -> Result<(), Broken> {
-        if self.objects.len() >= self.max_objects {
-            return Err(Broken::Protocol(format!("the client holds more than {} objects", self.max_objects)));
+        if self.objects.len() >= HANDLES {
+            return Err(Broken::Protocol(format!("the client holds more than {HANDLES} objects")));
         }
-        if let Object::Buffer(_, bytes) = &object {
-            self.bytes = self.bytes.saturating_add(*bytes);
+        match &object {
+            Object::Buffer(_, bytes) => self.bytes = self.bytes.saturating_add(*bytes),
+            Object::Block(_) if self.blocks >= MAX_BLOCKS => {
+                return Err(Broken::Protocol(format!("the client shares more than {MAX_BLOCKS} blocks of memory")));
+            }
+            Object::Block(_) => self.blocks += 1,
+            Object::Executable(_) | Object::Failed(_) => {}
         }
         match self.objects.insert(handle, object) {
             None => Ok(()),
@@ -81,6 +93,13 @@ impl Table {
         }
     }
 
+    pub(crate) fn block(&self, handle: u64) -> Option<&Arc<Readable>> {
+        match self.objects.get(&handle) {
+            Some(Object::Block(block)) => Some(block),
+            _ => None,
+        }
+    }
+
     pub(crate) fn executable(&self, handle: u64) -> Result<&Arc<Loaded>, Arc<Failure>> {
         match self.objects.get(&handle) {
             Some(Object::Executable(executable)) => Ok(executable),
@@ -91,8 +110,10 @@ impl Table {
 
     pub(crate) fn remove(&mut self, handle: u64) -> Option<Object> {
         let object = self.objects.remove(&handle);
-        if let Some(Object::Buffer(_, bytes)) = &object {
-            self.bytes = self.bytes.saturating_sub(*bytes);
+        match &object {
+            Some(Object::Buffer(_, bytes)) => self.bytes = self.bytes.saturating_sub(*bytes),
+            Some(Object::Block(_)) => self.blocks -= 1,
+            Some(Object::Executable(_) | Object::Failed(_)) | None => {}
         }
         object
     }

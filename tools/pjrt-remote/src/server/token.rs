@@ -4,8 +4,14 @@ use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use private_files::Folder;
+
+use crate::server::socket::folder_of;
+
 /// Number of random bytes in a token.
 const BYTES: usize = 32;
+/// Number of characters in the text of a token.
+const LENGTHS: std::ops::Range<usize> = 16..1025;
 
 /// The secret that clients of a TCP port need. Its text form is in a file that only its user can read.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,14 +24,17 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// Reads the token in a file, or writes a new token to it if it does not exist. On Unix, only this user can read a
-    /// new file.
+    /// Reads the token in a file, or writes a new token to it if it does not exist. On Unix, only this user can read
+    /// the file.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file cannot be read or created, or if its text is shorter than 16 characters.
+    /// Returns an error if the file cannot be read or created, if its text is shorter than 16 or longer than 1024
+    /// characters, or, on Unix, if other users can read the file, or write to it or its folder.
     pub fn in_file(path: &Path) -> io::Result<Self> {
-        match private_files::create_new(path) {
+        let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let folder = Folder::private(&folder_of(path)?).map_err(|error| io::Error::other(error.to_string()))?;
+        match folder.create_new(name) {
             Ok(mut file) => {
                 let mut secret = [0; BYTES];
                 getrandom::fill(&mut secret).map_err(|error| io::Error::other(error.to_string()))?;
@@ -39,10 +48,10 @@ impl Token {
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let mut text = String::new();
-                std::fs::File::open(path)?.take(4096).read_to_string(&mut text)?;
+                folder.read_secret(name)?.take(2 * LENGTHS.end as u64).read_to_string(&mut text)?;
                 let text = text.trim();
-                if text.len() < 16 {
-                    let message = format!("{} has a token of fewer than 16 characters; remove it", path.display());
+                if !LENGTHS.contains(&text.len()) {
+                    let message = format!("the token has {} characters, but needs 16 to 1024; remove it", text.len());
                     return Err(io::Error::new(io::ErrorKind::InvalidData, message));
                 }
                 Ok(Self(text.to_owned()))

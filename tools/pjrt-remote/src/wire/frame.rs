@@ -8,9 +8,11 @@ use prost::Message;
 
 /// Size of a frame's header: the length of the message and its CRC-32, as little-endian `u32`s.
 pub(crate) const HEADER: usize = 8;
-/// Maximum size of a request, and of a first message. Programs and the contents of buffers follow their message.
+/// Maximum size of the first message of a client.
+pub(crate) const MAX_HELLO: usize = 4 << 10;
+/// Maximum size of a request. Programs and the contents of buffers follow their message.
 pub(crate) const MAX_REQUEST: usize = 1 << 20;
-/// Maximum size of a reply.
+/// Maximum size of a reply, and of the first message of a server.
 pub(crate) const MAX_REPLY: usize = 16 << 20;
 /// Size of the buffer that collects small messages.
 const BUFFER: usize = 256 << 10;
@@ -136,6 +138,16 @@ impl<R: Read> Incoming<R> {
         Self { source, buffer: vec![0; BUFFER], start: 0, end: 0, limit, spare: Arc::default() }
     }
 
+    /// Begins to accept messages of another size, after the first message has arrived.
+    pub(crate) fn after_first(&mut self, limit: usize) -> &mut R {
+        self.limit = limit;
+        self.source()
+    }
+
+    pub(crate) fn source(&mut self) -> &mut R {
+        &mut self.source
+    }
+
     fn arrived(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
@@ -215,14 +227,14 @@ impl<R: Read> Incoming<R> {
     /// Reads the bytes that follow a message. Returns `None`, without reading them, if the system has no memory for
     /// them. Memory is reserved for all of them, but the system provides it only as they arrive.
     pub(crate) fn payload(&mut self, len: u64) -> Result<Option<Payload>, Broken> {
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
         let Some(mut payload) = self.memory(len) else { return Ok(None) };
         self.payload_into(payload.as_mut())?;
         Ok(Some(payload))
     }
 
     /// Returns memory for a payload: that of an earlier payload if its size fits, or else new memory.
-    fn memory(&self, len: usize) -> Option<Payload> {
+    pub(crate) fn memory(&self, len: u64) -> Option<Payload> {
+        let len = usize::try_from(len).ok()?;
         let needed = len.checked_add(ALIGNMENT)?;
         let bytes = match self.spare.take(needed) {
             Some(bytes) => bytes,
@@ -282,7 +294,7 @@ mod tests {
         let small = Reply::from(Done { tickets: vec![1, 2, 3] });
         let large = Reply::from(Done { tickets: (0..300_000).collect() });
         let mut bytes = frame(&small);
-        bytes.extend(frame(&Reply::from(Data { ticket: 4, bytes: 5 })));
+        bytes.extend(frame(&Reply::from(Data { ticket: 4, bytes: 5, ..Data::default() })));
         bytes.extend(b"hello");
         bytes.extend(frame(&large));
         assert!(bytes.len() > BUFFER, "the large message does not fit into the buffer");

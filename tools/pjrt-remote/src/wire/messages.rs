@@ -30,7 +30,13 @@ pub(crate) struct Hello {
     pub(crate) program: String,
     #[prost(uint32, tag = "6")]
     pub(crate) process: u32,
+    /// Whether a descriptor of a block of shared memory with [`PROBE`] bytes comes with the message.
+    #[prost(bool, tag = "7")]
+    pub(crate) shares_memory: bool,
 }
+
+/// Size of the block with which a client finds out whether it shares memory with the server.
+pub(crate) const PROBE: usize = 4096;
 
 /// The first message of a server.
 #[derive(Clone, PartialEq, Message)]
@@ -58,6 +64,9 @@ pub(crate) struct Welcome {
     /// Maximum number of requests of a client that have not been answered.
     #[prost(uint32, tag = "10")]
     pub(crate) max_outstanding: u32,
+    /// Whether large arrays pass in shared memory, because the descriptor of the client arrived.
+    #[prost(bool, tag = "11")]
+    pub(crate) shares_memory: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -151,8 +160,12 @@ pub(crate) struct Shape {
 /// A message of the client after [`Hello`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Request {
-    #[prost(oneof = "RequestKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
+    #[prost(oneof = "RequestKind", tags = "1, 2, 3, 5, 6, 7, 8, 9, 10")]
     pub(crate) kind: Option<RequestKind>,
+    /// Handles of objects that the server frees before it handles the request, which may be empty. Handles that the
+    /// server does not know are ignored, because a donation may have freed them.
+    #[prost(uint64, repeated, tag = "4")]
+    pub(crate) released: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
@@ -163,8 +176,6 @@ pub(crate) enum RequestKind {
     Read(Read),
     #[prost(message, tag = "3")]
     Derive(Derive),
-    #[prost(message, tag = "4")]
-    Release(Release),
     #[prost(message, tag = "5")]
     Compile(Compile),
     #[prost(message, tag = "6")]
@@ -179,7 +190,7 @@ pub(crate) enum RequestKind {
     Poison(Poison),
 }
 
-/// Creates a buffer from the `bytes` bytes that follow the message.
+/// Creates a buffer from the `bytes` bytes that follow the message, or from those at the start of a block.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Upload {
     #[prost(uint64, tag = "1")]
@@ -195,6 +206,12 @@ pub(crate) struct Upload {
     /// Whether the buffer may use host memory. Then the server lends the plugin the memory in which the data arrived.
     #[prost(bool, tag = "6")]
     pub(crate) zero_copy: bool,
+    /// Handle of the block of shared memory with the data, or 0. The client does not write it until [`Returned`].
+    #[prost(uint64, tag = "7")]
+    pub(crate) block: u64,
+    /// Size of the block if it is new. Its descriptor then comes with the message.
+    #[prost(uint64, tag = "8")]
+    pub(crate) new_block: u64,
 }
 
 /// Creates a buffer with undefined contents.
@@ -232,13 +249,6 @@ pub(crate) struct Derive {
     pub(crate) memory: u32,
     #[prost(message, optional, tag = "5")]
     pub(crate) bitcast: Option<Shape>,
-}
-
-/// Frees objects. Handles that the server does not know are ignored, because a donation may have freed them.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Release {
-    #[prost(uint64, repeated, tag = "1")]
-    pub(crate) handles: Vec<u64>,
 }
 
 /// Compiles the program whose `bytes` bytes follow the message. [`Compiled`] answers.
@@ -334,7 +344,7 @@ pub(crate) struct Poison {
 /// A message of the server after [`Welcome`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Reply {
-    #[prost(oneof = "ReplyKind", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "ReplyKind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub(crate) kind: Option<ReplyKind>,
 }
 
@@ -352,6 +362,8 @@ pub(crate) enum ReplyKind {
     Answer(Answer),
     #[prost(message, tag = "6")]
     Closing(Failure),
+    #[prost(message, tag = "7")]
+    Returned(Returned),
 }
 
 /// Operations that have ended without an error.
@@ -370,13 +382,25 @@ pub(crate) struct Failed {
     pub(crate) failure: Option<Failure>,
 }
 
-/// The contents of a buffer: the `bytes` bytes that follow the message.
+/// The contents of a buffer: the `bytes` bytes that follow the message, or that pass through the ring.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Data {
     #[prost(uint64, tag = "1")]
     pub(crate) ticket: u64,
     #[prost(uint64, tag = "2")]
     pub(crate) bytes: u64,
+    #[prost(bool, tag = "3")]
+    pub(crate) in_ring: bool,
+    /// Whether the ring is new. The descriptors of its memory and of its socket then come with the message.
+    #[prost(bool, tag = "4")]
+    pub(crate) new_ring: bool,
+}
+
+/// The plugin no longer uses a block of shared memory.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Returned {
+    #[prost(uint64, tag = "1")]
+    pub(crate) block: u64,
 }
 
 /// The properties of a compiled program. The `bytes` bytes that follow the message are the optimized program.
@@ -432,12 +456,24 @@ pub(crate) struct Answer {
     pub(crate) values: Vec<NamedValue>,
 }
 
+impl Request {
+    fn of(kind: RequestKind) -> Self {
+        Self { kind: Some(kind), released: Vec::new() }
+    }
+}
+
+impl Reply {
+    fn of(kind: ReplyKind) -> Self {
+        Self { kind: Some(kind) }
+    }
+}
+
 macro_rules! kinds {
     ($($message:ident { $($kind:ident),+ } $of:ident)+) => {
         $($(
             impl From<$kind> for $message {
                 fn from(kind: $kind) -> Self {
-                    Self { kind: Some($of::$kind(kind)) }
+                    Self::of($of::$kind(kind))
                 }
             }
         )+)+
@@ -445,6 +481,6 @@ macro_rules! kinds {
 }
 
 kinds! {
-    Request { Upload, Allocate, Read, Derive, Release, Compile, Execute, DeviceQuery, ExecutableQuery, Poison } RequestKind
-    Reply { Done, Failed, Data, Compiled, Answer } ReplyKind
+    Request { Upload, Allocate, Read, Derive, Compile, Execute, DeviceQuery, ExecutableQuery, Poison } RequestKind
+    Reply { Done, Failed, Data, Compiled, Answer, Returned } ReplyKind
 }

@@ -51,10 +51,10 @@ fn chain_of_launches_over_each_transport() {
         let add_one = add_one(&client);
         let mut x = client.buffer_from_host(&[1.0f32, 2.0, 3.0, 4.0], &[4]).unwrap();
         // More launches than the server accepts at once, so that the client must wait for answers.
-        for _ in 0..3000 {
+        for _ in 0..20_000 {
             x = add_one.execute(&[&x]).unwrap().into_array::<1>().unwrap().into_iter().next().unwrap();
         }
-        assert_eq!(x.to_host::<f32>().unwrap(), [3001.0, 3002.0, 3003.0, 3004.0]);
+        assert_eq!(x.to_host::<f32>().unwrap(), [20_001.0, 20_002.0, 20_003.0, 20_004.0]);
     }
 }
 
@@ -244,6 +244,30 @@ fn failed_upload_poisons_what_depends_on_it() {
     // The connection still works.
     let x = client.buffer_from_host(&[1.0f32, 2.0, 3.0, 4.0], &[4]).unwrap();
     assert_eq!(add_one(&client).execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap()[3], 5.0);
+}
+
+#[test]
+fn results_count_for_the_memory_limit() {
+    let server = Started::unix();
+    let client = server.client();
+    let program = Program::mlir(
+        "func.func @main(%x: tensor<f32>) -> tensor<10485760xf32> {
+           %y = stablehlo.broadcast_in_dim %x, dims = [] : (tensor<f32>) -> tensor<10485760xf32>
+           return %y : tensor<10485760xf32>
+         }",
+    );
+    let fill = client.compile(&program, &CompileOptions::default()).unwrap();
+    let x = client.buffer_from_host(&[1.0f32], &[]).unwrap();
+    // Two results of 40 MiB exceed the limit.
+    const { assert!(MEMORY < 80 << 20) };
+    let first = fill.execute(&[&x]).unwrap();
+    first[0].wait().unwrap();
+    let error = fill.execute(&[&x]).and_then(|second| second[0].to_host::<f32>()).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED, "{error}");
+    drop(first);
+    for _ in 0..3 {
+        assert_eq!(fill.execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap()[0], 1.0);
+    }
 }
 
 #[test]

@@ -166,7 +166,24 @@ fn absent_server_is_an_error_with_a_remedy() {
     assert!(error.message().contains("loopback"), "{error}");
 }
 
-#[cfg(unix)]
+#[test]
+fn server_removes_only_its_own_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let address = pjrt_remote::Address::Unix(path.clone());
+    let plugin = pjrt::Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap();
+    let server = pjrt_remote::Server::new(plugin.client(&ClientOptions::new()).unwrap(), Default::default()).unwrap();
+    let first = server.bind(&address, None).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let error = server.bind(&address, None).unwrap_err();
+    assert!(error.to_string().contains("another server"), "{error}");
+    drop(first);
+    let second = server.bind(&address, None).unwrap();
+    assert!(path.exists());
+    drop(second);
+    assert!(!path.exists());
+}
+
 #[test]
 fn other_files_are_not_removed() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pjrt::ClientOptions;
 
-use crate::server::{Started, add_one, plugin};
+use crate::server::{CLIENTS, Started, add_one, plugin};
 
 /// Time in which the server must close the connection to a client that closed its half.
 const SOON: Duration = Duration::from_secs(10);
@@ -29,7 +29,7 @@ fn forward(mut from: UnixStream, mut to: UnixStream, recorded: &Mutex<Vec<u8>>) 
     let _ = to.shutdown(std::net::Shutdown::Write);
 }
 
-/// Returns the bytes that a client sends which uploads, compiles, runs, copies, reads and frees.
+/// Returns the bytes that a client sends which uploads, compiles, runs, copies, reads, asks and frees.
 fn recording(server: &Started) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let proxy = folder.path().join("proxy");
@@ -54,6 +54,7 @@ fn recording(server: &Started) -> Vec<u8> {
     }
     let y = x.copy_to(&client.devices().unwrap()[1]).unwrap();
     assert_eq!(y.to_host::<f32>().unwrap(), [4.0; 4]);
+    assert!(Started::bytes_in_use(&client) > 0);
     drop((x, y, add_one, client));
     threads.join().unwrap();
     let recorded = recorded.lock().unwrap().clone();
@@ -210,11 +211,75 @@ fn random_bytes_and_huge_lengths_are_refused() {
 }
 
 #[test]
+fn server_is_patient_for_a_total_time_only() {
+    let server = Started::unix();
+    let hello = recording(&server)[..20].to_vec();
+    let mut stream = UnixStream::connect(path(&server)).unwrap();
+    let begin = Instant::now();
+    // One byte at a time keeps each read of the server short.
+    let closed = hello.iter().cycle().any(|byte| {
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(begin.elapsed() < SOON, "the server waits for the first message for {:?}", begin.elapsed());
+        stream.write_all(&[*byte]).is_err()
+    });
+    assert!(closed);
+}
+
+#[test]
+fn long_first_message_is_refused() {
+    let server = Started::unix();
+    let answer = exchange(&server, &[0, 0x20, 0, 0, 0, 0, 0, 0]);
+    assert!(contains(&answer, "8192 bytes is longer than the limit of 4096"), "{answer:?}");
+    check(&server);
+}
+
+#[test]
+fn silent_connections_do_not_count_as_clients() {
+    let server = Started::unix();
+    let silent: Vec<_> = (0..2 * CLIENTS).map(|_| UnixStream::connect(path(&server)).unwrap()).collect();
+    let clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
+    let error = server.connect().unwrap_err();
+    assert_eq!(error.code(), pjrt::ErrorCode::RESOURCE_EXHAUSTED, "{error}");
+    assert!(error.message().contains("--clients"), "{error}");
+    drop((silent, clients));
+    let begin = Instant::now();
+    while let Err(error) = server.connect() {
+        assert!(begin.elapsed() < SOON, "{error}");
+    }
+    // Too many silent connections are refused at once.
+    let silent: Vec<_> = (0..100).map(|_| UnixStream::connect(path(&server)).unwrap()).collect();
+    let mut answer = Vec::new();
+    let mut last = silent.last().unwrap();
+    last.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    last.read_to_end(&mut answer).unwrap();
+    assert!(contains(&answer, "first message"), "{answer:?}");
+}
+
+#[test]
+fn replies_that_nobody_reads_stop_the_server_from_reading() {
+    let server = Started::unix();
+    let recording = recording(&server);
+    let mut stream = UnixStream::connect(path(&server)).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    stream.write_all(&recording[..hello_len(&recording)]).unwrap();
+    // A query of the memory statistics of the first device: field 7 of a request with the ticket 1.
+    let message = [0x3a, 2, 8, 1];
+    let mut frame = [4u32.to_le_bytes(), crc32fast::hash(&message).to_le_bytes()].concat();
+    frame.extend(message);
+    let frames = frame.repeat(10_000);
+    let sent = (0..200).take_while(|_| stream.write_all(&frames).is_ok()).count();
+    assert!(sent < 200, "the server handled {} requests without a reader of its replies", sent * 10_000);
+    drop(stream);
+    check(&server);
+}
+
+#[test]
 fn wrong_token_is_refused() {
     let server = Started::tcp();
     assert!(server.connect().is_ok());
     std::fs::write(server.token(), "another token, as long as the right one").unwrap();
     let error = server.connect().unwrap_err();
+    assert_eq!(error.code(), pjrt::ErrorCode::PERMISSION_DENIED, "{error}");
     assert!(error.message().contains("token is wrong"), "{error}");
     std::fs::remove_file(server.token()).unwrap();
     let error = server.connect().unwrap_err();
@@ -236,6 +301,7 @@ fn socket_in_a_folder_of_others_is_refused() {
     assert!(listener.is_err());
     let tcp = |address: &str| server.bind(&address.parse().unwrap(), None).unwrap_err().to_string();
     assert!(tcp("127.0.0.1:0").contains("token"));
+    let folder = tempfile::tempdir().unwrap();
     let token = pjrt_remote::Token::in_file(&folder.path().join("token")).unwrap();
     let beyond = server.bind(&"0.0.0.0:0".parse().unwrap(), Some(token)).unwrap_err();
     assert!(beyond.to_string().contains("loopback"), "{beyond}");

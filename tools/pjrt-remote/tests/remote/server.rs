@@ -12,6 +12,8 @@ use tempfile::TempDir;
 const SERVE: &str = "PJRT_REMOTE_TEST_SERVE";
 /// The variable with the path of the token.
 const TOKEN: &str = "PJRT_REMOTE_TEST_TOKEN";
+/// Maximum number of clients.
+pub(crate) const CLIENTS: usize = 16;
 /// Maximum number of bytes of a client's buffers.
 pub(crate) const MEMORY: u64 = 64 << 20;
 
@@ -124,7 +126,7 @@ fn serve(address: &Address) {
     let client = plugin.client(&ClientOptions::new().with("device_count", 2i64)).unwrap();
     let mut limits = Limits::default();
     limits.memory = MEMORY;
-    limits.outstanding = 1024;
+    limits.clients = CLIENTS;
     let server = Server::new(client, limits).unwrap();
     let token = matches!(address, Address::Tcp(_)).then(|| Token::in_file(token.as_ref()).unwrap());
     let listener = server.bind(address, token).unwrap();

@@ -61,6 +61,11 @@ impl<'a> HostArray<'a> {
         matches!(self.bytes, Cow::Owned(_))
     }
 
+    /// Returns whether [`HostArray::alias`] returns an alias, without creating one.
+    pub fn may_alias(&self) -> bool {
+        self.alias.is_some()
+    }
+
     /// Returns a reference to the framework's memory if the framework guarantees not to modify it while the buffer
     /// exists. Returns `None` if the data must be copied. A backend whose device can read host memory stores the alias
     /// in its buffer instead of a copy. When the last clone of the alias is dropped, the SDK notifies the framework.

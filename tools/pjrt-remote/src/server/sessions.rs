@@ -1,0 +1,127 @@
+//! The connections of a server.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pjrt::ErrorCode;
+
+use crate::net::stream::Stream;
+use crate::server::limits::GREETING;
+use crate::wire::messages::Failure;
+
+/// The connections of a server.
+pub(crate) struct Sessions {
+    open: Mutex<Open>,
+    /// A connection ended.
+    ended: Condvar,
+    is_stopped: AtomicBool,
+    max_clients: usize,
+}
+
+#[derive(Default)]
+struct Open {
+    connections: HashMap<u64, Connection>,
+    next: u64,
+}
+
+struct Connection {
+    /// A handle of the connection, to close it.
+    stream: Stream,
+    /// Whether the first message of the client was accepted.
+    is_client: bool,
+}
+
+impl Open {
+    fn count(&self, is_client: bool) -> usize {
+        self.connections.values().filter(|connection| connection.is_client == is_client).count()
+    }
+}
+
+/// A connection of [`Sessions`]. Dropping it removes the connection.
+pub(crate) struct Opened {
+    sessions: Arc<Sessions>,
+    number: u64,
+}
+
+fn exhausted(message: &str) -> Failure {
+    Failure::new(ErrorCode::RESOURCE_EXHAUSTED.as_raw(), message, &[])
+}
+
+impl Sessions {
+    pub(crate) fn new(max_clients: usize) -> Self {
+        Self { open: Mutex::default(), ended: Condvar::new(), is_stopped: AtomicBool::new(false), max_clients }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::SeqCst)
+    }
+
+    /// Adds a connection whose first message has not arrived.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why the server refuses the connection.
+    pub(crate) fn add(self: &Arc<Self>, stream: &Stream) -> Result<Opened, Failure> {
+        let mut open = self.lock();
+        if open.count(false) >= GREETING {
+            return Err(exhausted(&format!(
+                "{GREETING} connections to the server have not sent their first message; try again in some seconds"
+            )));
+        }
+        let stream =
+            stream.try_clone().map_err(|error| exhausted(&format!("the server cannot add a client: {error}")))?;
+        let number = open.next;
+        open.next += 1;
+        open.connections.insert(number, Connection { stream, is_client: false });
+        Ok(Opened { sessions: Arc::clone(self), number })
+    }
+
+    /// Accepts no further connections.
+    pub(crate) fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+    }
+
+    /// Closes all connections, and waits at most `patience` until they have ended. Returns whether they have.
+    pub(crate) fn close(&self, patience: Duration) -> bool {
+        self.stop();
+        let open = self.lock();
+        open.connections.values().for_each(|connection| connection.stream.shutdown());
+        let wait = self.ended.wait_timeout_while(open, patience, |open| !open.connections.is_empty());
+        !wait.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+}
+
+impl Opened {
+    /// Counts the connection as a client.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why the server refuses the client.
+    pub(crate) fn admit(&self) -> Result<(), Failure> {
+        let mut open = self.sessions.lock();
+        let (clients, max) = (open.count(true), self.sessions.max_clients);
+        if clients >= max {
+            return Err(exhausted(&format!(
+                "{clients} clients are connected, and the server accepts {max}; end one, or start the server with a \
+                 higher `pjrt serve --clients`"
+            )));
+        }
+        if let Some(connection) = open.connections.get_mut(&self.number) {
+            connection.is_client = true;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.sessions.lock().connections.remove(&self.number);
+        self.sessions.ended.notify_all();
+    }
+}

@@ -1,0 +1,165 @@
+//! Sockets at which a server accepts clients.
+
+use std::io;
+use std::net::TcpListener;
+
+#[cfg(unix)]
+use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(unix)]
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use crate::net::address::{Address, loopback};
+use crate::net::stream::Stream;
+
+/// A socket at which a server accepts clients. Dropping it removes the file of a Unix socket.
+pub(crate) struct Socket {
+    kind: Kind,
+    /// Readable once [`Self::stop`] was called, and the other end.
+    #[cfg(unix)]
+    stopped: (UnixStream, UnixStream),
+    /// Where clients connect.
+    address: Address,
+}
+
+enum Kind {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(UnixListener, #[expect(dead_code, reason = "dropping it removes the file")] SocketFile),
+}
+
+impl Socket {
+    pub(crate) fn bind(address: &Address) -> io::Result<Self> {
+        let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidInput, message);
+        let (kind, address) = match address {
+            #[cfg(unix)]
+            Address::Unix(path) => {
+                let (listener, file) = bind_unix(path)?;
+                listener.set_nonblocking(true)?;
+                (Kind::Unix(listener, file), address.clone())
+            }
+            #[cfg(not(unix))]
+            Address::Unix(_) => return Err(invalid("this system has no Unix sockets; use HOST:PORT".to_owned())),
+            Address::Tcp(name) => {
+                let listener = TcpListener::bind(&loopback(name).map_err(invalid)?[..])?;
+                #[cfg(unix)]
+                listener.set_nonblocking(true)?;
+                let address = Address::Tcp(listener.local_addr()?.to_string());
+                (Kind::Tcp(listener), address)
+            }
+        };
+        Ok(Self {
+            kind,
+            #[cfg(unix)]
+            stopped: UnixStream::pair()?,
+            address,
+        })
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Waits for a connection. Fails soon after [`Self::stop`].
+    pub(crate) fn accept(&self) -> io::Result<Stream> {
+        #[cfg(unix)]
+        self.wait()?;
+        match &self.kind {
+            Kind::Tcp(listener) => {
+                let stream = listener.accept()?.0;
+                // On some systems, the connection inherits this from the listener.
+                stream.set_nonblocking(false)?;
+                Stream::tcp(stream)
+            }
+            #[cfg(unix)]
+            Kind::Unix(listener, _) => {
+                let stream = listener.accept()?.0;
+                stream.set_nonblocking(false)?;
+                Stream::unix(stream)
+            }
+        }
+    }
+
+    /// Waits until a connection is there, or until [`Self::stop`] is called.
+    #[cfg(unix)]
+    fn wait(&self) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let mut fds = [self.as_fd(), self.stopped.0.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        poll(&mut fds, None)?;
+        Ok(())
+    }
+
+    #[cfg(unix)]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.kind {
+            Kind::Tcp(listener) => listener.as_fd(),
+            Kind::Unix(listener, _) => listener.as_fd(),
+        }
+    }
+
+    /// Wakes up the thread that waits for a connection, also if the file of the socket is gone.
+    pub(crate) fn stop(&self) {
+        #[cfg(unix)]
+        self.stopped.1.shutdown(std::net::Shutdown::Both).unwrap_or_default();
+        #[cfg(not(unix))]
+        drop(Stream::connect(&self.address));
+    }
+}
+
+/// The file of a Unix socket. Dropping it removes the file.
+#[cfg(unix)]
+struct SocketFile {
+    path: std::path::PathBuf,
+    /// Locked while this server uses the path, so that the file that is removed is not that of another server.
+    _lock: std::fs::File,
+}
+
+#[cfg(unix)]
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // The file may be gone.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Binds a Unix socket in a private folder.
+#[cfg(unix)]
+fn bind_unix(path: &std::path::Path) -> io::Result<(UnixListener, SocketFile)> {
+    use std::fs::TryLockError;
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+    let Some(name) = path.file_name() else {
+        let message = format!("{} does not name a file", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    };
+    let folder =
+        private_files::Folder::private(&folder_of(path)?).map_err(|error| io::Error::other(error.to_string()))?;
+    let mut lock_name = name.to_owned();
+    lock_name.push(".lock");
+    let lock = folder.open_or_create(&lock_name)?;
+    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        let message = format!("another server listens at {}; stop it, or choose another path", path.display());
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
+    }
+    let listener = match UnixListener::bind(path) {
+        // A program without the lock may listen.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && UnixStream::connect(path).is_err() => {
+            // No server listens any more. Other files also make `bind` fail, and are not removed.
+            if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
+                let message = format!("{} exists and is not a socket; choose another path", path.display());
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+            }
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        bound => bound?,
+    };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok((listener, SocketFile { path: path.to_owned(), _lock: lock }))
+}
+
+/// Returns the folder of a file.
+pub(crate) fn folder_of(path: &std::path::Path) -> io::Result<std::path::PathBuf> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => Ok(folder.to_owned()),
+        _ => std::env::current_dir(),
+    }
+}

@@ -1,0 +1,5 @@
+//! Memory that a client and a server on one Linux machine share, for large arrays.
+
+pub(crate) mod limits;
+pub(crate) mod memory;
+pub(crate) mod ring;
