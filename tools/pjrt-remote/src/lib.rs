@@ -27,10 +27,16 @@ pub use plugin::backend::RemoteBackend;
 pub use plugin::objects::{RemoteBuffer, RemoteExecutable};
 #[cfg(feature = "plugin")]
 pub use plugin::remote::Remote;
+#[cfg(feature = "plugin")]
+pub use plugin::settings::ADDRESS as SERVER;
 #[cfg(feature = "server")]
 pub use server::limits::Limits;
 #[cfg(feature = "server")]
 pub use server::listener::{Listener, Server};
+#[cfg(feature = "server")]
+pub use server::status::ClientStatus;
+#[cfg(all(feature = "server", unix))]
+pub use server::supervisor::{Supervisor, WorkerEvent};
 #[cfg(feature = "server")]
 pub use server::token::Token;
 

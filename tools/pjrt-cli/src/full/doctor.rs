@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use device_plugin::DevicePlugin;
 use device_plugin::variants::Fit;
 use plugin_registry::discovery::Refusal;
 use plugin_registry::{HardwarePresence, Location, PluginEntry, PluginRegistry, Status};
@@ -125,7 +126,14 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
         if let Some(holder) = entry.registry().locks().holder(entry.name()) {
             check("lock", Verdict::Note, format!("held by {holder}"));
         }
-        let client = named || !absent;
+        // Without a server, the plugin `remote` has no devices, as others without their hardware.
+        let has_server = entry.name() != <pjrt_remote::Remote as DevicePlugin>::NAME
+            || std::env::var_os(pjrt_remote::SERVER).is_some();
+        if !has_server {
+            let found = format!("no server given; set {} to the address that `pjrt serve` prints", pjrt_remote::SERVER);
+            check("server", Verdict::Note, found);
+        }
+        let client = (named || !absent) && has_server;
         match plan(&entry) {
             Ok(plan) => {
                 for (variable, value) in plan.for_child() {
@@ -133,7 +141,11 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
                         format!("set {variable}={value}: it is missing from this shell (the checks below ran with it)");
                     check("variable", Verdict::Note, found);
                 }
-                try_out(&entry, client, timeout, &mut check);
+                let skipped = match has_server {
+                    true => "skipped, because no hardware was found; use --plugin to try it",
+                    false => "skipped, because there is no server",
+                };
+                try_out(&entry, client, skipped, timeout, &mut check);
             }
             Err(error) => check("set-up", Verdict::Fault, error),
         }
@@ -141,11 +153,12 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
     Examined { entry, checks }
 }
 
-/// Loads the plugin in another process. If `client` is `true`, also creates a client there. Passes the name, the
-/// verdict and the description of each step to `check`.
+/// Loads the plugin in another process. If `client` is `true`, also creates a client there, and otherwise reports
+/// `skipped`. Passes the name, the verdict and the description of each step to `check`.
 fn try_out(
     entry: &PluginEntry,
     client: bool,
+    skipped: &str,
     timeout: Duration,
     check: &mut impl FnMut(&'static str, Verdict, String),
 ) {
@@ -193,7 +206,7 @@ fn try_out(
         let what = if probe.failed_step() == Some("exit") { "exit" } else { "start" };
         check(what, Verdict::Fault, failure);
     } else if !client {
-        check("client", Verdict::Note, "skipped, because no hardware was found; use --plugin to try it".to_owned());
+        check("client", Verdict::Note, skipped.to_owned());
     }
 }
 

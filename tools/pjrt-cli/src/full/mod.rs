@@ -11,12 +11,14 @@ mod guarded;
 mod header;
 mod inspect;
 mod install;
-mod layers_library;
+#[cfg(unix)]
+mod isolated;
 mod package;
 mod probe;
 mod progress;
 mod record;
 mod replay;
+mod sdk_library;
 mod serve;
 mod supports;
 mod time_limit;

@@ -4,14 +4,15 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pjrt::Client;
-use pjrt_remote::{Address, Limits, Listener, Server, Token};
-use serde_json::json;
+use pjrt_remote::{Address, ClientStatus, Limits, Server, Token};
+use serde_json::{Value, json};
 
 use crate::Report;
+use crate::escape;
 use crate::open::ClientArgs;
+use crate::table::Table;
 
-/// Maximum time between a signal and the end of the process.
+/// Maximum time to wait for the clients' work after a signal, and again to close the plugin.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
@@ -21,7 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 Examples:
   pjrt serve -p acme --listen unix:$XDG_RUNTIME_DIR/pjrt/acme
-  pjrt serve -p acme --listen 127.0.0.1:7000 --token-file acme.token"
+  pjrt serve -p acme --listen 127.0.0.1:7000 --token-file acme.token
+  pjrt serve -p acme --devices 0,2 --memory-limit 8000000000
+  pjrt serve --status"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -38,9 +41,21 @@ pub(crate) struct Args {
     /// Maximum total size of the buffers of each client in bytes.
     #[arg(long, value_name = "BYTES")]
     memory_limit: Option<u64>,
+    /// Ids of the devices that clients see, separated by commas. The default is all devices.
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    devices: Vec<i32>,
+    /// List the clients of the server at the address, and what they hold.
+    #[arg(long)]
+    status: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// End when the standard input is closed.
+    #[arg(long, hide = true)]
+    while_input: bool,
+    /// Be the process with the plugin, which gets connections over the standard input.
+    #[arg(long, hide = true)]
+    worker: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
@@ -55,24 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         }
         None => None,
     };
-    let client = args.client.client()?;
-    let mut limits = Limits::default();
-    limits.clients = args.clients;
-    limits.memory = args.memory_limit.unwrap_or(limits.memory);
-    let server = Server::new(client.clone(), limits).map_err(|error| error.to_string())?;
-    let listener = server.bind(&address, token).map_err(|error| format!("cannot listen at {address}: {error}"))?;
-    let signals = signals().map_err(|error| format!("cannot handle signals: {error}"))?;
-    announce(args, &client, &listener)?;
-    let end = || {
-        let all_ended = server.stop(PATIENCE);
-        drop(server);
-        match (all_ended, client.shutdown(PATIENCE)) {
-            (true, Ok(())) => Ok(Report::new(String::new(), 0)),
-            (false, _) => Err("the work of some clients did not end in time".to_owned()),
-            (true, Err(error)) => Err(error.to_string()),
-        }
-    };
-    run_until_signal(listener, signals, end).map_err(|error| format!("cannot handle signals: {error}"))?
+    if args.status { status(args, &address, token.as_ref()) } else { serve(args, &address, token) }
 }
 
 fn default_address() -> Result<Address, String> {
@@ -82,12 +80,41 @@ fn default_address() -> Result<Address, String> {
     }
 }
 
-/// Prints what is served, before the first client connects.
-fn announce(args: &Args, client: &Client, listener: &Listener) -> Result<(), String> {
-    let text = |error: pjrt::Error| error.to_string();
-    let (plugin, address) = (&args.client.plugin.plugin, listener.address().to_string());
-    let platform = client.platform_name().map_err(text)?;
-    let devices = client.addressable_devices().map_err(text)?.len();
+/// Lists the clients of a server.
+fn status(args: &Args, address: &Address, token: Option<&Token>) -> Result<Report, String> {
+    let clients = ClientStatus::list(address, token)?;
+    if args.json {
+        let client = |client: &ClientStatus| {
+            json!({
+                "program": client.program,
+                "process": client.process,
+                "connected_seconds": client.connected.as_secs(),
+                "objects": client.objects,
+                "bytes": client.bytes,
+            })
+        };
+        let clients: Vec<Value> = clients.iter().map(client).collect();
+        return Ok(Report::from(format!("{:#}\n", json!({ "address": address.to_string(), "clients": clients }))));
+    }
+    let mut table = Table::new(["PROGRAM", "PROCESS", "CONNECTED", "OBJECTS", "BYTES"]);
+    for client in &clients {
+        let seconds = client.connected.as_secs();
+        let connected = format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+        let (process, objects) = (client.process.to_string(), client.objects.to_string());
+        table.row([client.program.clone(), process, connected, objects, client.bytes.to_string()]);
+    }
+    let mut out = String::new();
+    line!(out, "{} clients at {address}", clients.len());
+    if !clients.is_empty() {
+        line!(out, "{}", table.text("  "));
+    }
+    Ok(Report::from(out))
+}
+
+/// Prints what is served. `about` contains the platform and the number of devices.
+fn announce(args: &Args, address: &Address, about: &Value) -> Result<(), String> {
+    let (plugin, address) = (&args.client.plugin.plugin, address.to_string());
+    let (platform, devices) = (about["platform"].as_str().unwrap_or("?"), &about["devices"]);
     let text = if args.json {
         let about = json!({
             "plugin": plugin,
@@ -96,7 +123,7 @@ fn announce(args: &Args, client: &Client, listener: &Listener) -> Result<(), Str
             "address": address,
             "token_file": args.token_file,
         });
-        crate::escape::json(&format!("{about}\n")).into_owned()
+        escape::json(&format!("{about}\n")).into_owned()
     } else {
         let mut text = format!("serving {devices} devices of {plugin} (platform {platform}) at {address}\n");
         text += &format!("clients set PJRT_REMOTE={address}");
@@ -104,63 +131,128 @@ fn announce(args: &Args, client: &Client, listener: &Listener) -> Result<(), Str
             text += &format!(" PJRT_REMOTE_TOKEN_FILE={}", path.display());
         }
         text.push('\n');
-        crate::escape::lines(&text).into_owned()
+        escape::lines(&text).into_owned()
     };
     let mut out = anstream::stdout();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| error.to_string())
 }
 
-#[cfg(unix)]
-use signal_hook::iterator::Signals;
-#[cfg(not(unix))]
-type Signals = ();
-
-/// Begins to receive Ctrl-C and SIGTERM.
-#[cfg(unix)]
-fn signals() -> std::io::Result<Signals> {
-    Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
+/// Creates the client of the plugin, and calls `run` with its server and a description. `run` returns when the server
+/// must end.
+fn with_server(args: &Args, run: impl FnOnce(&Server, Value) -> Result<(), String>) -> Result<Report, String> {
+    let client = args.client.client()?;
+    let mut limits = Limits::default();
+    limits.clients = args.clients;
+    limits.memory = args.memory_limit.unwrap_or(limits.memory);
+    limits.devices.clone_from(&args.devices);
+    let server = Server::new(client.clone(), limits)?;
+    let platform = client.platform_name().map_err(|error| error.to_string())?;
+    run(&server, json!({ "platform": platform, "devices": server.devices() }))?;
+    let all_ended = server.stop(PATIENCE);
+    drop(server);
+    match (all_ended, client.shutdown(PATIENCE)) {
+        (true, Ok(())) => Ok(Report::new(String::new(), 0)),
+        (false, _) => Err("the work of some clients did not end in time".to_owned()),
+        (true, Err(error)) => Err(error.to_string()),
+    }
 }
 
-#[cfg(not(unix))]
-fn signals() -> std::io::Result<Signals> {
-    Ok(())
-}
-
-/// Accepts clients until Ctrl-C or SIGTERM, and then calls `end`. A second signal ends the process, also if the first
-/// one has no effect.
+/// Serves with the plugin in a process of its own, until Ctrl-C or SIGTERM. A second signal ends the process, also if
+/// the first one has no effect.
 #[cfg(unix)]
-fn run_until_signal<T>(listener: Listener, mut signals: Signals, end: impl FnOnce() -> T) -> std::io::Result<T> {
+fn serve(args: &Args, address: &Address, token: Option<Token>) -> Result<Report, String> {
+    use pjrt_remote::{Supervisor, WorkerEvent};
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+    if args.worker {
+        return with_server(args, |server, about| {
+            let control = std::io::stdin().as_fd().try_clone_to_owned();
+            let served = control.and_then(|control| server.serve_passed(control, token.as_ref(), &about.to_string()));
+            served.map_err(|error| format!("the process that accepts clients is gone: {error}"))
+        });
+    }
+    let failed = |error| format!("cannot listen at {address}: {error}");
+    let supervisor = Supervisor::bind(address, token.as_ref()).map_err(failed)?;
+    let command = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
+        .map_err(|error| format!("cannot handle signals: {error}"))?;
     let handle = signals.handle();
-    let listener = std::sync::Arc::new(listener);
-    let listening = std::sync::Arc::downgrade(&listener);
-    let (stopped, is_stopped) = std::sync::mpsc::channel::<()>();
-    let wait = move || {
-        let mut signals = signals.forever();
-        if signals.next().is_some()
-            && let Some(listener) = listening.upgrade()
-        {
-            listener.stop();
+    if args.while_input {
+        let handle = handle.clone();
+        let read = move || {
+            // The input ends, or cannot be read.
+            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            handle.close();
+        };
+        std::thread::Builder::new().name("pjrt input".to_owned()).spawn(read).map_err(|error| error.to_string())?;
+    }
+    let start = |control: OwnedFd| {
+        let mut command = Command::new(&command);
+        // The signals of a terminal reach this process only.
+        command.args(std::env::args_os().skip(1)).arg("--worker").process_group(0);
+        command.stdin(control).stdout(Stdio::null()).spawn()
+    };
+    let mut announced = None;
+    let event = |event: WorkerEvent<'_>| match event {
+        WorkerEvent::Ready(about) if announced.is_none() => {
+            let about = serde_json::from_str(about).unwrap_or_default();
+            let result = announce(args, supervisor.address(), &about);
+            if result.is_err() {
+                supervisor.stop();
+            }
+            announced = Some(result);
         }
-        // The other thread waits for this one to drop the listener.
-        drop(stopped);
-        if let Some(signal) = signals.next() {
-            signal_hook::low_level::exit(128 + signal);
+        WorkerEvent::Ready(_) => anstream::eprintln!("the plugin is ready again"),
+        WorkerEvent::Ended(status) => {
+            anstream::eprintln!("the process with the plugin ended ({status}); starting it again");
         }
     };
-    let waiting = std::thread::Builder::new().name("pjrt signals".to_owned()).spawn(wait)?;
-    listener.run();
-    // The listener keeps the client.
-    let _ = is_stopped.recv();
-    drop(listener);
-    let ended = end();
-    handle.close();
-    // The thread does not panic.
-    let _ = waiting.join();
-    Ok(ended)
+    let worker = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut signals = signals.forever();
+            signals.next();
+            supervisor.stop();
+            if let Some(signal) = signals.next() {
+                signal_hook::low_level::exit(128 + signal);
+            }
+        });
+        let worker = supervisor.run(start, event).map_err(|error| error.to_string()).and_then(|worker| match worker {
+            Some(worker) => wait(worker),
+            None => Ok(()),
+        });
+        handle.close();
+        worker
+    });
+    worker.and(announced.unwrap_or(Ok(()))).map(|()| Report::from(String::new()))
 }
 
+/// Waits until the process with the plugin ends, or ends it.
+#[cfg(unix)]
+fn wait(mut worker: std::process::Child) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("cannot wait for the process with the plugin: {error}");
+    let deadline = std::time::Instant::now() + 3 * PATIENCE;
+    loop {
+        match worker.try_wait().map_err(failed)? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(format!("the process with the plugin ended: {status}")),
+            None if std::time::Instant::now() >= deadline => {
+                worker.kill().and_then(|()| worker.wait()).map_err(failed)?;
+                return Err("the plugin did not close in time".to_owned());
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+/// Serves in this process, because this system cannot pass connections to another one.
 #[cfg(not(unix))]
-fn run_until_signal<T>(listener: Listener, (): Signals, end: impl FnOnce() -> T) -> std::io::Result<T> {
-    listener.run();
-    Ok(end())
+fn serve(args: &Args, address: &Address, token: Option<Token>) -> Result<Report, String> {
+    with_server(args, |server, about| {
+        let listener = server.bind(address, token).map_err(|error| format!("cannot listen at {address}: {error}"))?;
+        announce(args, listener.address(), &about)?;
+        listener.run();
+        Ok(())
+    })
 }

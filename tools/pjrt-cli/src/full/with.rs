@@ -1,18 +1,20 @@
-//! `pjrt with`: runs a command with layers between its framework and a plugin.
+//! `pjrt with`: runs a command with layers between its framework and a plugin, or with the plugin in another process.
 
 mod sweep;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use device_plugin::{Environment, ProcessTopology};
+use device_plugin::{EnvPlan, Environment, ProcessTopology};
 use pjrt_layers::record::Selection;
 use plugin_registry::{PluginEntry, PluginRegistry, Policy};
 
 use crate::Report;
 use crate::full::env::become_command;
-use crate::full::layers_library;
+#[cfg(unix)]
+use crate::full::isolated::Isolated;
+use crate::full::sdk_library::{LAYERS, REMOTE};
 use crate::library;
 use sweep::{SweepArgs, Target};
 
@@ -32,14 +34,15 @@ Examples:
   PJRT_LAYERS_FAULT='memory call=10 oom' pjrt with -p acme --layers fault -- python train.py
   pjrt with -p acme --layers record --output calls -- python train.py
   pjrt with -p acme --layers record --record-run jit_step:3 -- python train.py
-  pjrt trace calls")]
+  pjrt trace calls
+  pjrt with -p acme --isolate -- python train.py")]
 pub(crate) struct Args {
     /// The name of an installed plugin, or the path of a plugin's library. The default is the only installed
     /// plugin that has a library, or the one that the environment names.
     #[arg(long, short, value_name = "NAME|PATH")]
     plugin: Option<String>,
     /// The layers, separated by commas. The first one is next to the framework.
-    #[arg(long, short, value_name = "NAMES", value_delimiter = ',', required = true)]
+    #[arg(long, short, value_name = "NAMES", value_delimiter = ',', required_unless_present = "isolate")]
     layers: Vec<String>,
     /// The folder for the files of the layers. Without it, the layers write to the standard error.
     #[arg(long, short, value_name = "DIR")]
@@ -51,6 +54,10 @@ pub(crate) struct Args {
     /// The library with the layers, if it is not beside this command. Also read from PJRT_LAYERS_LIBRARY.
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
+    /// Run the plugin in a process of its own, so that a crash of the plugin does not end the framework. The framework
+    /// loads the plugin `remote`.
+    #[arg(long)]
+    isolate: bool,
     #[command(flatten)]
     pub(crate) sweep: SweepArgs,
     /// The command and its arguments.
@@ -68,23 +75,39 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     if args.sweep.sweep && args.output.is_some() {
         return Err("--sweep does not keep the files of the layers: omit --output".to_owned());
     }
-    let library = layers_library::find(args.library.as_deref(), "--library")?;
+    if args.sweep.sweep && args.isolate {
+        return Err("--sweep runs the plugin in the processes of the command: omit --isolate".to_owned());
+    }
+    let layers = match args.layers.is_empty() {
+        true => None,
+        false => Some(LAYERS.find(args.library.as_deref(), Some("--library"))?),
+    };
     let entry = match &args.plugin {
         Some(name) => library::find(name)?,
         None => only_plugin(PluginRegistry::global())?,
     };
-    let plugin = entry.candidate().location.path();
-    let plugin = plugin.ok_or_else(|| {
-        format!("the plugin `{}` has no library file: pass the path of a plugin's library to --plugin", entry.name())
-    })?;
+    let plugin = if args.isolate {
+        REMOTE.find(None, None)?
+    } else {
+        let no_library = || {
+            format!(
+                "the plugin `{}` has no library file: pass the path of a plugin's library to --plugin",
+                entry.name()
+            )
+        };
+        absolute(entry.candidate().location.path().ok_or_else(no_library)?)?
+    };
+    let library = layers.as_ref().unwrap_or(&plugin).clone();
     // The plugin needs the same environment as without layers.
     let environment = Environment::of_this_process();
     let topology = ProcessTopology::detect(&environment).map_err(|faults| faults.to_string())?;
     let plan = entry.plan(&topology, &environment).map_err(|error| error.to_string())?;
     let planned = plan.for_child().map(|(name, value)| (name.into(), value.into()));
     let mut variables: Vec<(OsString, OsString)> = planned.collect();
-    variables.push(("PJRT_LAYERS".into(), args.layers.join(",").into()));
-    variables.push(("PJRT_LAYERS_PLUGIN".into(), absolute(plugin)?.into()));
+    if !args.layers.is_empty() {
+        variables.push(("PJRT_LAYERS".into(), args.layers.join(",").into()));
+        variables.push(("PJRT_LAYERS_PLUGIN".into(), plugin.into()));
+    }
     if let Some(run) = &args.record_run {
         if !args.layers.iter().any(|layer| layer == "record") {
             return Err("--record-run needs the layer `record`: add it to --layers".to_owned());
@@ -102,7 +125,32 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     }
     let mut command = Command::new(program);
     command.args(arguments).envs(variables);
-    become_command(command, &program.to_string_lossy())
+    if args.isolate {
+        isolate(args, &entry, &plan, command, program)
+    } else {
+        become_command(command, &program.to_string_lossy())
+    }
+}
+
+/// Runs a command with the plugin in a process of its own.
+#[cfg(unix)]
+fn isolate(
+    args: &Args,
+    entry: &PluginEntry,
+    plan: &EnvPlan,
+    mut command: Command,
+    program: &OsStr,
+) -> Result<Report, String> {
+    let name = args.plugin.as_deref().unwrap_or(entry.name());
+    let planned = plan.for_child().map(|(name, value)| (name.into(), value.into()));
+    let isolated = Isolated::start(name, planned)?;
+    command.env(pjrt_remote::SERVER, &isolated.address);
+    isolated.run(command, &program.to_string_lossy())
+}
+
+#[cfg(not(unix))]
+fn isolate(_: &Args, _: &PluginEntry, _: &EnvPlan, _: Command, _: &OsStr) -> Result<Report, String> {
+    Err("--isolate needs Unix sockets, which this system lacks".to_owned())
 }
 
 /// Selects the plugin if the user does not pass `--plugin`. This is the plugin that the environment names. If the

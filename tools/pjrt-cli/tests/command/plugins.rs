@@ -120,9 +120,10 @@ fn plugins_are_listed_with_what_cannot_be_used() {
     let plugins = json["plugins"].as_array().unwrap();
     let gone = plugins.iter().find(|plugin| plugin["name"] == "gone").unwrap();
     assert_eq!((&gone["usable"], &gone["refusals"][0]["kind"]), (&Value::Bool(false), &Value::from("missing")));
-    // The embedded CPU device is last, because the user did not request it.
+    // The embedded CPU device is almost last, because the user did not request it. `remote` needs a server.
     let usable: Vec<&Value> = plugins.iter().filter(|plugin| plugin["usable"] == true).collect();
-    assert_eq!(usable.last().unwrap()["name"], "pjrt_cpu");
+    let [.., cpu, remote] = &usable[..] else { panic!("{json:#}") };
+    assert_eq!((&cpu["name"], &remote["name"]), (&"pjrt_cpu".into(), &"remote".into()));
 }
 
 #[test]
@@ -159,7 +160,7 @@ fn crash_reports_signal() {
     assert!(found.contains("SIGABRT") && found.contains("odd: the device does not answer"), "{found}");
     // A crash does not prevent the checks of other plugins.
     let text = machine.text(&["doctor"]);
-    assert!(text.contains("2 plugins, 1 without fault, 1 with\n  odd "), "{text}");
+    assert!(text.contains("3 plugins, 2 without fault, 1 with\n  odd "), "{text}");
     assert!(text.contains("platform pjrt_cpu"), "{text}");
 }
 
@@ -383,7 +384,8 @@ fn package_without_library() {
     let machine = Machine::new("empty");
     fs::write(machine.folder.join("broken.json"), "{").unwrap();
     let text = machine.text(&["doctor"]);
-    assert_eq!(text.matches("linked into this program").count(), 1, "{text}");
+    // The embedded CPU device and `remote`.
+    assert_eq!(text.matches("linked into this program").count(), 2, "{text}");
 }
 
 /// Creates a pipe that the processes of a plugin hold open. The receiver gets a message when these processes have

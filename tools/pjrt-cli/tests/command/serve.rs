@@ -5,8 +5,10 @@
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use pjrt::{Client, ClientOptions, CompileOptions, ErrorCode, LoadedExecutable, Plugin, Program};
 
 fn serve(arguments: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
@@ -64,6 +66,164 @@ fn server_without_its_socket_ends_at_sigterm() {
         std::thread::sleep(Duration::from_millis(10));
     };
     assert_eq!(status.code(), Some(0));
+}
+
+/// Starts a server at a socket in a folder, and returns it with its address when it is ready.
+fn started(folder: &Path, arguments: &[&str]) -> (Child, String, BufReader<ChildStdout>) {
+    let address = format!("unix:{}", folder.join("socket").display());
+    let mut server = serve(&[&["--listen", &address, "--json"], arguments].concat());
+    let mut out = BufReader::new(server.stdout.take().unwrap());
+    out.read_line(&mut String::new()).unwrap();
+    (server, address, out)
+}
+
+fn end(mut server: Child) {
+    assert!(Command::new("kill").arg(server.id().to_string()).status().unwrap().success());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+fn connect(address: &str) -> Result<Client, pjrt::Error> {
+    let plugin = Plugin::from_static(pjrt_remote::Remote::api()).unwrap();
+    plugin.client(&ClientOptions::new().with("address", address))
+}
+
+fn add_one(client: &Client) -> Result<LoadedExecutable, pjrt::Error> {
+    let program = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+        %one = stablehlo.constant dense<1.0> : tensor<4xf32>
+        %y = stablehlo.add %x, %one : tensor<4xf32>
+        return %y : tensor<4xf32>
+    }";
+    client.compile(&Program::mlir(program), &CompileOptions::default())
+}
+
+/// Returns the process with the plugin.
+#[cfg(target_os = "linux")]
+fn worker(server: &Child) -> Option<String> {
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", server.id())).unwrap();
+    children.split_whitespace().next().map(str::to_owned)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn killed_plugin_fails_all_handles_and_starts_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, address, _out) = started(folder.path(), &[]);
+    for round in 0..6 {
+        // Waits until the plugin is ready again.
+        let client = connect(&address).unwrap();
+        let add_one = add_one(&client).unwrap();
+        let x = client.buffer_from_host(&[0.0f32; 4], &[4]).unwrap();
+        let launch = || loop {
+            if let Err(error) = add_one.execute(&[&x]).and_then(|outputs| outputs[0].to_host::<f32>()) {
+                return (error.code(), Instant::now());
+            }
+        };
+        let (begin, (code, end)) = std::thread::scope(|scope| {
+            let launches = scope.spawn(launch);
+            std::thread::sleep(Duration::from_millis(7 * round * round));
+            let begin = Instant::now();
+            assert!(Command::new("kill").args(["-9", &worker(&server).unwrap()]).status().unwrap().success());
+            (begin, launches.join().unwrap())
+        });
+        assert_eq!(code, ErrorCode::UNAVAILABLE);
+        assert!(end - begin < Duration::from_secs(1), "{:?}", end - begin);
+        assert_eq!(x.to_host::<f32>().unwrap_err().code(), ErrorCode::UNAVAILABLE);
+        assert_eq!(add_one.execute(&[&x]).map(drop).unwrap_err().code(), ErrorCode::UNAVAILABLE);
+    }
+    assert!(connect(&address).is_ok());
+    end(server);
+}
+
+#[test]
+fn clients_see_the_chosen_devices_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, address, _out) = started(folder.path(), &["--option", "device_count=4", "--devices", "3,1"]);
+    let client = connect(&address).unwrap();
+    let ids = |devices: &[pjrt::Device]| devices.iter().map(|device| device.id().unwrap()).collect::<Vec<_>>();
+    assert_eq!(ids(&client.devices().unwrap()), [3, 1]);
+    for memory in client.memories().unwrap() {
+        assert!(ids(&memory.devices().unwrap()).iter().all(|id| [3, 1].contains(id)));
+    }
+    let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
+    let y = add_one(&client).unwrap().execute(&[&x]).unwrap().into_iter().next().unwrap();
+    assert_eq!((y.to_host::<f32>().unwrap(), y.device().unwrap().id().unwrap()), (vec![2.0; 4], 3));
+    // A program that names another device.
+    let assignment = pjrt::DeviceAssignment::new(1, 1, vec![0]).unwrap();
+    let options = CompileOptions::default().with_device_assignment(assignment);
+    let same = Program::mlir("func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }");
+    assert!(client.compile(&same, &options).is_err());
+    end(server);
+    let error = refused(&["--listen", &address, "--devices", "7"]);
+    assert!(error.contains("no device 7"), "{error}");
+}
+
+#[test]
+fn command_runs_with_the_plugin_in_another_process() {
+    let isolated = |script: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
+        command.args(["with", "--plugin", "cpu", "--isolate", "--", "sh", "-c", script]);
+        // The command does not load the library.
+        command.env("PJRT_REMOTE_LIBRARY", env!("CARGO_BIN_EXE_pjrt")).output().unwrap()
+    };
+    let script = format!("echo $PJRT_REMOTE $JAX_PLATFORMS; {} devices -p remote; exit 3", env!("CARGO_BIN_EXE_pjrt"));
+    let output = isolated(&script);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    let (variables, devices) = text.split_once('\n').unwrap();
+    let (address, platform) = variables.split_once(' ').unwrap();
+    assert_eq!(platform, "pjrt_cpu");
+    assert!(devices.contains("cpu"), "{devices}");
+    assert!(!Path::new(address.strip_prefix("unix:").unwrap()).exists(), "the server still runs");
+    assert_eq!(isolated("kill -9 $$").status.code(), Some(137));
+}
+
+#[test]
+fn doctor_reports_an_absent_server_as_a_note() {
+    let doctor = |address: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
+        command.args(["doctor", "--plugin", "remote", "--json"]).env_remove("PJRT_REMOTE");
+        let output = command.envs(address.map(|address| ("PJRT_REMOTE", address))).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checks = report["plugins"][0]["checks"].as_array().unwrap().clone();
+        (output.status.code(), checks)
+    };
+    let (code, checks) = doctor(None);
+    assert_eq!(code, Some(0), "{checks:?}");
+    let note = checks.iter().find(|check| check["check"] == "server").unwrap();
+    assert_eq!(note["verdict"], "note");
+    assert!(note["found"].as_str().unwrap().contains("set PJRT_REMOTE"), "{note}");
+    let folder = tempfile::tempdir().unwrap();
+    let (server, address, _out) = started(folder.path(), &[]);
+    let (code, checks) = doctor(Some(&address));
+    assert_eq!(code, Some(0), "{checks:?}");
+    assert!(checks.iter().any(|check| check["check"] == "client" && check["verdict"] == "ok"), "{checks:?}");
+    end(server);
+    let (code, checks) = doctor(Some(&address));
+    assert_eq!(code, Some(1), "{checks:?}");
+}
+
+#[test]
+fn status_lists_what_clients_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, address, _out) = started(folder.path(), &[]);
+    let status = |arguments: &[&str]| {
+        let output = serve(&[&["--status", "--listen", &address], arguments].concat()).wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(status(&[]).starts_with("0 clients"));
+    let client = connect(&address).unwrap();
+    let x = client.buffer_from_host(&[1.0f32; 1000], &[1000]).unwrap();
+    x.wait().unwrap();
+    let found: serde_json::Value = serde_json::from_str(&status(&["--json"])).unwrap();
+    let [found] = &found["clients"].as_array().unwrap()[..] else { panic!("{found}") };
+    assert_eq!((&found["process"], &found["objects"]), (&std::process::id().into(), &1.into()));
+    assert_eq!(found["bytes"], 4000);
+    assert!(status(&[]).contains("4000"));
+    drop((x, client));
+    end(server);
+    let gone = serve(&["--status", "--listen", &address]).wait_with_output().unwrap();
+    assert!(String::from_utf8(gone.stderr).unwrap().contains("cannot connect"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// The address of a server: `unix:PATH` or `HOST:PORT`.
@@ -70,5 +70,13 @@ pub(crate) fn loopback(address: &str) -> Result<Vec<SocketAddr>, String> {
         )),
         None if resolved.is_empty() => Err(format!("{address} has no address")),
         None => Ok(resolved),
+    }
+}
+
+/// Returns the folder of a file.
+pub(crate) fn folder_of(path: &Path) -> std::io::Result<PathBuf> {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => Ok(folder.to_owned()),
+        _ => std::env::current_dir(),
     }
 }

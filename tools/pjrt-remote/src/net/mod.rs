@@ -1,5 +1,6 @@
 //! Connections: addresses, sockets, and the messages that wait to be sent.
 
 pub(crate) mod address;
+pub(crate) mod greeting;
 pub(crate) mod outbox;
 pub(crate) mod stream;

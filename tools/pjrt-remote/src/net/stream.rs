@@ -29,6 +29,12 @@ const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(5), Duration::
 /// Maximum number of descriptors that are sent together, or wait for the message that uses them.
 const DESCRIPTORS: usize = 4;
 
+/// The bytes that come with connections of each kind that are passed to another process.
+#[cfg(unix)]
+const TCP: u8 = b't';
+#[cfg(unix)]
+const UNIX: u8 = b'u';
+
 /// A connection.
 #[derive(Debug)]
 pub(crate) enum Stream {
@@ -111,6 +117,31 @@ impl Stream {
     #[cfg(not(unix))]
     pub(crate) fn from_descriptor(descriptor: Descriptor) -> io::Result<Self> {
         match descriptor {}
+    }
+
+    /// Passes a connection to the process at the other end.
+    #[cfg(unix)]
+    pub(crate) fn pass(&mut self, stream: Self) -> io::Result<()> {
+        match stream {
+            Self::Tcp(stream) => self.write_with(&[TCP], &[stream.into()]),
+            Self::Unix(stream) => self.write_with(&[UNIX], &[stream.into()]),
+        }
+    }
+
+    /// Receives a connection that [`Self::pass`] sent. Returns `None` if the other end is closed.
+    #[cfg(unix)]
+    pub(crate) fn receive_passed(&mut self) -> io::Result<Option<Self>> {
+        let (mut kind, mut descriptors) = ([0], VecDeque::new());
+        loop {
+            match self.read_with(&mut kind, &mut descriptors) {
+                Ok(0) => return Ok(None),
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let descriptor = descriptors.pop_front().ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Some(if kind == [TCP] { Self::Tcp(descriptor.into()) } else { Self::Unix(descriptor.into()) }))
     }
 
     /// Writes bytes. On a Unix socket, descriptors arrive with the first byte.

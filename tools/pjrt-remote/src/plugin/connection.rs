@@ -9,6 +9,7 @@ use std::time::Duration;
 use device_plugin::{Error, ErrorCode, Event, HomeProcess, HostDestination, Result};
 
 use crate::net::address::Address;
+use crate::net::greeting;
 use crate::net::outbox::Outbox;
 use crate::net::stream::{Receiving, Stream};
 use crate::plugin::pool::Pool;
@@ -17,13 +18,12 @@ use crate::plugin::tickets::{Answered, Tickets, Waiting};
 use crate::shared::limits::LARGE;
 use crate::shared::memory::Writable;
 use crate::shared::ring::Receiver;
-use crate::wire::frame::{self, Broken, Incoming, Payload};
+use crate::wire::frame::{Broken, Incoming, Payload};
 use crate::wire::messages::{self as wire, Failure, ReplyKind, Request, Welcome};
 
-/// Time in which a server must send its first message.
-const HANDSHAKE: Duration = Duration::from_secs(30);
-/// Maximum length of the program's name in the first message, in bytes.
-const MAX_NAME: usize = 256;
+/// Number of further attempts if a connection ends before the first message of the server, and the time between them.
+const RETRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(50);
 /// Size up to which the data of an upload is copied to the queue, so that the call need not wait for the connection.
 const SMALL: usize = 64 << 10;
 
@@ -66,36 +66,31 @@ struct Greeted {
     welcome: Welcome,
 }
 
+/// Connects to a server and exchanges the first messages, once.
+fn attempt(settings: &Settings) -> Result<Result<Greeted, Broken>> {
+    let mut stream = Stream::connect(&settings.address).map_err(unavailable)?;
+    // Forwarded connections, for example through SSH, lose the descriptor.
+    let probe = if stream.is_unix() { Writable::create(wire::PROBE).ok() } else { None };
+    let hello = wire::Hello { shares_memory: probe.is_some(), ..greeting::hello(&settings.token) };
+    let descriptors: Vec<_> = probe.into_iter().map(|(_, descriptor)| descriptor).collect();
+    let greeted = greeting::greet(&mut stream, &hello, &descriptors);
+    Ok(greeted.map(|(incoming, welcome)| Greeted { stream, incoming, welcome }))
+}
+
 /// Connects to a server and exchanges the first messages.
 fn greet(settings: &Settings) -> Result<Greeted> {
     let address = &settings.address;
-    let mut stream = Stream::connect(address).map_err(unavailable)?;
-    let exchange = |stream: &mut Stream| -> Result<(Incoming<Receiving>, Welcome), Broken> {
-        let program = std::env::current_exe().ok();
-        let program = program.as_ref().and_then(|path| path.file_name()?.to_str()).unwrap_or_default();
-        // Forwarded connections, for example through SSH, lose the descriptor.
-        let probe = if stream.is_unix() { Writable::create(wire::PROBE).ok() } else { None };
-        let hello = wire::Hello {
-            magic: wire::MAGIC.to_owned(),
-            oldest: wire::OLDEST,
-            newest: wire::NEWEST,
-            token: settings.token.clone(),
-            program: program.get(..program.floor_char_boundary(MAX_NAME)).unwrap_or_default().to_owned(),
-            process: std::process::id(),
-            shares_memory: probe.is_some(),
-        };
-        let mut bytes = Vec::new();
-        frame::append(&hello, &mut bytes);
-        let descriptors: Vec<_> = probe.into_iter().map(|(_, descriptor)| descriptor).collect();
-        stream.write_with(&bytes, &descriptors)?;
-        let receiving = Receiving::within(stream.try_clone()?, HANDSHAKE);
-        let mut incoming = Incoming::new(receiving, frame::MAX_REPLY);
-        let welcome = incoming.next()?;
-        incoming.after_first(frame::MAX_REPLY).wait_forever()?;
-        Ok((incoming, welcome))
-    };
-    let (incoming, mut welcome) =
-        exchange(&mut stream).map_err(|broken| unavailable(format!("{address} did not answer: {broken}")))?;
+    let mut greeted = attempt(settings)?;
+    for _ in 0..RETRIES {
+        // The process with the plugin may have ended while it got the connection. The next one answers.
+        if !matches!(&greeted, Err(broken) if broken.is_end()) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        greeted = attempt(settings)?;
+    }
+    let Greeted { stream, incoming, mut welcome } =
+        greeted.map_err(|broken| unavailable(format!("{address} did not answer: {broken}")))?;
     if let Some(refusal) = welcome.refusal.take() {
         return Err(refusal.error().context(format_args!("the server {address} refused the connection")));
     }
@@ -407,6 +402,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
+    use crate::wire::frame;
 
     #[test]
     fn end_of_the_process_ends_calls_and_completes_no_events() {

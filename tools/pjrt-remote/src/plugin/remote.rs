@@ -38,8 +38,7 @@ fn version(name: &str) -> Option<[u32; 3]> {
     numbers.try_into().ok()
 }
 
-// Not registered, because the plugin does not work without a server. `pjrt` links this crate for its command `serve`.
-#[device_plugin(register = false)]
+#[device_plugin]
 impl DevicePlugin for Remote {
     const NAME: &'static str = "remote";
     type Backend = RemoteBackend;

@@ -4,8 +4,8 @@ use device_plugin::{ClientOptions, Error, Result, Value};
 
 use crate::net::address::Address;
 
-/// The variable with the address of the server.
-pub(crate) const ADDRESS: &str = "PJRT_REMOTE";
+/// The environment variable with the address of the server.
+pub const ADDRESS: &str = "PJRT_REMOTE";
 /// The variable with the path of the file that contains the token of the server.
 pub(crate) const TOKEN_FILE: &str = "PJRT_REMOTE_TOKEN_FILE";
 /// The options with the same meaning.

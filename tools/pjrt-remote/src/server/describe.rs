@@ -24,7 +24,7 @@ pub(crate) fn welcome(client: &Client, devices: &[Device], memories: &[Memory]) 
         platform_version: client.platform_version()?,
         process_index: client.process_index().unwrap_or_default(),
         devices: devices.iter().map(device).collect::<Result<_, _>>()?,
-        memories: memories.iter().map(memory).collect::<Result<_, _>>()?,
+        memories: memories.iter().map(|own| memory(own, devices)).collect::<Result<_, _>>()?,
         plugin_attributes: values(client.plugin().attributes()?),
         // Plugins need not describe their topology.
         topology_attributes: values(topology.unwrap_or_default()),
@@ -48,8 +48,9 @@ fn device(device: &Device) -> Result<wire::Device, Error> {
     })
 }
 
-fn memory(memory: &Memory) -> Result<wire::Memory, Error> {
-    let ids = memory.devices()?.iter().map(Device::id).collect::<Result<_, _>>()?;
+fn memory(memory: &Memory, devices: &[Device]) -> Result<wire::Memory, Error> {
+    let served = memory.devices()?.into_iter().filter(|device| devices.contains(device));
+    let ids = served.map(|device| device.id()).collect::<Result<_, _>>()?;
     Ok(wire::Memory { kind: memory.kind()?, kind_id: memory.kind_id().unwrap_or_default(), devices: ids })
 }
 

@@ -3,18 +3,20 @@
 use std::time::Duration;
 
 /// What the clients of a server may hold. The defaults suit a server that only its own user can reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Maximum number of connected clients.
     pub clients: usize,
     /// Maximum total size of a client's buffers in bytes, as the sizes of their shapes on the host.
     pub memory: u64,
+    /// Ids of the devices that clients see. An empty list means all devices.
+    pub devices: Vec<i32>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { clients: 64, memory: u64::MAX }
+        Self { clients: 64, memory: u64::MAX, devices: Vec::new() }
     }
 }
 

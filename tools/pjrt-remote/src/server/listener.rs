@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pjrt::{Client, Error};
+use pjrt::Client;
 
 use crate::net::address::Address;
 use crate::net::stream::Stream;
@@ -58,13 +58,20 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Server {
-    /// Creates a server for all devices of a client.
+    /// Creates a server for the devices of a client.
     ///
     /// # Errors
     ///
-    /// Returns an error if the plugin does not describe its devices and memories.
-    pub fn new(client: Client, limits: Limits) -> Result<Self, Error> {
-        Ok(Self { served: Arc::new(Served::new(client, limits)?), sessions: Arc::new(Sessions::new(limits.clients)) })
+    /// Returns an error if the plugin does not describe its devices and memories, or if the client lacks a device that
+    /// the limits name.
+    pub fn new(client: Client, limits: Limits) -> Result<Self, String> {
+        let sessions = Arc::new(Sessions::new(limits.clients));
+        Ok(Self { served: Arc::new(Served::new(client, limits)?), sessions })
+    }
+
+    /// Returns the number of devices that clients can use.
+    pub fn devices(&self) -> usize {
+        self.served.welcome.devices.iter().filter(|device| device.addressable).count()
     }
 
     /// Opens an address. Clients of a TCP port need the token.
@@ -77,11 +84,8 @@ impl Server {
     /// Returns an error if the address is in use, if it is beyond the loopback interface, if a TCP port has no token,
     /// or if other users can write to the folder of a Unix socket.
     pub fn bind(&self, address: &Address, token: Option<Token>) -> io::Result<Listener> {
-        if token.is_none() && matches!(address, Address::Tcp(_)) {
-            let message = format!("{address}: a TCP port needs a token, because every user can connect");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        }
-        Ok(Listener { server: self.clone(), socket: Socket::bind(address)?, token })
+        let socket = Socket::bind(address, token.as_ref())?;
+        Ok(Listener { server: self.clone(), socket, token })
     }
 
     /// Closes all connections, and waits at most `patience` until what their clients held is freed. Runs that have
@@ -91,7 +95,7 @@ impl Server {
     }
 
     /// Starts the session of a client in a new thread.
-    fn start(&self, mut stream: Stream, token: Option<Token>) -> io::Result<()> {
+    pub(crate) fn start(&self, mut stream: Stream, token: Option<Token>) -> io::Result<()> {
         let opened = match self.sessions.add(&stream) {
             Ok(opened) => opened,
             Err(failure) => {

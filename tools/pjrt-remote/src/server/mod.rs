@@ -10,5 +10,8 @@ pub(crate) mod served;
 pub(crate) mod session;
 pub(crate) mod sessions;
 pub(crate) mod socket;
+pub(crate) mod status;
+#[cfg(unix)]
+pub(crate) mod supervisor;
 pub(crate) mod table;
 pub(crate) mod token;

@@ -16,7 +16,7 @@ use crate::server::reader::{Reader, SMALL};
 use crate::server::replies::{Batch, Replies};
 use crate::server::served::Served;
 use crate::server::sessions::Opened;
-use crate::server::table::{Loaded, Object, Table};
+use crate::server::table::{Loaded, Object, Table, invalid};
 use crate::server::token::Token;
 use crate::shared::memory::Readable;
 use crate::wire::convert;
@@ -51,6 +51,8 @@ struct Session {
 pub(crate) fn serve(served: Arc<Served>, stream: Stream, token: Option<&Token>, opened: &Opened) {
     let session = match Session::begin(served, stream, token, opened) {
         Ok(session) => session,
+        // The other side asked for the clients, or has gone.
+        Err(Broken::Closed) => return,
         Err(error) => return tracing::info!(%error, "a client was rejected"),
     };
     let replies = Arc::clone(&session.replies);
@@ -68,15 +70,23 @@ pub(crate) fn serve(served: Arc<Served>, stream: Stream, token: Option<&Token>, 
 impl Session {
     fn begin(served: Arc<Served>, mut stream: Stream, token: Option<&Token>, opened: &Opened) -> Result<Self, Broken> {
         let mut incoming = Incoming::new(Receiving::within(stream.try_clone()?, HANDSHAKE), frame::MAX_HELLO);
-        let accepted = match incoming.next() {
-            Ok(hello) => check(&hello, token).and_then(|version| {
-                opened.admit()?;
-                Ok((version, hello.shares_memory && has_probe(&mut incoming)))
-            }),
+        let accepted = match incoming.next::<wire::Hello>() {
+            Ok(hello) => match check(&hello, token) {
+                Ok(version) if hello.is_status => {
+                    let clients = opened.clients();
+                    answer(&mut stream, &wire::Welcome { version, clients, ..wire::Welcome::default() })?;
+                    return Err(Broken::Closed);
+                }
+                Ok(version) => {
+                    let shares_memory = hello.shares_memory && has_probe(&mut incoming);
+                    opened.admit(&hello).map(|held| (version, shares_memory, held))
+                }
+                Err(failure) => Err(failure),
+            },
             Err(Broken::Protocol(message)) => Err(failure(ErrorCode::INVALID_ARGUMENT, &message)),
             Err(broken) => return Err(broken),
         };
-        let (version, shares_memory) = match accepted {
+        let (version, shares_memory, held) = match accepted {
             Ok(accepted) => accepted,
             Err(failure) => {
                 refuse(&mut stream, &failure)?;
@@ -89,7 +99,7 @@ impl Session {
         outbox.send(&wire::Welcome { version, shares_memory, ..served.welcome.clone() });
         let replies = Arc::new(Replies::new(outbox));
         Ok(Self {
-            table: Table::new(served.limits.memory),
+            table: Table::new(served.limits.memory, held),
             batch: Batch::new(Arc::clone(&replies)),
             reader: Reader::start(Arc::clone(&replies), shares_memory)?,
             uploading: InFlightLimiter::bytes(UPLOADING),
@@ -330,8 +340,13 @@ impl Session {
     ) -> Outcome<(Loaded, wire::Compiled, Option<Program>)> {
         let client = &self.served.client;
         let program = Program::from_bytes(request.format.as_str(), code);
-        let executable = client.compile_with_raw_options(&program, &request.options).map_err(fail)?;
-        let devices = executable.addressable_devices().iter().filter_map(|device| self.served.index(device)).collect();
+        let options = self.served.compile_options(&request.options)?;
+        let executable = client.compile_with_raw_options(&program, &options).map_err(fail)?;
+        let index = |device| {
+            let unknown = || invalid("the program runs on a device that the server does not serve");
+            self.served.index(device).ok_or_else(unknown)
+        };
+        let devices = executable.addressable_devices().iter().map(index).collect::<Outcome<_>>()?;
         let shapes = executable.executable().output_shapes().map_err(fail)?;
         let size = |shape: &Shape| shape.host_size().map_or(u64::MAX, |size| size as u64);
         let output_bytes = shapes.iter().map(size).collect();
@@ -425,9 +440,14 @@ fn failure(code: ErrorCode, message: &str) -> Failure {
 
 /// Sends the reason why the server refuses a client.
 pub(crate) fn refuse(stream: &mut Stream, failure: &Failure) -> io::Result<()> {
+    answer(stream, &wire::Welcome { refusal: Some(failure.clone()), ..wire::Welcome::default() })
+}
+
+/// Sends the only message to a connection that does not become a session.
+fn answer(stream: &mut Stream, welcome: &wire::Welcome) -> io::Result<()> {
     stream.set_write_timeout(Some(HANDSHAKE))?;
     let mut bytes = Vec::new();
-    frame::append(&wire::Welcome { refusal: Some(failure.clone()), ..wire::Welcome::default() }, &mut bytes);
+    frame::append(welcome, &mut bytes);
     stream.write_all(&bytes)
 }
 

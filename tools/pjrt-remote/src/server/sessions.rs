@@ -1,15 +1,15 @@
 //! The connections of a server.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pjrt::ErrorCode;
 
 use crate::net::stream::Stream;
 use crate::server::limits::GREETING;
-use crate::wire::messages::Failure;
+use crate::wire::messages::{ClientStatus, Failure, Hello};
 
 /// The connections of a server.
 pub(crate) struct Sessions {
@@ -29,13 +29,29 @@ struct Open {
 struct Connection {
     /// A handle of the connection, to close it.
     stream: Stream,
-    /// Whether the first message of the client was accepted.
-    is_client: bool,
+    /// The client, if its first message was accepted.
+    client: Option<Admitted>,
+}
+
+struct Admitted {
+    program: String,
+    process: u32,
+    since: Instant,
+    held: Arc<Held>,
+}
+
+/// What a client holds.
+#[derive(Default)]
+pub(crate) struct Held {
+    /// Number of buffers and executables.
+    pub(crate) objects: AtomicUsize,
+    /// Total size of the buffers on the host.
+    pub(crate) bytes: AtomicU64,
 }
 
 impl Open {
     fn count(&self, is_client: bool) -> usize {
-        self.connections.values().filter(|connection| connection.is_client == is_client).count()
+        self.connections.values().filter(|connection| connection.client.is_some() == is_client).count()
     }
 }
 
@@ -78,7 +94,7 @@ impl Sessions {
             stream.try_clone().map_err(|error| exhausted(&format!("the server cannot add a client: {error}")))?;
         let number = open.next;
         open.next += 1;
-        open.connections.insert(number, Connection { stream, is_client: false });
+        open.connections.insert(number, Connection { stream, client: None });
         Ok(Opened { sessions: Arc::clone(self), number })
     }
 
@@ -98,12 +114,12 @@ impl Sessions {
 }
 
 impl Opened {
-    /// Counts the connection as a client.
+    /// Counts the connection as a client, and returns the counters of what it holds.
     ///
     /// # Errors
     ///
     /// Returns the reason why the server refuses the client.
-    pub(crate) fn admit(&self) -> Result<(), Failure> {
+    pub(crate) fn admit(&self, hello: &Hello) -> Result<Arc<Held>, Failure> {
         let mut open = self.sessions.lock();
         let (clients, max) = (open.count(true), self.sessions.max_clients);
         if clients >= max {
@@ -112,10 +128,31 @@ impl Opened {
                  higher `pjrt serve --clients`"
             )));
         }
+        let held = Arc::new(Held::default());
         if let Some(connection) = open.connections.get_mut(&self.number) {
-            connection.is_client = true;
+            let (program, process) = (hello.program.clone(), hello.process);
+            connection.client = Some(Admitted { program, process, since: Instant::now(), held: Arc::clone(&held) });
         }
-        Ok(())
+        Ok(held)
+    }
+
+    /// Returns the clients of the server, in the order in which they connected.
+    pub(crate) fn clients(&self) -> Vec<ClientStatus> {
+        let open = self.sessions.lock();
+        let mut clients: Vec<_> = open
+            .connections
+            .iter()
+            .filter_map(|(number, connection)| Some((number, connection.client.as_ref()?)))
+            .collect();
+        clients.sort_by_key(|(number, _)| **number);
+        let status = |client: &Admitted| ClientStatus {
+            program: client.program.clone(),
+            process: client.process,
+            connected_ms: u64::try_from(client.since.elapsed().as_millis()).unwrap_or(u64::MAX),
+            objects: client.held.objects.load(Ordering::Relaxed) as u64,
+            bytes: client.held.bytes.load(Ordering::Relaxed),
+        };
+        clients.into_iter().map(|(_, client)| status(client)).collect()
     }
 }
 

@@ -8,8 +8,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 #[cfg(unix)]
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use crate::net::address::{Address, loopback};
+use crate::net::address::{Address, folder_of, loopback};
 use crate::net::stream::Stream;
+use crate::server::token::Token;
 
 /// A socket at which a server accepts clients. Dropping it removes the file of a Unix socket.
 pub(crate) struct Socket {
@@ -28,8 +29,12 @@ enum Kind {
 }
 
 impl Socket {
-    pub(crate) fn bind(address: &Address) -> io::Result<Self> {
+    /// Opens an address. Clients of a TCP port need a token.
+    pub(crate) fn bind(address: &Address, token: Option<&Token>) -> io::Result<Self> {
         let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidInput, message);
+        if token.is_none() && matches!(address, Address::Tcp(_)) {
+            return Err(invalid(format!("{address}: a TCP port needs a token, because every user can connect")));
+        }
         let (kind, address) = match address {
             #[cfg(unix)]
             Address::Unix(path) => {
@@ -62,7 +67,12 @@ impl Socket {
     /// Waits for a connection. Fails soon after [`Self::stop`].
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         #[cfg(unix)]
-        self.wait()?;
+        poll([self.as_fd(), self.stopped.0.as_fd()], None)?;
+        self.accept_waiting()
+    }
+
+    /// Accepts a connection. On Unix, fails if none is there.
+    pub(crate) fn accept_waiting(&self) -> io::Result<Stream> {
         match &self.kind {
             Kind::Tcp(listener) => {
                 let stream = listener.accept()?.0;
@@ -79,13 +89,21 @@ impl Socket {
         }
     }
 
-    /// Waits until a connection is there, or until [`Self::stop`] is called.
+    /// Waits until `other` is readable, until [`Self::stop`] is called or, if `accepts`, until a connection is there.
+    /// Returns whether `other` is readable.
     #[cfg(unix)]
-    fn wait(&self) -> io::Result<()> {
-        use rustix::event::{PollFd, PollFlags, poll};
-        let mut fds = [self.as_fd(), self.stopped.0.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        poll(&mut fds, None)?;
-        Ok(())
+    pub(crate) fn wait_for(&self, other: BorrowedFd<'_>, accepts: bool) -> io::Result<bool> {
+        let [is_readable, ..] = match accepts {
+            true => poll([other, self.stopped.0.as_fd(), self.as_fd()], None)?,
+            false => poll([other, self.stopped.0.as_fd(), other], None)?,
+        };
+        Ok(is_readable)
+    }
+
+    /// Waits for some time, or until [`Self::stop`] is called.
+    #[cfg(unix)]
+    pub(crate) fn sleep(&self, time: std::time::Duration) -> io::Result<()> {
+        poll([self.stopped.0.as_fd()], Some(time)).map(drop)
     }
 
     #[cfg(unix)]
@@ -102,6 +120,21 @@ impl Socket {
         self.stopped.1.shutdown(std::net::Shutdown::Both).unwrap_or_default();
         #[cfg(not(unix))]
         drop(Stream::connect(&self.address));
+    }
+}
+
+/// Waits until a descriptor is readable, for `time` or forever. Returns which ones are.
+#[cfg(unix)]
+fn poll<const COUNT: usize>(
+    fds: [BorrowedFd<'_>; COUNT],
+    time: Option<std::time::Duration>,
+) -> io::Result<[bool; COUNT]> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let time = time.and_then(|time| Timespec::try_from(time).ok());
+    match poll(&mut fds, time.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(fds.map(|fd| !fd.revents().is_empty())),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -154,12 +187,4 @@ fn bind_unix(path: &std::path::Path) -> io::Result<(UnixListener, SocketFile)> {
     };
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok((listener, SocketFile { path: path.to_owned(), _lock: lock }))
-}
-
-/// Returns the folder of a file.
-pub(crate) fn folder_of(path: &std::path::Path) -> io::Result<std::path::PathBuf> {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => Ok(folder.to_owned()),
-        _ => std::env::current_dir(),
-    }
 }

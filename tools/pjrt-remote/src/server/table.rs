@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pjrt::{Buffer, ErrorCode, LoadedExecutable};
 
 use crate::server::limits::HANDLES;
+use crate::server::sessions::Held;
 use crate::shared::limits::MAX_BLOCKS;
 use crate::shared::memory::Readable;
 use crate::wire::frame::Broken;
@@ -37,6 +39,8 @@ pub(crate) struct Table {
     bytes: u64,
     max_bytes: u64,
     blocks: usize,
+    /// The counters for lists of clients.
+    held: Arc<Held>,
 }
 
 /// Returns the failure for an invalid argument.
@@ -45,8 +49,8 @@ pub(crate) fn invalid(message: &str) -> Arc<Failure> {
 }
 
 impl Table {
-    pub(crate) fn new(max_bytes: u64) -> Self {
-        Self { objects: HashMap::new(), bytes: 0, max_bytes, blocks: 0 }
+    pub(crate) fn new(max_bytes: u64, held: Arc<Held>) -> Self {
+        Self { objects: HashMap::new(), bytes: 0, max_bytes, blocks: 0, held }
     }
 
     /// Adds an object.
@@ -66,10 +70,17 @@ impl Table {
             Object::Block(_) => self.blocks += 1,
             Object::Executable(_) | Object::Failed(_) => {}
         }
-        match self.objects.insert(handle, object) {
+        let before = self.objects.insert(handle, object);
+        self.publish();
+        match before {
             None => Ok(()),
             Some(_) => Err(Broken::Protocol(format!("the handle {handle} is in use"))),
         }
+    }
+
+    fn publish(&self) {
+        self.held.objects.store(self.objects.len() - self.blocks.min(self.objects.len()), Ordering::Relaxed);
+        self.held.bytes.store(self.bytes, Ordering::Relaxed);
     }
 
     /// Checks that the client may hold another `bytes` bytes.
@@ -115,6 +126,7 @@ impl Table {
             Some(Object::Block(_)) => self.blocks -= 1,
             Some(Object::Executable(_) | Object::Failed(_)) | None => {}
         }
+        self.publish();
         object
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use private_files::Folder;
 
-use crate::server::socket::folder_of;
+use crate::net::address::folder_of;
 
 /// Number of random bytes in a token.
 const BYTES: usize = 32;
@@ -58,6 +58,10 @@ impl Token {
             }
             Err(error) => Err(error),
         }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
     }
 
     /// Returns whether a client knows the token. The time that this takes does not depend on the difference.

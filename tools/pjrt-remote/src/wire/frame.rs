@@ -33,6 +33,18 @@ pub(crate) enum Broken {
     Protocol(String),
 }
 
+impl Broken {
+    /// Returns whether the other side ended the connection without a reason.
+    pub(crate) fn is_end(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        match self {
+            Self::Closed => true,
+            Self::Io(error) => matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof),
+            Self::Protocol(_) => false,
+        }
+    }
+}
+
 impl std::fmt::Display for Broken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

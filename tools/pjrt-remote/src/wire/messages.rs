@@ -33,6 +33,25 @@ pub(crate) struct Hello {
     /// Whether a descriptor of a block of shared memory with [`PROBE`] bytes comes with the message.
     #[prost(bool, tag = "7")]
     pub(crate) shares_memory: bool,
+    /// Whether the other side only asks for [`Welcome::clients`], and is not a client itself.
+    #[prost(bool, tag = "8")]
+    pub(crate) is_status: bool,
+}
+
+/// What a client of a server holds.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ClientStatus {
+    #[prost(string, tag = "1")]
+    pub(crate) program: String,
+    #[prost(uint32, tag = "2")]
+    pub(crate) process: u32,
+    /// Milliseconds since the client connected.
+    #[prost(uint64, tag = "3")]
+    pub(crate) connected_ms: u64,
+    #[prost(uint64, tag = "4")]
+    pub(crate) objects: u64,
+    #[prost(uint64, tag = "5")]
+    pub(crate) bytes: u64,
 }
 
 /// Size of the block with which a client finds out whether it shares memory with the server.
@@ -67,6 +86,9 @@ pub(crate) struct Welcome {
     /// Whether large arrays pass in shared memory, because the descriptor of the client arrived.
     #[prost(bool, tag = "11")]
     pub(crate) shares_memory: bool,
+    /// The clients of the server, for [`Hello::is_status`]. The other fields are then empty.
+    #[prost(message, repeated, tag = "12")]
+    pub(crate) clients: Vec<ClientStatus>,
 }
 
 #[derive(Clone, PartialEq, Message)]

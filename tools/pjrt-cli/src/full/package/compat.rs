@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::library::{self, Library};
 use super::wheel::{file_name, sha256};
-use crate::full::layers_library;
+use crate::full::sdk_library::LAYERS;
 
 /// The library with the layers, which takes the place of the vendor's library in the manifest.
 pub(crate) struct Front {
@@ -38,7 +38,7 @@ impl Front {
                  could not call it; omit --compat, or remove shutdown_symbol if the plugin can end without it"
             ));
         }
-        let path = layers_library::find(given, "--layers-library")?;
+        let path = LAYERS.find(given, Some("--layers-library"))?;
         let name = file_name(&path)?;
         if name == file_name(vendor)? {
             return Err(format!(

@@ -1,0 +1,168 @@
+//! Serves with the plugin in a process of its own.
+//!
+//! The supervisor accepts clients and passes their connections to the worker, a process that has loaded the plugin. If
+//! the worker ends, the system closes its connections, so its clients notice at once, and the supervisor starts another
+//! one. Meanwhile new clients wait.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::net::address::Address;
+use crate::net::stream::Stream;
+use crate::server::listener::Server;
+use crate::server::socket::Socket;
+use crate::server::token::Token;
+
+/// Time for which a worker must have run, so that the next one starts at once.
+const STABLE: Duration = Duration::from_secs(5);
+/// First and longest time between the end of a worker that ran for a shorter time and the start of the next one.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+/// Maximum length of the line with which a worker announces that it is ready.
+const MAX_LINE: u64 = 64 << 10;
+/// Time in which a worker must take a connection.
+const PASSING: Duration = Duration::from_secs(5);
+
+/// Accepts clients for a server in another process. Dropping it removes the file of a Unix socket.
+pub struct Supervisor {
+    socket: Socket,
+    is_stopped: AtomicBool,
+}
+
+impl std::fmt::Debug for Supervisor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Supervisor").field("address", self.address()).finish_non_exhaustive()
+    }
+}
+
+/// What happens to the workers of a [`Supervisor`].
+#[derive(Debug)]
+pub enum WorkerEvent<'a> {
+    /// A worker is ready. Contains the text that it announced.
+    Ready(&'a str),
+    /// A worker ended. Another one will start.
+    Ended(ExitStatus),
+}
+
+/// Why the supervisor no longer watches a worker.
+enum End {
+    Stopped,
+    WorkerEnded,
+}
+
+impl Supervisor {
+    /// Opens an address, like [`Server::bind`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Server::bind`] apply.
+    pub fn bind(address: &Address, token: Option<&Token>) -> io::Result<Self> {
+        Ok(Self { socket: Socket::bind(address, token)?, is_stopped: AtomicBool::new(false) })
+    }
+
+    /// Returns the address. If the requested TCP port was 0, this is the port that the system chose.
+    pub fn address(&self) -> &Address {
+        self.socket.address()
+    }
+
+    /// Accepts clients until [`Self::stop`] is called. `start` starts a worker, whose standard input is the descriptor
+    /// and which calls [`Server::serve_passed`] with it.
+    ///
+    /// The end of the worker is requested when this function returns, but the worker may take some time. Returns the
+    /// worker, if one runs.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the first worker cannot be started or ends before it is ready.
+    pub fn run(
+        &self,
+        mut start: impl FnMut(OwnedFd) -> io::Result<Child>,
+        mut event: impl FnMut(WorkerEvent<'_>),
+    ) -> io::Result<Option<Child>> {
+        let (mut pause, mut was_ready) = (PAUSES.0, false);
+        while !self.is_stopped.load(Ordering::SeqCst) {
+            let begin = Instant::now();
+            let (control, theirs) = UnixStream::pair()?;
+            control.set_write_timeout(Some(PASSING))?;
+            let mut worker = start(theirs.into())?;
+            match self.watch(control, &mut event) {
+                Ok(End::Stopped) => return Ok(Some(worker)),
+                Ok(End::WorkerEnded) => was_ready = true,
+                Err(error) => tracing::debug!(%error, "a worker is not ready"),
+            }
+            // The worker may have closed its standard input without having ended.
+            let _ = worker.kill();
+            let status = worker.wait()?;
+            if !was_ready {
+                return Err(io::Error::other(format!(
+                    "the process with the plugin ended before it was ready: {status}"
+                )));
+            }
+            event(WorkerEvent::Ended(status));
+            if begin.elapsed() < STABLE {
+                self.socket.sleep(pause)?;
+                pause = (2 * pause).min(PAUSES.1);
+            } else {
+                pause = PAUSES.0;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Passes connections to a worker until it ends, or until [`Self::stop`] is called.
+    fn watch(&self, control: UnixStream, event: &mut impl FnMut(WorkerEvent<'_>)) -> io::Result<End> {
+        let mut line = String::new();
+        self.socket.wait_for(control.as_fd(), false)?;
+        if self.is_stopped.load(Ordering::SeqCst) {
+            return Ok(End::Stopped);
+        }
+        BufReader::new(&control).take(MAX_LINE).read_line(&mut line)?;
+        let Some(text) = line.strip_suffix('\n') else { return Err(io::ErrorKind::UnexpectedEof.into()) };
+        event(WorkerEvent::Ready(text));
+        let mut sender = Stream::from_descriptor(control.try_clone()?.into())?;
+        loop {
+            // A worker sends nothing more, so it has ended if its end of the socket is readable.
+            let has_ended = self.socket.wait_for(control.as_fd(), true)?;
+            if self.is_stopped.load(Ordering::SeqCst) {
+                return Ok(End::Stopped);
+            }
+            if has_ended {
+                return Ok(End::WorkerEnded);
+            }
+            let passed = self.socket.accept_waiting().and_then(|stream| sender.pass(stream));
+            match passed {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => tracing::info!(%error, "a client could not connect"),
+            }
+        }
+    }
+
+    /// Makes [`Self::run`] return.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::SeqCst);
+        self.socket.stop();
+    }
+}
+
+impl Server {
+    /// Serves the clients whose connections a [`Supervisor`] passes over `control`, until the supervisor closes it.
+    /// First announces that the server is ready, with a text of one line.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the supervisor cannot be reached.
+    pub fn serve_passed(&self, control: OwnedFd, token: Option<&Token>, ready: &str) -> io::Result<()> {
+        let mut control = Stream::from_descriptor(control)?;
+        control.write_with(format!("{ready}\n").as_bytes(), &[])?;
+        while let Some(stream) = control.receive_passed()? {
+            if let Err(error) = self.start(stream, token.cloned()) {
+                tracing::info!(%error, "a client could not connect");
+            }
+        }
+        Ok(())
+    }
+}
