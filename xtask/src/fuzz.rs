@@ -12,7 +12,7 @@ use crate::{Error, sh};
 
 /// The fuzz targets, each with the file extensions of its seeds in the repository. A target without extensions starts
 /// from nothing.
-const TARGETS: [(&str, &[&str]); 7] = [
+const TARGETS: [(&str, &[&str]); 8] = [
     ("jit", &[]),
     ("bytecode", &["bc"]),
     ("text", &["mlir"]),
@@ -20,6 +20,7 @@ const TARGETS: [(&str, &[&str]); 7] = [
     ("round_trip", &["bc", "mlir"]),
     ("record", &["pjrt"]),
     ("replay", &["pjrt"]),
+    ("requests", &[]),
 ];
 
 /// Maximum size of a seed in bytes, except for the target `hlo`. Larger seeds slow fuzzing down.
@@ -38,11 +39,12 @@ const COVERAGE: [&str; 5] = [
 ];
 
 /// The packages whose coverage guides the targets. Other packages are those of the debug build.
-const COVERED: [&str; 11] = [
+const COVERED: [&str; 12] = [
     "device-plugin",
     "pjrt-cpu",
     "pjrt-fuzz",
     "pjrt-record",
+    "pjrt-remote",
     "pjrt-rs",
     "pjrt-types",
     "plugin-manifest",

@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod recordings;
+#[cfg(unix)]
+pub mod requests;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

@@ -20,7 +20,9 @@ mod shared;
 #[cfg_attr(not(all(feature = "server", feature = "plugin")), allow(dead_code, reason = "the other side uses the rest"))]
 mod wire;
 
-pub use net::address::Address;
+pub use net::address::{Address, Fingerprint};
+#[cfg(all(feature = "server", feature = "tls"))]
+pub use net::tls::Identity;
 #[cfg(feature = "plugin")]
 pub use plugin::backend::RemoteBackend;
 #[cfg(feature = "plugin")]
@@ -29,6 +31,8 @@ pub use plugin::objects::{RemoteBuffer, RemoteExecutable};
 pub use plugin::remote::Remote;
 #[cfg(feature = "plugin")]
 pub use plugin::settings::ADDRESS as SERVER;
+#[cfg(feature = "server")]
+pub use server::access::Access;
 #[cfg(feature = "server")]
 pub use server::limits::Limits;
 #[cfg(feature = "server")]

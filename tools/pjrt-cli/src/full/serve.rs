@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pjrt_remote::{Address, ClientStatus, Limits, Server, Token};
+use pjrt_remote::{Access, Address, ClientStatus, Identity, Limits, Server, Token};
 use serde_json::{Value, json};
 
 use crate::Report;
@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 Examples:
   pjrt serve -p acme --listen unix:$XDG_RUNTIME_DIR/pjrt/acme
   pjrt serve -p acme --listen 127.0.0.1:7000 --token-file acme.token
+  pjrt serve -p acme --listen 0.0.0.0:7000 --token-file acme.token --tls-cert acme.pem --tls-key acme.key
   pjrt serve -p acme --devices 0,2 --memory-limit 8000000000
   pjrt serve --status"
 )]
@@ -35,6 +36,13 @@ pub(crate) struct Args {
     /// The file with the token for clients of a TCP port. It is created if it does not exist.
     #[arg(long, value_name = "PATH")]
     token_file: Option<PathBuf>,
+    /// The file with the certificate of a TCP port, in PEM form. It may be self-signed, because clients know its
+    /// fingerprint. Without it, a TCP port must be on the loopback interface.
+    #[arg(long, value_name = "PATH", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The file with the key of the certificate, in PEM form.
+    #[arg(long, value_name = "PATH", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Maximum number of clients at the same time.
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().clients)]
     clients: usize,
@@ -65,12 +73,20 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     };
     let token = match &args.token_file {
         Some(path) => Some(Token::in_file(path).map_err(|error| format!("{}: {error}", path.display()))?),
-        None if matches!(address, Address::Tcp(_)) => {
+        None if !matches!(address, Address::Unix(_)) => {
             return Err(format!("{address} is a TCP port, whose clients need a token; add --token-file PATH"));
         }
         None => None,
     };
-    if args.status { status(args, &address, token.as_ref()) } else { serve(args, &address, token) }
+    if args.status {
+        return status(args, &address, token.as_ref());
+    }
+    let access = Access::from(token);
+    let access = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => access.with_identity(Identity::read(certificate, key)?),
+        _ => access,
+    };
+    serve(args, &address, access)
 }
 
 fn default_address() -> Result<Address, String> {
@@ -126,7 +142,7 @@ fn announce(args: &Args, address: &Address, about: &Value) -> Result<(), String>
         escape::json(&format!("{about}\n")).into_owned()
     } else {
         let mut text = format!("serving {devices} devices of {plugin} (platform {platform}) at {address}\n");
-        text += &format!("clients set PJRT_REMOTE={address}");
+        text += &format!("clients set PJRT_REMOTE='{address}'");
         if let Some(path) = &args.token_file {
             text += &format!(" PJRT_REMOTE_TOKEN_FILE={}", path.display());
         }
@@ -160,7 +176,7 @@ fn with_server(args: &Args, run: impl FnOnce(&Server, Value) -> Result<(), Strin
 /// Serves with the plugin in a process of its own, until Ctrl-C or SIGTERM. A second signal ends the process, also if
 /// the first one has no effect.
 #[cfg(unix)]
-fn serve(args: &Args, address: &Address, token: Option<Token>) -> Result<Report, String> {
+fn serve(args: &Args, address: &Address, access: Access) -> Result<Report, String> {
     use pjrt_remote::{Supervisor, WorkerEvent};
     use signal_hook::consts::{SIGINT, SIGTERM};
     use std::os::fd::{AsFd, OwnedFd};
@@ -169,12 +185,12 @@ fn serve(args: &Args, address: &Address, token: Option<Token>) -> Result<Report,
     if args.worker {
         return with_server(args, |server, about| {
             let control = std::io::stdin().as_fd().try_clone_to_owned();
-            let served = control.and_then(|control| server.serve_passed(control, token.as_ref(), &about.to_string()));
+            let served = control.and_then(|control| server.serve_passed(control, &access, &about.to_string()));
             served.map_err(|error| format!("the process that accepts clients is gone: {error}"))
         });
     }
     let failed = |error| format!("cannot listen at {address}: {error}");
-    let supervisor = Supervisor::bind(address, token.as_ref()).map_err(failed)?;
+    let supervisor = Supervisor::bind(address, &access).map_err(failed)?;
     let command = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])
         .map_err(|error| format!("cannot handle signals: {error}"))?;
@@ -248,9 +264,9 @@ fn wait(mut worker: std::process::Child) -> Result<(), String> {
 
 /// Serves in this process, because this system cannot pass connections to another one.
 #[cfg(not(unix))]
-fn serve(args: &Args, address: &Address, token: Option<Token>) -> Result<Report, String> {
+fn serve(args: &Args, address: &Address, access: Access) -> Result<Report, String> {
     with_server(args, |server, about| {
-        let listener = server.bind(address, token).map_err(|error| format!("cannot listen at {address}: {error}"))?;
+        let listener = server.bind(address, access).map_err(|error| format!("cannot listen at {address}: {error}"))?;
         announce(args, listener.address(), &about)?;
         listener.run();
         Ok(())

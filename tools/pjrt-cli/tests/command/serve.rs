@@ -203,6 +203,49 @@ fn doctor_reports_an_absent_server_as_a_note() {
 }
 
 #[test]
+fn tls_port_serves_clients_that_know_its_certificate() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = |name: &str| format!("{}/../pjrt-remote/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (certificate, key) = (data("certificate.pem"), data("key.pem"));
+    let token = folder.path().join("token");
+    let token = token.to_str().unwrap();
+    let tls = ["--token-file", token, "--tls-cert", &certificate, "--tls-key", &key];
+    // With TLS, the port may be beyond the loopback interface.
+    let mut server = serve(&[&["--listen", "0.0.0.0:0", "--json"], &tls[..]].concat());
+    let mut out = BufReader::new(server.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    let about: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let address = about["address"].as_str().unwrap().replace("0.0.0.0", "127.0.0.1");
+    assert!(address.starts_with("tls://127.0.0.1:"), "{address}");
+    let connect = |address: &str| {
+        let plugin = Plugin::from_static(pjrt_remote::Remote::api()).unwrap();
+        plugin.client(&ClientOptions::new().with("address", address).with("token_file", token))
+    };
+    let client = connect(&address).unwrap();
+    let add_one = add_one(&client).unwrap();
+    let mut x = client.buffer_from_host(&[0.0f32; 4], &[4]).unwrap();
+    for _ in 0..2000 {
+        x = add_one.execute(&[&x]).unwrap().into_iter().next().unwrap();
+    }
+    assert_eq!(x.to_host::<f32>().unwrap(), [2000.0; 4]);
+    let data: Vec<u8> = (0..=250).cycle().take(9_000_000).collect();
+    let large = client.buffer_from_host(&data, &[9_000_000]).unwrap();
+    assert!(large.to_host::<u8>().unwrap() == data);
+    // Another certificate, and a client without encryption.
+    let (start, fingerprint) = address.split_once("fingerprint=").unwrap();
+    let other = if fingerprint.starts_with('0') { "1" } else { "0" };
+    assert!(connect(&format!("{start}fingerprint={other}{}", &fingerprint[1..])).is_err());
+    let plain = start.trim_start_matches("tls://").trim_end_matches('?');
+    assert!(connect(plain).is_err());
+    let status = ["--status", "--listen", &address, "--token-file", token];
+    let listed = serve(&status).wait_with_output().unwrap();
+    assert!(String::from_utf8(listed.stdout).unwrap().starts_with("1 clients"), "{:?}", listed.stderr);
+    drop((x, large, add_one, client));
+    end(server);
+}
+
+#[test]
 fn status_lists_what_clients_hold() {
     let folder = tempfile::tempdir().unwrap();
     let (server, address, _out) = started(folder.path(), &[]);

@@ -4,3 +4,5 @@ pub(crate) mod address;
 pub(crate) mod greeting;
 pub(crate) mod outbox;
 pub(crate) mod stream;
+#[cfg(feature = "tls")]
+pub(crate) mod tls;

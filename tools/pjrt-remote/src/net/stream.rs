@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 #[cfg(unix)]
@@ -15,13 +15,20 @@ pub(crate) type Descriptor = std::os::fd::OwnedFd;
 #[derive(Debug)]
 pub(crate) enum Descriptor {}
 
+#[cfg(feature = "tls")]
+use crate::net::address::resolve;
 use crate::net::address::{Address, loopback};
+#[cfg(feature = "tls")]
+use crate::net::tls::{Identity, TlsStream};
 
 /// Size of the send buffer of a Unix socket. With the system's default, a large message wakes the receiver more often.
 #[cfg(unix)]
 const SEND_BUFFER: usize = 1 << 20;
 /// Time to establish a TCP connection.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Time in which a TLS server must answer.
+#[cfg(feature = "tls")]
+const HANDSHAKE: Duration = Duration::from_secs(30);
 /// Time without data after which the system checks whether the other machine is reachable, time between two checks,
 /// and number of failed checks after which the connection fails.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(5), Duration::from_secs(2), 5);
@@ -39,15 +46,22 @@ const UNIX: u8 = b'u';
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
+    #[cfg(feature = "tls")]
+    Tls(TlsStream),
     #[cfg(unix)]
     Unix(UnixStream),
 }
 
-/// Calls a method that both kinds of sockets have.
+/// Calls a method that all kinds of sockets have.
 macro_rules! each {
     ($stream:expr, $inner:ident => $call:expr) => {
         match $stream {
             Self::Tcp($inner) => $call,
+            #[cfg(feature = "tls")]
+            Self::Tls(tls) => {
+                let $inner = tls.tcp();
+                $call
+            }
             #[cfg(unix)]
             Self::Unix($inner) => $call,
         }
@@ -67,16 +81,23 @@ impl Stream {
             Address::Unix(path) => Self::unix(UnixStream::connect(path).map_err(fail)?).map_err(fail),
             #[cfg(not(unix))]
             Address::Unix(_) => Err(format!("{address}: this system has no Unix sockets; use HOST:PORT")),
-            Address::Tcp(name) => {
-                let mut failed = io::Error::from(io::ErrorKind::NotFound);
-                for address in loopback(name)? {
-                    match TcpStream::connect_timeout(&address, CONNECT) {
-                        Ok(stream) => return Self::tcp(stream).map_err(fail),
-                        Err(error) => failed = error,
-                    }
-                }
-                Err(fail(failed))
+            Address::Tcp(name) => connect_tcp(loopback(name)?).and_then(Self::tcp).map_err(fail),
+            #[cfg(feature = "tls")]
+            Address::Tls(name, fingerprint) => {
+                let tcp = connect_tcp(resolve(name)?).and_then(prepare_tcp).map_err(fail)?;
+                TlsStream::client(tcp, fingerprint, HANDSHAKE).map(Self::Tls).map_err(fail)
             }
+            #[cfg(not(feature = "tls"))]
+            Address::Tls(..) => Err(format!("{address}: build the package pjrt-remote with its feature `tls`")),
+        }
+    }
+
+    /// Becomes the server's side of a TLS connection within `time`, if this is a TCP connection.
+    #[cfg(feature = "tls")]
+    pub(crate) fn encrypt(self, identity: &Identity, time: Duration) -> io::Result<Self> {
+        match self {
+            Self::Tcp(tcp) => TlsStream::server(tcp, identity, time).map(Self::Tls),
+            other => Ok(other),
         }
     }
 
@@ -124,6 +145,8 @@ impl Stream {
     pub(crate) fn pass(&mut self, stream: Self) -> io::Result<()> {
         match stream {
             Self::Tcp(stream) => self.write_with(&[TCP], &[stream.into()]),
+            #[cfg(feature = "tls")]
+            Self::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
             Self::Unix(stream) => self.write_with(&[UNIX], &[stream.into()]),
         }
     }
@@ -190,18 +213,14 @@ impl Stream {
     }
 
     pub(crate) fn tcp(stream: TcpStream) -> io::Result<Self> {
-        use rustix::net::sockopt;
-        stream.set_nodelay(true)?;
-        sockopt::set_socket_keepalive(&stream, true)?;
-        let (idle, interval, count) = KEEPALIVE;
-        sockopt::set_tcp_keepidle(&stream, idle)?;
-        sockopt::set_tcp_keepintvl(&stream, interval)?;
-        sockopt::set_tcp_keepcnt(&stream, count)?;
-        Ok(Self::Tcp(stream))
+        prepare_tcp(stream).map(Self::Tcp)
     }
 
     pub(crate) fn is_unix(&self) -> bool {
-        !matches!(self, Self::Tcp(_))
+        #[cfg(unix)]
+        return matches!(self, Self::Unix(_));
+        #[cfg(not(unix))]
+        false
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
@@ -221,15 +240,46 @@ impl Stream {
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(match self {
             Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => Self::Tls(stream.try_clone()?),
             #[cfg(unix)]
             Self::Unix(stream) => Self::Unix(stream.try_clone()?),
         })
     }
 }
 
+/// Connects to the first of some addresses that answers.
+fn connect_tcp(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let mut failed = io::Error::from(io::ErrorKind::NotFound);
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, CONNECT) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+fn prepare_tcp(stream: TcpStream) -> io::Result<TcpStream> {
+    use rustix::net::sockopt;
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(&stream, true)?;
+    let (idle, interval, count) = KEEPALIVE;
+    sockopt::set_tcp_keepidle(&stream, idle)?;
+    sockopt::set_tcp_keepintvl(&stream, interval)?;
+    sockopt::set_tcp_keepcnt(&stream, count)?;
+    Ok(stream)
+}
+
 impl Read for Stream {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        each!(self, stream => stream.read(to))
+        match self {
+            Self::Tcp(stream) => stream.read(to),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.read(to),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.read(to),
+        }
     }
 }
 
@@ -237,7 +287,13 @@ impl Write for Stream {
     /// Writes to the socket. If the other end is closed, the standard library's `write` returns an error instead of
     /// raising the signal `SIGPIPE`. Its `write_vectored` raises the signal, so do not forward that method.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        each!(self, stream => stream.write(bytes))
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            #[cfg(feature = "tls")]
+            Self::Tls(stream) => stream.write(bytes),
+            #[cfg(unix)]
+            Self::Unix(stream) => stream.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -8,12 +8,12 @@ use pjrt::Client;
 
 use crate::net::address::Address;
 use crate::net::stream::Stream;
+use crate::server::access::Access;
 use crate::server::limits::Limits;
 use crate::server::served::Served;
 use crate::server::session;
 use crate::server::sessions::Sessions;
 use crate::server::socket::Socket;
-use crate::server::token::Token;
 
 /// Time to wait after `accept` failed, for example because the process has no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Server {
 pub struct Listener {
     server: Server,
     socket: Socket,
-    token: Option<Token>,
+    access: Access,
 }
 
 impl std::fmt::Debug for Listener {
@@ -74,18 +74,19 @@ impl Server {
         self.served.welcome.devices.iter().filter(|device| device.addressable).count()
     }
 
-    /// Opens an address. Clients of a TCP port need the token.
+    /// Opens an address. Clients of a TCP port need a token.
     ///
     /// A Unix socket is in a folder that only this user can write to, and only this user can connect. The folder is
     /// created if it does not exist. A socket that an ended server left behind is replaced.
     ///
     /// # Errors
     ///
-    /// Returns an error if the address is in use, if it is beyond the loopback interface, if a TCP port has no token,
-    /// or if other users can write to the folder of a Unix socket.
-    pub fn bind(&self, address: &Address, token: Option<Token>) -> io::Result<Listener> {
-        let socket = Socket::bind(address, token.as_ref())?;
-        Ok(Listener { server: self.clone(), socket, token })
+    /// Returns an error if the address is in use, if it is beyond the loopback interface without TLS, if a TCP port has
+    /// no token, or if other users can write to the folder of a Unix socket.
+    pub fn bind(&self, address: &Address, access: impl Into<Access>) -> io::Result<Listener> {
+        let access = access.into();
+        let socket = Socket::bind(address, &access)?;
+        Ok(Listener { server: self.clone(), socket, access })
     }
 
     /// Closes all connections, and waits at most `patience` until what their clients held is freed. Runs that have
@@ -95,7 +96,7 @@ impl Server {
     }
 
     /// Starts the session of a client in a new thread.
-    pub(crate) fn start(&self, mut stream: Stream, token: Option<Token>) -> io::Result<()> {
+    pub(crate) fn start(&self, mut stream: Stream, access: &Access) -> io::Result<()> {
         let opened = match self.sessions.add(&stream) {
             Ok(opened) => opened,
             Err(failure) => {
@@ -103,8 +104,8 @@ impl Server {
                 return Err(io::Error::other(failure.message));
             }
         };
-        let served = Arc::clone(&self.served);
-        let run = move || session::serve(served, stream, token.as_ref(), &opened);
+        let (served, access) = (Arc::clone(&self.served), access.clone());
+        let run = move || session::serve(served, stream, &access, &opened);
         std::thread::Builder::new().name("pjrt remote client".to_owned()).spawn(run).map(drop)
     }
 }
@@ -122,7 +123,7 @@ impl Listener {
             if self.server.sessions.is_stopped() {
                 return;
             }
-            match accepted.and_then(|stream| self.server.start(stream, self.token.clone())) {
+            match accepted.and_then(|stream| self.server.start(stream, &self.access)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {

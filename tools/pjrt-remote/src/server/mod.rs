@@ -1,5 +1,6 @@
 //! The server: serves the client of a plugin to other processes.
 
+pub(crate) mod access;
 pub(crate) mod describe;
 pub(crate) mod execution;
 pub(crate) mod limits;
@@ -15,3 +16,7 @@ pub(crate) mod status;
 pub(crate) mod supervisor;
 pub(crate) mod table;
 pub(crate) mod token;
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod shared_memory_tests;

@@ -9,6 +9,7 @@ use pjrt::{Buffer, Error, ErrorCode, InFlightLimiter, NamedValue, Program, Shape
 
 use crate::net::outbox::Outbox;
 use crate::net::stream::{Receiving, Stream};
+use crate::server::access::Access;
 use crate::server::describe;
 use crate::server::execution::{execute, size};
 use crate::server::limits::{PAYLOAD, STALLED};
@@ -48,8 +49,8 @@ struct Session {
 }
 
 /// Serves a client until it closes the connection or breaks the protocol. Then frees everything that it held.
-pub(crate) fn serve(served: Arc<Served>, stream: Stream, token: Option<&Token>, opened: &Opened) {
-    let session = match Session::begin(served, stream, token, opened) {
+pub(crate) fn serve(served: Arc<Served>, stream: Stream, access: &Access, opened: &Opened) {
+    let session = match Session::begin(served, stream, access, opened) {
         Ok(session) => session,
         // The other side asked for the clients, or has gone.
         Err(Broken::Closed) => return,
@@ -68,10 +69,14 @@ pub(crate) fn serve(served: Arc<Served>, stream: Stream, token: Option<&Token>, 
 }
 
 impl Session {
-    fn begin(served: Arc<Served>, mut stream: Stream, token: Option<&Token>, opened: &Opened) -> Result<Self, Broken> {
+    fn begin(served: Arc<Served>, mut stream: Stream, access: &Access, opened: &Opened) -> Result<Self, Broken> {
+        #[cfg(feature = "tls")]
+        if let Some(identity) = &access.identity {
+            stream = stream.encrypt(identity, HANDSHAKE)?;
+        }
         let mut incoming = Incoming::new(Receiving::within(stream.try_clone()?, HANDSHAKE), frame::MAX_HELLO);
         let accepted = match incoming.next::<wire::Hello>() {
-            Ok(hello) => match check(&hello, token) {
+            Ok(hello) => match check(&hello, access.token.as_ref()) {
                 Ok(version) if hello.is_status => {
                     let clients = opened.clients();
                     answer(&mut stream, &wire::Welcome { version, clients, ..wire::Welcome::default() })?;

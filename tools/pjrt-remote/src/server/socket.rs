@@ -8,9 +8,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 #[cfg(unix)]
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use crate::net::address::{Address, folder_of, loopback};
+#[cfg(not(feature = "tls"))]
+use crate::net::address::Fingerprint;
+use crate::net::address::{Address, folder_of, loopback, resolve};
 use crate::net::stream::Stream;
-use crate::server::token::Token;
+use crate::server::access::Access;
 
 /// A socket at which a server accepts clients. Dropping it removes the file of a Unix socket.
 pub(crate) struct Socket {
@@ -30,9 +32,9 @@ enum Kind {
 
 impl Socket {
     /// Opens an address. Clients of a TCP port need a token.
-    pub(crate) fn bind(address: &Address, token: Option<&Token>) -> io::Result<Self> {
+    pub(crate) fn bind(address: &Address, access: &Access) -> io::Result<Self> {
         let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidInput, message);
-        if token.is_none() && matches!(address, Address::Tcp(_)) {
+        if access.token.is_none() && matches!(address, Address::Tcp(_)) {
             return Err(invalid(format!("{address}: a TCP port needs a token, because every user can connect")));
         }
         let (kind, address) = match address {
@@ -45,11 +47,23 @@ impl Socket {
             #[cfg(not(unix))]
             Address::Unix(_) => return Err(invalid("this system has no Unix sockets; use HOST:PORT".to_owned())),
             Address::Tcp(name) => {
-                let listener = TcpListener::bind(&loopback(name).map_err(invalid)?[..])?;
+                #[cfg(feature = "tls")]
+                let fingerprint = access.identity.as_ref().map(|identity| identity.fingerprint().clone());
+                #[cfg(not(feature = "tls"))]
+                let fingerprint: Option<Fingerprint> = None;
+                let resolved = if fingerprint.is_some() { resolve(name) } else { loopback(name) };
+                let listener = TcpListener::bind(&resolved.map_err(invalid)?[..])?;
                 #[cfg(unix)]
                 listener.set_nonblocking(true)?;
-                let address = Address::Tcp(listener.local_addr()?.to_string());
+                let name = listener.local_addr()?.to_string();
+                let address = match fingerprint {
+                    Some(fingerprint) => Address::Tls(name, fingerprint),
+                    None => Address::Tcp(name),
+                };
                 (Kind::Tcp(listener), address)
+            }
+            Address::Tls(name, _) => {
+                return Err(invalid(format!("listen at {name}, and give the certificate and its key")));
             }
         };
         Ok(Self {

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use crate::net::address::Address;
 use crate::net::stream::Stream;
+use crate::server::access::Access;
 use crate::server::listener::Server;
 use crate::server::socket::Socket;
-use crate::server::token::Token;
 
 /// Time for which a worker must have run, so that the next one starts at once.
 const STABLE: Duration = Duration::from_secs(5);
@@ -59,8 +59,8 @@ impl Supervisor {
     /// # Errors
     ///
     /// The errors of [`Server::bind`] apply.
-    pub fn bind(address: &Address, token: Option<&Token>) -> io::Result<Self> {
-        Ok(Self { socket: Socket::bind(address, token)?, is_stopped: AtomicBool::new(false) })
+    pub fn bind(address: &Address, access: &Access) -> io::Result<Self> {
+        Ok(Self { socket: Socket::bind(address, access)?, is_stopped: AtomicBool::new(false) })
     }
 
     /// Returns the address. If the requested TCP port was 0, this is the port that the system chose.
@@ -155,11 +155,11 @@ impl Server {
     /// # Errors
     ///
     /// Returns an error if the supervisor cannot be reached.
-    pub fn serve_passed(&self, control: OwnedFd, token: Option<&Token>, ready: &str) -> io::Result<()> {
+    pub fn serve_passed(&self, control: OwnedFd, access: &Access, ready: &str) -> io::Result<()> {
         let mut control = Stream::from_descriptor(control)?;
         control.write_with(format!("{ready}\n").as_bytes(), &[])?;
         while let Some(stream) = control.receive_passed()? {
-            if let Err(error) = self.start(stream, token.cloned()) {
+            if let Err(error) = self.start(stream, access) {
                 tracing::info!(%error, "a client could not connect");
             }
         }
