@@ -93,7 +93,8 @@ impl Emulated {
         // With the examples in one build, the command would have the features of its own tests.
         let mut programs = self.cargo("build");
         programs.args(["-p", "pjrt-cpu-plugin", "-p", "pjrt-cli", "--lib", "--bin", "pjrt", "--no-default-features"]);
-        sh::shown(programs.args(["--features", "pjrt-cli/cpu"]).args(self.platform.features))
+        // With `pjrt-cli/cpu`, cargo would set the feature of the package's dependency on itself for its tests.
+        sh::shown(programs.args(["--features", "cpu"]).args(self.platform.features))
     }
 
     /// Builds and runs the tests.

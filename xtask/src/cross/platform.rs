@@ -134,7 +134,7 @@ const WINDOWS: Platform = Platform {
         Need { file: "/usr/lib/wine/wine64", package: "wine64" },
     ],
     // `pjrt doctor` is one of the programs.
-    features: &["--features", "pjrt-cli/full"],
+    features: &["--features", "full"],
     // Without vector instructions, the kernels call the C library's `fmaf`, and MinGW's `fmaf` does not round
     // correctly.
     has_kernel_tests: false,
