@@ -1,8 +1,8 @@
 //! Runs the first part of a program with loops on the caller's thread.
 //!
 //! The duration of a loop is not known in advance. Most loops of small programs end sooner than another thread could
-//! start, so the caller runs a limited number of operations of the loops, which is larger if the latest runs were short.
-//! A run that has not ended by then continues on a thread of the client, where it can be stopped.
+//! start, so the caller runs a limited number of operations of the loops. The number is larger if the latest runs were
+//! short. A run that has not ended by then continues on a thread of the client, where it can be stopped.
 
 use std::time::{Duration, Instant};
 

@@ -169,8 +169,8 @@ impl Kernel for Sort {
     }
 }
 
-/// Replaces `all` by the `kept` smallest of `n` pairs of a key and an index, in ascending order of the pairs. Equal keys
-/// are ordered by their index, so the sort is stable.
+/// Replaces `all` by the `kept` smallest of `n` pairs of a key and an index, in ascending order of the pairs. Pairs with
+/// equal keys are in the order of their indices, so the sort is stable.
 fn first_of(all: &mut Vec<(u64, u32)>, mut pairs: impl Iterator<Item = (u64, u32)>, n: usize, kept: usize) {
     all.clear();
     if kept <= n / FEW {
@@ -263,8 +263,8 @@ impl Sort {
         }
     }
 
-    /// Calls `put` with the number of each row, and with the indices of the row's first elements in sorted order. `rows`
-    /// contains the adjacent elements of `count` rows of each operand.
+    /// Calls `put` with the number of each row, and with the indices of the row's first elements in sorted order. Each
+    /// element of `rows` contains the adjacent elements of `count` rows of one operand.
     fn permutations(
         &self,
         rows: &[&[u8]],
