@@ -169,8 +169,8 @@ impl Kernel for Sort {
     }
 }
 
-/// Replaces `all` by the `kept` smallest of `n` pairs of a key and an index, in ascending order of the pairs. Pairs with
-/// equal keys are in the order of their indices, so the sort is stable.
+/// Replaces `all` by the `kept` smallest of `n` pairs of a key and an index, in ascending order. Pairs with equal keys
+/// are in the order of their indices, so the sort is stable.
 fn first_of(all: &mut Vec<(u64, u32)>, mut pairs: impl Iterator<Item = (u64, u32)>, n: usize, kept: usize) {
     all.clear();
     if kept <= n / FEW {
