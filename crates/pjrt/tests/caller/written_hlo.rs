@@ -171,8 +171,14 @@ fn computes_the_same() {
             let module = stablehlo::parse(text.clone(), stablehlo::VerifyLevel::FULL);
             let module = module.unwrap_or_else(|error| panic!("{name}: {error}"));
             let hlo = stablehlo::write_hlo(&module).unwrap_or_else(|error| panic!("{name}: {error}"));
-            let hlo = client.compile(&Program::hlo(hlo), &CompileOptions::default());
-            let hlo = hlo.unwrap_or_else(|error| panic!("{name}: {error}"));
+            let hlo = match client.compile(&Program::hlo(hlo), &CompileOptions::default()) {
+                // Builds of the embedded device without this feature have no solvers.
+                Err(error) if error.message().contains("needs the feature `math`") => {
+                    println!("SKIPPED written_hlo, {name}: {}", error.message());
+                    continue;
+                }
+                hlo => hlo.unwrap_or_else(|error| panic!("{name}: {error}")),
+            };
             assert_eq!(run(client, &hlo), run(client, &compile(client, &text)), "{name}");
         }
     });
