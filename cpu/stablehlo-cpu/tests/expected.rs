@@ -104,8 +104,12 @@ fn results_match_jax() {
     let mut failed = 0;
     for program in &programs {
         if let Err(message) = run(program) {
-            failed += 1;
             let name = program.file_stem().unwrap_or_default().to_string_lossy();
+            if !cfg!(feature = "math") && message.contains("needs the feature `math`") {
+                println!("SKIPPED results_match_jax, {name}: {message}");
+                continue;
+            }
+            failed += 1;
             writeln!(failures, "{name}: {message}").expect("writing to a string");
         }
     }
