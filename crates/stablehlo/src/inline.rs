@@ -1,5 +1,7 @@
 //! Inlining: replaces calls and composites with the bodies of the functions that they reference.
 
+use std::collections::HashSet;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Func, Module, Op, OpKind, Region, ValueId, ValueIds, ValueTypes};
 
@@ -48,10 +50,16 @@ pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     let mut inliner = Inliner::new(module, &inlines);
     let mut funcs = vec![inliner.func(main)?];
     // The decomposition of a kept composite may itself call functions, so inline these calls, too.
+    let mut kept = HashSet::new();
     let mut next = 0;
-    while let Some(name) = inliner.kept.get(next).cloned() {
-        let func = module.func(&name).ok_or_else(|| unknown(&name))?;
-        funcs.push(inliner.func(func)?);
+    while let Some(func) = funcs.get(next) {
+        let names = func.body.all_ops().filter_map(callee).filter(|&name| !kept.contains(name));
+        for name in names.cloned().collect::<Vec<String>>() {
+            if kept.insert(name.clone()) {
+                let func = module.func(&name).ok_or_else(|| unknown(&name))?;
+                funcs.push(inliner.func(func)?);
+            }
+        }
         next += 1;
     }
     Ok(module.with_funcs(funcs))
@@ -93,8 +101,6 @@ struct Inliner<'m> {
     values: ValueTypes,
     ops: usize,
     depth: usize,
-    /// Names of the decompositions of kept composites. The inlined module must still contain these functions.
-    kept: Vec<String>,
 }
 
 /// For each value of a function, indexed by its old id, the new id, or `None` if the value is not defined yet.
@@ -102,7 +108,7 @@ type Map = Vec<Option<ValueId>>;
 
 impl<'m> Inliner<'m> {
     fn new(module: &'m Module, inlines: &'m dyn Fn(&Op) -> bool) -> Self {
-        Self { module, inlines, values: ValueTypes::new(), ops: 0, depth: 0, kept: Vec::new() }
+        Self { module, inlines, values: ValueTypes::new(), ops: 0, depth: 0 }
     }
 
     fn func(&mut self, func: &'m Func) -> Result<Func> {
@@ -164,9 +170,6 @@ impl<'m> Inliner<'m> {
                     name(map, *old, new)?;
                 }
                 continue;
-            }
-            if let Some(callee) = callee(op).filter(|callee| !self.kept.contains(callee)) {
-                self.kept.push(callee.clone());
             }
             let regions = op.regions.iter().map(|region| self.region(func, region, map)).collect::<Result<_>>()?;
             let results = op.results.iter().map(|value| self.define(func, *value, map)).collect::<Result<_>>()?;

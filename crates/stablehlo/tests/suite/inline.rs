@@ -72,6 +72,30 @@ fn known_composites_stay() {
     stablehlo::verify(&inlined, stablehlo::VerifyLevel::FULL).unwrap();
 }
 
+/// The decomposition of one composite has another one. Each function is kept once.
+#[test]
+fn composites_in_kept_functions_stay() {
+    let composite = |callee: &str, x: &str| {
+        format!("stablehlo.composite \"acme.op\" {x} {{decomposition = @{callee}}} : (tensor<f32>) -> tensor<f32>")
+    };
+    let func = |name: &str, callee: &str| {
+        format!(
+            "func.func private @{name}(%x: tensor<f32>) -> tensor<f32> {{
+                %0 = {}
+                %1 = {}
+                return %1 : tensor<f32>\n}}\n",
+            composite(callee, "%x"),
+            composite(callee, "%0")
+        )
+    };
+    let last = "func.func private @c(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }";
+    let text = [func("main", "a").replace(" private", ""), func("b", "c"), func("a", "b"), last.to_owned()].concat();
+    let inlined = inline(&module(&text), &["acme.op"]).unwrap();
+    let funcs: Vec<_> = inlined.funcs.iter().map(|func| func.name.as_str()).collect();
+    assert_eq!(funcs, ["main", "a", "b", "c"]);
+    stablehlo::verify(&inlined, stablehlo::VerifyLevel::FULL).unwrap();
+}
+
 #[test]
 fn doubling_calls_are_rejected() {
     let mut text = String::from(
