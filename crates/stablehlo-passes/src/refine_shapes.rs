@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use stablehlo::ir::{DYNAMIC, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId, ValueIds, Window};
+use stablehlo::ir::{
+    Attribute, DYNAMIC, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId, ValueIds, Window,
+};
 use stablehlo::{Error, ErrorKind, Result, VerifyLevel, infer};
 
 use crate::evaluate::{evaluate, is_integer};
@@ -31,8 +33,9 @@ use crate::evaluate::{evaluate, is_integer};
 ///
 /// # Errors
 ///
-/// Returns an error if a type does not fit the declared one, if an assertion about sizes does not hold, if a loop
-/// changes the size of a value, or if a call or a composite has operands of unknown size. The module must be verified.
+/// Returns an error if a type does not fit the declared one, if an assertion about sizes does not hold, if sizes
+/// contradict each other, if a loop changes the size of a value, or if a call or a composite, or the function that it
+/// references, has operands or results of unknown size. The module must be verified.
 pub fn refine_shapes(module: &Module, arguments: &[Type]) -> Result<Option<Module>> {
     stablehlo::verify(module, VerifyLevel::STRUCTURE)?;
     let Some(entry) = module.entry() else {
@@ -47,10 +50,6 @@ pub fn refine_shapes(module: &Module, arguments: &[Type]) -> Result<Option<Modul
         );
         return Err(Error::new(ErrorKind::Structure, message));
     }
-    let is_unknown = |ty: &Type| ty.as_tensor().is_some_and(|ty| ty.shape.contains(&DYNAMIC));
-    if !entry.values.iter().any(is_unknown) {
-        return Ok(None);
-    }
     let mut func = entry.clone();
     for (at, (&arg, ty)) in entry.args().iter().zip(arguments).enumerate() {
         if !fits(entry.ty(arg), ty) {
@@ -60,15 +59,34 @@ pub fn refine_shapes(module: &Module, arguments: &[Type]) -> Result<Option<Modul
         func.values.set(arg.0 as usize, ty.clone());
     }
     let mut body = std::mem::take(&mut func.body);
-    let mut refinement = Refinement { module, func, known: HashMap::new() };
+    let mut refinement = Refinement { module, func, known: HashMap::new(), changed: false };
     refinement.region(&mut body)?;
-    let mut func = refinement.func;
+    let (mut func, changed) = (refinement.func, refinement.changed);
     let returned = body.ops.last().map_or(&[][..], |end| &end.operands);
-    func.results = returned.iter().map(|&value| func.ty(value).clone()).collect();
+    let results = entry.results.iter().zip(returned).map(|(declared, &value)| merged(declared, func.ty(value)));
+    func.results = results.collect::<Result<_>>()?;
     func.body = body;
-    let is_same = func.values == entry.values && func.results == entry.results;
+    if !changed && func.values == entry.values && func.results == entry.results {
+        return Ok(None);
+    }
     let funcs = module.funcs.iter().map(|other| if other.name == func.name { func.clone() } else { other.clone() });
-    Ok(if is_same { None } else { Some(module.with_funcs(funcs.collect())) })
+    let refined = module.with_funcs(funcs.collect());
+    // Sizes that are known now may contradict each other.
+    stablehlo::verify(&refined, VerifyLevel::STRUCTURE)?;
+    Ok(Some(refined))
+}
+
+/// Returns a type with the sizes that at least one of two types has.
+fn merged(declared: &Type, found: &Type) -> Result<Type> {
+    let (Type::Tensor(one), Type::Tensor(other)) = (declared, found) else { return Ok(declared.clone()) };
+    let fits = |(&one, &other): (&i64, &i64)| one == other || one == DYNAMIC || other == DYNAMIC;
+    if one.rank() != other.rank() || !one.shape.iter().zip(&other.shape).all(fits) {
+        let message = format_args!("the sizes of {declared} become those of {found}; pass other types of arguments");
+        return Err(Error::new(ErrorKind::Shape, message));
+    }
+    let sizes = one.shape.iter().zip(&other.shape);
+    let shape: Vec<i64> = sizes.map(|(&one, &other)| if other == DYNAMIC { one } else { other }).collect();
+    Ok(Type::Tensor(TensorType::new(shape, one.element)))
 }
 
 /// Returns whether a type is the declared one with known sizes in place of some `?`.
@@ -90,6 +108,8 @@ struct Refinement<'m> {
     func: Func,
     /// Integers that are known.
     known: HashMap<ValueId, Literal>,
+    /// Whether an op has changed.
+    changed: bool,
 }
 
 fn unsupported(message: impl std::fmt::Display) -> Error {
@@ -104,6 +124,8 @@ impl Refinement<'_> {
             let place = op.copied(op.operands.clone(), op.results.clone(), Vec::new());
             if self.op(&mut op).map_err(|error| self.placed(&error, &place))? {
                 region.ops.push(op);
+            } else {
+                self.changed = true;
             }
         }
         Ok(())
@@ -133,10 +155,31 @@ impl Refinement<'_> {
         self.known.get(op.operands.get(operand)?)?.integers()
     }
 
-    fn set_shape(&mut self, value: ValueId, shape: Vec<i64>) {
+    /// Gives a value the sizes of a shape. Keeps a size of the value where that of the shape is `?`.
+    fn set_shape(&mut self, value: ValueId, shape: &[i64]) -> Result<()> {
         if let Some(ty) = self.ty(value) {
-            let ty = TensorType { shape, element: ty.element };
-            self.func.values.set(value.0 as usize, Type::Tensor(ty));
+            let ty = merged(self.func.ty(value), &Type::Tensor(TensorType::new(shape, ty.element)))?;
+            self.func.values.set(value.0 as usize, ty);
+        }
+        Ok(())
+    }
+
+    /// Remembers the integers that a barrier returns, and those that a loop carries without a change.
+    fn pass_on(&mut self, op: &Op) {
+        let count = match op.kind {
+            OpKind::While | OpKind::OptimizationBarrier => op.operands.len().min(op.results.len()),
+            _ => return,
+        };
+        for at in 0..count {
+            let Some(literal) = self.known.get(&op.operands[at]).cloned() else { continue };
+            let body = op.regions.last();
+            let after = body.and_then(|body| Some((body.ops.last()?.operands.get(at)?, body.args.get(at)?)));
+            if body.is_none() || after.is_some_and(|(returned, arg)| returned == arg) {
+                let args = op.regions.iter().filter_map(|region| region.args.get(at));
+                for &value in args.chain([&op.results[at]]) {
+                    self.known.insert(value, literal.clone());
+                }
+            }
         }
     }
 
@@ -152,6 +195,7 @@ impl Refinement<'_> {
                 }
             }
         }
+        self.pass_on(op);
         op.regions.iter_mut().try_for_each(|region| self.region(region))?;
         if self.is_held_assertion(op)? {
             return Ok(false);
@@ -237,8 +281,9 @@ impl Refinement<'_> {
             let Some(shape) = shape.or_else(|| (!declared.contains(&DYNAMIC)).then_some(declared)) else {
                 return Ok(());
             };
-            self.set_shape(result, shape);
+            self.set_shape(result, &shape)?;
         }
+        self.changed = true;
         op.kind = kind;
         op.operands = operands.iter().filter_map(|&at| op.operands.get(at).copied()).collect();
         Ok(())
@@ -253,9 +298,11 @@ impl Refinement<'_> {
         let places = places.ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("{LIST} is {list:?}")))?;
         let shapes: Option<Vec<Vec<i64>>> = places.iter().map(|&at| self.integers(op, at)).collect();
         let Some(shapes) = shapes else { return Ok(()) };
-        for (&result, shape) in op.results.iter().zip(shapes) {
-            self.set_shape(result, shape);
+        for (&result, shape) in op.results.iter().zip(&shapes) {
+            self.set_shape(result, shape)?;
         }
+        without_operands(op, &places)?;
+        self.changed = true;
         let kept = op.operands.iter().enumerate().filter(|(at, _)| !places.contains(at));
         op.operands = kept.map(|(_, &operand)| operand).collect::<ValueIds>();
         op.attributes.retain(|(name, _)| name != LIST);
@@ -284,9 +331,13 @@ impl Refinement<'_> {
                 branches
                     .fold(first, |one, other| one.iter().zip(&other).map(|(one, other)| common(one, other)).collect())
             }
-            (OpKind::Call { .. } | OpKind::Composite { .. }, operands, results) => {
-                let is_unknown = |&value: &ValueId| self.shape(value).contains(&DYNAMIC);
-                if operands.iter().chain(results).any(is_unknown) {
+            (OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. }, operands, results) => {
+                let callee = self.module.func(callee);
+                let inner = callee.into_iter().flat_map(|callee| {
+                    callee.args().iter().map(|&arg| callee.ty(arg)).chain(&callee.results).filter_map(Type::as_tensor)
+                });
+                let outer = operands.iter().chain(results).filter_map(|&value| self.ty(value));
+                if outer.chain(inner).any(|ty| ty.shape.contains(&DYNAMIC)) {
                     return Err(unsupported("the sizes of the function are not known; inline it first"));
                 }
                 return Ok(());
@@ -303,9 +354,8 @@ impl Refinement<'_> {
                     return Ok(());
                 }
                 let rest = product(from) / product(to);
-                let shape = to.iter().map(|&size| if size == DYNAMIC { rest } else { size }).collect();
-                self.set_shape(y, shape);
-                return Ok(());
+                let shape: Vec<i64> = to.iter().map(|&size| if size == DYNAMIC { rest } else { size }).collect();
+                return self.set_shape(y, &shape);
             }
             (_, _, results) => {
                 let is_unknown = |&value: &ValueId| self.shape(value).contains(&DYNAMIC);
@@ -320,10 +370,9 @@ impl Refinement<'_> {
             }
         };
         for (&result, found) in op.results.iter().zip(&found) {
-            let (Some(declared), Some(found)) = (self.ty(result), found.as_tensor()) else { continue };
-            let sizes = declared.shape.iter().zip(&found.shape);
-            let shape = sizes.map(|(&declared, &found)| if found == DYNAMIC { declared } else { found }).collect();
-            self.set_shape(result, shape);
+            if let Some(found) = found.as_tensor() {
+                self.set_shape(result, &found.shape)?;
+            }
         }
         Ok(())
     }
@@ -352,6 +401,7 @@ impl Refinement<'_> {
         self.known.insert(result, literal.clone());
         if !matches!(op.kind, OpKind::Constant(_) | OpKind::Iota { .. }) {
             (op.kind, op.operands) = (OpKind::Constant(literal), ValueIds::new());
+            self.changed = true;
         }
     }
 }
@@ -366,4 +416,45 @@ fn common(one: &Type, other: &Type) -> Type {
         }
         _ => one.clone(),
     }
+}
+
+/// Adapts the layouts and the aliases of a custom call's operands to a call without some of them.
+fn without_operands(op: &mut Op, places: &[usize]) -> Result<()> {
+    for (name, attribute) in &mut op.attributes {
+        let Attribute::Array(list) = attribute else { continue };
+        match name.as_str() {
+            "operand_layouts" => {
+                let mut at = 0..;
+                list.retain(|_| at.next().is_none_or(|at| !places.contains(&at)));
+            }
+            "output_operand_aliases" => {
+                for alias in list {
+                    if let Attribute::Other(text) = alias {
+                        *text = with_operand_index(text, places)?;
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns the text of an alias of an operand that comes after removed ones.
+fn with_operand_index(text: &str, removed: &[usize]) -> Result<String> {
+    const NAME: &str = "operand_index";
+    let parts = text.split_once(NAME).and_then(|(before, rest)| {
+        let rest = rest.trim_start().strip_prefix('=')?.trim_start();
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        Some((before, rest[..end].parse::<usize>().ok()?, &rest[end..]))
+    });
+    let Some((before, index, after)) = parts else {
+        return Err(Error::new(ErrorKind::Attribute, format_args!("the alias {text} has no {NAME}")));
+    };
+    if removed.contains(&index) {
+        let message = format_args!("operand {index} contains a shape and is removed, but an alias names it");
+        return Err(Error::new(ErrorKind::Attribute, message));
+    }
+    let less = (0..index).filter(|at| removed.contains(at)).count();
+    Ok(format!("{before}{NAME} = {}{after}", index - less))
 }

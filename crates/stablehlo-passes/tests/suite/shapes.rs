@@ -41,7 +41,7 @@ fn shapes_are_computed() {
 }
 
 /// Functions of `%x: tensor<?x?xf32>` and `%n: tensor<?xi32>`, and the type of the results.
-const FUNCTIONS: [(&str, &str); 10] = [
+const FUNCTIONS: [(&str, &str); 11] = [
     (
         "%e = stablehlo.constant dense<2> : tensor<1xi32>
          %a = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?xf32>) -> tensor<i32>
@@ -133,6 +133,31 @@ const FUNCTIONS: [(&str, &str); 10] = [
            : (tensor<1x?x?x1xf32>, tensor<2x2x1x1xf32>, tensor<2x2xi32>) -> tensor<1x?x?x1xf32>",
         "tensor<1x?x?x1xf32>",
     ),
+    // A size that a loop and a barrier pass on.
+    (
+        "%a = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?x?xf32>) -> tensor<i32>
+         %b = stablehlo.get_dimension_size %x, dim = 1 : (tensor<?x?xf32>) -> tensor<i32>
+         %k = stablehlo.constant dense<3> : tensor<i32>
+         %o = stablehlo.constant dense<1> : tensor<i32>
+         %z = stablehlo.constant dense<0> : tensor<i32>
+         %w:4 = stablehlo.while(%i = %z, %c = %a, %d = %b, %v = %x) : tensor<i32>, tensor<i32>, tensor<i32>, tensor<?x?xf32>
+           cond { %1 = stablehlo.compare LT, %i, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
+                  stablehlo.return %1 : tensor<i1> }
+           do { %2 = stablehlo.add %i, %o : tensor<i32>
+                %3 = stablehlo.reshape %c : (tensor<i32>) -> tensor<1xi32>
+                %4 = stablehlo.reshape %d : (tensor<i32>) -> tensor<1xi32>
+                %5 = stablehlo.concatenate %3, %4, dim = 0 : (tensor<1xi32>, tensor<1xi32>) -> tensor<2xi32>
+                %6 = stablehlo.constant dense<1.5> : tensor<f32>
+                %7 = stablehlo.dynamic_broadcast_in_dim %6, %5, dims = [] : (tensor<f32>, tensor<2xi32>) -> tensor<?x?xf32>
+                %8 = stablehlo.add %v, %7 : tensor<?x?xf32>
+                %9 = stablehlo.dynamic_reshape %8, %5 : (tensor<?x?xf32>, tensor<2xi32>) -> tensor<?x?xf32>
+                stablehlo.return %2, %c, %d, %9 : tensor<i32>, tensor<i32>, tensor<i32>, tensor<?x?xf32> }
+         %e:2 = stablehlo.optimization_barrier %w#2, %w#3 : tensor<i32>, tensor<?x?xf32>
+         %s = stablehlo.reshape %e#0 : (tensor<i32>) -> tensor<1xi32>
+         %t = stablehlo.dynamic_iota %s, dim = 0 : (tensor<1xi32>) -> tensor<?xf32>
+         %0 = stablehlo.dot_general %e#1, %t, contracting_dims = [1] x [0] : (tensor<?x?xf32>, tensor<?xf32>) -> tensor<?xf32>",
+        "tensor<?xf32>",
+    ),
 ];
 
 /// The CPU device computes the sizes itself, if a function of static shape calls the one of unknown sizes.
@@ -185,4 +210,127 @@ fn faults_name_the_op() {
         "tensor<3xf32>",
     );
     assert!(error.message().starts_with("the loop changes value 0 from tensor<3xf32> to tensor<6xf32>"), "{error}");
+}
+
+#[test]
+fn contradictory_sizes_are_faults() {
+    for (result, ops, op) in [
+        (
+            "tensor<?x?xf32>",
+            "%s = stablehlo.constant dense<[2, 3]> : tensor<2xi32>
+             %0 = stablehlo.dynamic_reshape %x, %s : (tensor<?xf32>, tensor<2xi32>) -> tensor<?x?xf32>",
+            "stablehlo.reshape",
+        ),
+        ("tensor<?xf32>", "%0 = stablehlo.add %x, %y : tensor<?xf32>", "stablehlo.add"),
+        (
+            "tensor<4x?xf32>",
+            "%m = stablehlo.dot_general %x, %y, contracting_dims = [] x [] : (tensor<?xf32>, tensor<?xf32>) -> tensor<?x?xf32>
+             %0 = stablehlo.transpose %m, dims = [1, 0] : (tensor<?x?xf32>) -> tensor<4x?xf32>",
+            "stablehlo.transpose",
+        ),
+    ] {
+        let text = format!("func.func @main(%x: tensor<?xf32>, %y: tensor<?xf32>) -> {result} {{ {ops} return %0 : {result} }}");
+        let error = refined(&parsed(&text), &["tensor<5xf32>", "tensor<3xf32>"]).expect_err(ops);
+        assert!(error.op() == Some(op) || error.message().contains(&format!("(in {op} : ")), "{error}");
+    }
+}
+
+/// The layouts and aliases of a custom call follow its remaining operands.
+#[test]
+fn shape_operands_of_custom_calls_are_removed() {
+    const RESULT: &str = "result_layouts = [dense<0> : tensor<1xindex>]";
+    let alias = |operand: u32| {
+        format!(
+            "output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = {operand}, operand_tuple_indices = []>]"
+        )
+    };
+    let before = format!(
+        "func.func @main(%x: tensor<?xf32>, %y: tensor<2x3xf32>) -> tensor<?xf32> {{
+           %0 = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32>
+           %1 = stablehlo.reshape %0 : (tensor<i32>) -> tensor<1xi32>
+           %2 = stablehlo.custom_call @f(%y, %1, %x) {{indices_of_shape_operands = dense<1> : tensor<1xi64>,
+               operand_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>, dense<0> : tensor<1xindex>],
+               {RESULT}, {}}} : (tensor<2x3xf32>, tensor<1xi32>, tensor<?xf32>) -> tensor<?xf32>
+           return %2 : tensor<?xf32>
+         }}",
+        alias(2)
+    );
+    let pass = |module: &Module| {
+        let done = refined(module, &["tensor<5xf32>", "tensor<2x3xf32>"]).expect("a valid program")?;
+        Some(eliminate_dead_code(&done).unwrap_or(done))
+    };
+    becomes(
+        pass,
+        &before,
+        &format!(
+            "func.func @main(%x: tensor<5xf32>, %y: tensor<2x3xf32>) -> tensor<5xf32> {{
+               %0 = stablehlo.custom_call @f(%y, %x) {{
+                   operand_layouts = [dense<[0, 1]> : tensor<2xindex>, dense<0> : tensor<1xindex>],
+                   {RESULT}, {}}} : (tensor<2x3xf32>, tensor<5xf32>) -> tensor<5xf32>
+               return %0 : tensor<5xf32>
+             }}",
+            alias(1)
+        ),
+    );
+    let text = format!(
+        "func.func @main() -> tensor<1xi32> {{
+           %0 = stablehlo.constant dense<1> : tensor<1xi32>
+           %1 = stablehlo.custom_call @f(%0) {{indices_of_shape_operands = dense<0> : tensor<1xi64>, {}}}
+             : (tensor<1xi32>) -> tensor<1xi32>
+           return %1 : tensor<1xi32>
+         }}",
+        alias(0)
+    );
+    assert_eq!(refined(&parsed(&text), &[]).expect_err("a removed operand").kind(), ErrorKind::Attribute);
+}
+
+/// Programs without `?` have dynamic ops and assertions, too.
+#[test]
+fn static_types_are_refined() {
+    let pass = |module: &Module| {
+        let done = refined(module, &["tensor<6xf32>"]).expect("a valid program")?;
+        Some(eliminate_dead_code(&done).unwrap_or(done))
+    };
+    let program = |size: u32| {
+        format!(
+            "func.func @main(%x: tensor<6xf32>) -> tensor<2x3xf32> {{
+               %a = stablehlo.get_dimension_size %x, dim = 0 : (tensor<6xf32>) -> tensor<i32>
+               %k = stablehlo.constant dense<{size}> : tensor<i32>
+               %p = stablehlo.compare EQ, %a, %k : (tensor<i32>, tensor<i32>) -> tensor<i1>
+               stablehlo.custom_call @shape_assertion(%p) {{error_message = \"wrong\", has_side_effect = true}} : (tensor<i1>) -> ()
+               %s = stablehlo.constant dense<[2, 3]> : tensor<2xi32>
+               %0 = stablehlo.dynamic_reshape %x, %s : (tensor<6xf32>, tensor<2xi32>) -> tensor<2x3xf32>
+               return %0 : tensor<2x3xf32>
+             }}"
+        )
+    };
+    becomes(
+        pass,
+        &program(6),
+        "func.func @main(%x: tensor<6xf32>) -> tensor<2x3xf32> {
+           %0 = stablehlo.reshape %x : (tensor<6xf32>) -> tensor<2x3xf32>
+           return %0 : tensor<2x3xf32>
+         }",
+    );
+    let error = refined(&parsed(&program(5)), &["tensor<6xf32>"]).expect_err("a false assertion");
+    assert_eq!(error.kind(), ErrorKind::Shape);
+    let error = refined(&parsed(&program(6)), &["tensor<7xf32>"]).expect_err("a wrong argument");
+    assert_eq!(error.kind(), ErrorKind::Type);
+}
+
+#[test]
+fn calls_of_unknown_sizes_are_refused() {
+    let text = "func.func @main(%x: tensor<?xf32>) -> tensor<3xf32> {
+        %0 = func.call @f(%x) : (tensor<?xf32>) -> tensor<3xf32>
+        return %0 : tensor<3xf32>
+      }
+      func.func private @f(%x: tensor<?xf32>) -> tensor<3xf32> {
+        %s = stablehlo.constant dense<3> : tensor<1xi32>
+        %0 = stablehlo.dynamic_reshape %x, %s : (tensor<?xf32>, tensor<1xi32>) -> tensor<3xf32>
+        return %0 : tensor<3xf32>
+      }";
+    let module = parsed(text);
+    assert_eq!(refined(&module, &["tensor<3xf32>"]).expect_err("a call").kind(), ErrorKind::Unsupported);
+    let inlined = stablehlo::inline(&module, &[]).expect("a valid program");
+    assert!(refined(&inlined, &["tensor<3xf32>"]).expect("a valid program").is_some());
 }
