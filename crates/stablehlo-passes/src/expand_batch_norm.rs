@@ -1,12 +1,13 @@
 //! The pass `expand_batch_norm`.
 
-use stablehlo::ir::{Binary, DYNAMIC, Dims, ElementType, Module, Op, OpKind, TensorType, Type, Unary, ValueId};
+use stablehlo::ir::{Binary, DYNAMIC, ElementType, Module, Op, OpKind, TensorType, Type, Unary, ValueId};
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
 use crate::apply::apply_all;
 use crate::build::{Build, of};
 use crate::evaluate::Number;
 use crate::loops::index;
+use crate::sizes::{broadcast, shape, size};
 
 fn is_batch_norm(op: &Op) -> bool {
     matches!(
@@ -208,43 +209,6 @@ impl Norm {
         let factor = patch.binary(Binary::Divide, scale, deviation)?;
         Ok(vec![patch.binary(Binary::Multiply, factor, inner)?, grad_scale, grad_offset])
     }
-}
-
-/// Adds the size of a dimension as an index.
-fn size(patch: &mut Patch<'_>, x: ValueId, extent: i64, dimension: usize) -> Result<ValueId> {
-    if extent != DYNAMIC {
-        return index(patch, extent);
-    }
-    let size = patch.add(OpKind::GetDimensionSize { dimension }, &[x], TensorType::new([], ElementType::I32));
-    patch.convert(size, ElementType::I64)
-}
-
-/// Adds a shape as an array of indices.
-fn shape(patch: &mut Patch<'_>, sizes: &[ValueId]) -> ValueId {
-    let one = TensorType::new([1], ElementType::I64);
-    let sizes: Vec<ValueId> = sizes.iter().map(|&size| patch.add(OpKind::Reshape, &[size], one.clone())).collect();
-    let rank = i64::try_from(sizes.len()).unwrap_or(i64::MAX);
-    let ty = TensorType::new([rank], ElementType::I64);
-    patch.add(OpKind::Concatenate { dimension: 0 }, &sizes, ty)
-}
-
-/// Adds `dynamic_broadcast_in_dim`, or `broadcast_in_dim` if all sizes are known.
-fn broadcast(
-    patch: &mut Patch<'_>,
-    x: ValueId,
-    dimensions: &[usize],
-    ty: &TensorType,
-    shape: Option<ValueId>,
-) -> Result<ValueId> {
-    let Some(shape) = shape.filter(|_| ty.shape.contains(&DYNAMIC)) else {
-        return patch.broadcast(x, dimensions, &ty.shape);
-    };
-    let kind = OpKind::DynamicBroadcastInDim {
-        broadcast_dimensions: Dims::from(dimensions),
-        known_expanding_dimensions: Dims::new(),
-        known_nonexpanding_dimensions: Dims::new(),
-    };
-    Ok(patch.add(kind, &[x, shape], ty.clone()))
 }
 
 /// Gives a value with sizes `?` this shape, if all its sizes are known.

@@ -41,6 +41,7 @@ mod remove_shardings;
 mod replica_groups;
 mod sharding_attributes;
 mod sharding_text;
+mod sizes;
 mod store_as_bytes;
 mod uses;
 mod widen_narrow_types;

@@ -2,12 +2,15 @@
 
 use std::collections::HashSet;
 
-use stablehlo::ir::{Binary, ElementType, Func, Module, Op, OpKind, Region, Type, Unary, ValueId, ValueTypes};
-use stablehlo::{Patch, Result, rewrite};
+use stablehlo::ir::{
+    Binary, DYNAMIC, ElementType, Func, Module, Op, OpKind, Region, TensorType, Type, Unary, ValueId, ValueTypes,
+};
+use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
 use crate::apply::apply;
 use crate::build::{Build, of};
 use crate::evaluate::Number;
+use crate::sizes::{broadcast, shape_of};
 
 /// Computes in wider types than those of the program, for devices that store elements of narrow types but do not
 /// compute with them. `wide` returns the type in which the device computes with elements of a type, such as `f32` for
@@ -23,8 +26,9 @@ use crate::evaluate::Number;
 ///
 /// The conversions of the results round, saturate and create NaN as the narrow type does, and keep the low bits of an
 /// integer. Every op is rounded separately. Only products of tensors, and reductions with one elementwise op, are
-/// computed in the wide type as a whole and rounded once. Counts and shifts of bits take the width of the narrow type
-/// into account.
+/// computed in the wide type as a whole and rounded once. Reductions of integers with a quotient, a shift or a power
+/// compute each step in the wide type instead. Counts and shifts of bits take the width of the narrow type into
+/// account.
 ///
 /// Ops that move or pass on elements keep the narrow types, and so do conversions, arguments and results. An op whose
 /// region computes with more than one op, such as a `scatter`, also keeps them outside of its region. Call
@@ -32,13 +36,16 @@ use crate::evaluate::Number;
 ///
 /// # Errors
 ///
-/// Returns an error if an integer type is to be computed in a type that is not an integer type. The module must be
-/// verified.
+/// Returns an error if `wide` returns a type that is not wider, or that is of another kind. The kinds are signed
+/// integers, unsigned integers and floats. `i1` belongs to none of them. The module must be verified.
 pub fn widen_narrow_types(
     module: &Module,
     wide: impl Fn(ElementType) -> Option<ElementType>,
 ) -> Result<Option<Module>> {
-    let widened = |types: &ValueTypes, value: ValueId| wide(types.tensor(value)?.element);
+    let widened = |types: &ValueTypes, value: ValueId| {
+        let element = types.tensor(value)?.element;
+        wide(element).filter(|&wide| wide != element)
+    };
     let is_complex = |types: &ValueTypes, value| types.tensor(value).is_some_and(|ty| ty.element.is_complex());
     let is_concerned = |op: &Op, types: &ValueTypes| {
         let mut values = op.operands.iter().chain(&op.results);
@@ -47,15 +54,24 @@ pub fn widen_narrow_types(
             && values.clone().any(|&value| widened(types, value).is_some())
             && !values.any(|&value| is_complex(types, value))
     };
+    for func in &module.funcs {
+        for op in func.body.all_ops().filter(|op| is_concerned(op, &func.values)) {
+            for &value in op.operands.iter().chain(&op.results) {
+                if let (Some(wide), Some(ty)) = (widened(&func.values, value), func.values.tensor(value)) {
+                    check(ty.element, wide)?;
+                }
+            }
+        }
+    }
     let applies = |func: &Func| func.body.all_ops().any(|op| is_concerned(op, &func.values));
     apply(module, applies, |func, locations| {
         // The ops of the regions that stay as they are, in the wide type.
-        let whole = func.body.all_ops().filter_map(|op| reducer(op)).flat_map(|(op, _)| &op.results);
+        let whole = func.body.all_ops().filter_map(|op| reducer(op, &func.values)).flat_map(|(op, _)| &op.results);
         let whole: HashSet<ValueId> = whole.copied().collect();
         let mut changed = false;
         rewrite(func, locations, |op, patch| {
             let is_in_reducer = op.results.first().is_some_and(|result| whole.contains(result));
-            if is_in_reducer || !is_concerned(&op, patch.types()) || !is_whole(&op) {
+            if is_in_reducer || !is_concerned(&op, patch.types()) || !is_whole(&op, patch.types()) {
                 patch.push(op);
                 return Ok(());
             }
@@ -64,6 +80,18 @@ pub fn widen_narrow_types(
         })?;
         Ok(changed)
     })
+}
+
+/// Returns an error if a type is not wider than another one of the same kind.
+fn check(narrow: ElementType, wide: ElementType) -> Result<()> {
+    let kinds = [ElementType::is_signed_integer, ElementType::is_unsigned_integer, ElementType::is_float];
+    let is_same = kinds.iter().any(|is_kind| is_kind(narrow) && is_kind(wide));
+    if is_same && narrow.bit_width() < wide.bit_width() {
+        return Ok(());
+    }
+    let (narrow, wide) = (narrow.name(), wide.name());
+    let message = format_args!("cannot compute in {wide} with elements of {narrow}; use a wider type of the same kind");
+    Err(Error::new(ErrorKind::Unsupported, message))
 }
 
 /// Returns whether the op computes elements from others.
@@ -89,33 +117,51 @@ fn computes(kind: &OpKind) -> bool {
     )
 }
 
-/// Returns the op that a reduction applies, and the arguments of its region.
-fn reducer(op: &Op) -> Option<(&Op, &[ValueId])> {
+/// Returns the op that a reduction applies, and the arguments of its region. Returns `None` if the reduction must be
+/// rounded after each op.
+fn reducer<'o>(op: &'o Op, types: &ValueTypes) -> Option<(&'o Op, &'o [ValueId])> {
     let (OpKind::Reduce { .. } | OpKind::ReduceWindow { .. }, [Region { args, ops }]) = (&op.kind, &op.regions[..])
     else {
         return None;
     };
     let ([one, end], &[a, b]) = (&ops[..], &args[..]) else { return None };
-    let is_simple = matches!(one.kind, OpKind::Binary(_))
+    let OpKind::Binary(binary) = one.kind else { return None };
+    // The low bits of these results follow from the low bits of the operands, or the result is one of the operands.
+    let is_exact = matches!(
+        binary,
+        Binary::Add
+            | Binary::And
+            | Binary::Maximum
+            | Binary::Minimum
+            | Binary::Multiply
+            | Binary::Or
+            | Binary::Subtract
+            | Binary::Xor
+    );
+    let is_simple = (is_exact || !types.tensor(a)?.element.is_integer())
         && (one.operands[..] == [a, b] || one.operands[..] == [b, a])
         && end.operands == one.results;
     is_simple.then_some((one, args))
 }
 
 /// Returns whether the op and its regions can be computed in the wide type.
-fn is_whole(op: &Op) -> bool {
-    op.regions.is_empty() || reducer(op).is_some()
+fn is_whole(op: &Op, types: &ValueTypes) -> bool {
+    op.regions.is_empty() || reducer(op, types).is_some()
 }
 
 fn widen(mut op: Op, patch: &mut Patch<'_>, wide: &impl Fn(&ValueTypes, ValueId) -> Option<ElementType>) -> Result<()> {
     let narrow = op.operands.first().and_then(|&x| patch.types().tensor(x)).map(|ty| ty.element);
+    let inner = reducer(&op, patch.types())
+        .map(|(one, args)| (args[0], args.iter().chain(&one.results).copied().collect::<Vec<_>>()));
+    // A reduction computes in the type of its sums. Its inputs may have a narrower type.
+    let own = |value| patch.types().tensor(value).map(|ty| ty.element);
+    let sum = inner.as_ref().and_then(|&(arg, _)| wide(patch.types(), arg).or_else(|| own(arg)));
     for operand in &mut op.operands {
-        if let Some(element) = wide(patch.types(), *operand) {
+        if let Some(element) = sum.or_else(|| wide(patch.types(), *operand)) {
             *operand = patch.convert(*operand, element)?;
         }
     }
-    let inner = reducer(&op).map(|(one, args)| args.iter().chain(&one.results).copied().collect::<Vec<_>>());
-    for value in inner.into_iter().flatten() {
+    for value in inner.into_iter().flat_map(|(_, values)| values) {
         if let Some(element) = wide(patch.types(), value) {
             let ty = of(patch.tensor(value)?, element);
             patch.set_type(value, Type::Tensor(ty));
@@ -128,7 +174,7 @@ fn widen(mut op: Op, patch: &mut Patch<'_>, wide: &impl Fn(&ValueTypes, ValueId)
     if let (Some(narrow), &[result]) = (narrow.filter(|narrow| narrow.is_integer()), &op.results[..])
         && let Some(value) = bits(&op, narrow, patch)?
     {
-        patch.define(OpKind::Convert, &[value], &[result]);
+        patch.define(OpKind::Convert, &[value], &[result]).attributes = op.attributes;
         return Ok(());
     }
     let results = op.results.clone();
@@ -151,7 +197,14 @@ fn bits(op: &Op, narrow: ElementType, patch: &mut Patch<'_>) -> Result<Option<Va
     let Some(&x) = op.operands.first() else { return Ok(None) };
     let ty = patch.tensor(x)?.clone();
     let unused = i128::from(ty.element.bit_width()) - i128::from(narrow.bit_width());
-    let mut number = |patch: &mut Patch<'_>, number| patch.splat(ty.clone(), Number::Integer(number));
+    let mut number = |patch: &mut Patch<'_>, number| {
+        if !ty.shape.contains(&DYNAMIC) {
+            return patch.splat(ty.clone(), Number::Integer(number));
+        }
+        let number = patch.splat(TensorType::new([], ty.element), Number::Integer(number))?;
+        let shape = shape_of(patch, x)?;
+        broadcast(patch, number, &[], &ty, Some(shape))
+    };
     let own = |patch: &mut Patch<'_>, number: &mut dyn FnMut(&mut Patch<'_>, i128) -> Result<ValueId>| {
         let mask = number(patch, (1 << narrow.bit_width()) - 1)?;
         patch.binary(Binary::And, x, mask)

@@ -1,6 +1,7 @@
 //! `widen_narrow_types` and `store_as_bytes`: the values of every op on every narrow type.
 
-use stablehlo::ir::{ElementType, Module, OpKind, Type};
+use stablehlo::ErrorKind;
+use stablehlo::ir::{ElementType, Module, Op, OpKind, Type};
 use stablehlo_cpu::{Pool, Tensor, compile};
 use stablehlo_passes::{store_as_bytes, widen_narrow_types};
 
@@ -92,7 +93,13 @@ fn larger(element: &str) -> Vec<(String, String)> {
         ),
         (format!("%0 = stablehlo.iota dim = 0 : {t}"), t.clone()),
     ];
-    for op in ["add", "multiply", "maximum", "minimum"] {
+    let mut reducers = vec!["add", "multiply", "maximum", "minimum"];
+    // Each quotient and each shift needs the bits of the narrow type, also within a reduction.
+    if !element.starts_with('f') {
+        reducers.extend(["subtract", "and", "xor", "divide", "remainder", "shift_left"]);
+        reducers.extend(["shift_right_logical", "shift_right_arithmetic"]);
+    }
+    for op in reducers {
         all.push((
             format!(
                 "{reshaped} %0 = stablehlo.reduce(%m init: %s) applies stablehlo.{op} across dimensions = [1]
@@ -244,4 +251,79 @@ fn reductions_are_rounded_once() {
     assert_eq!(kinds.iter().filter(|kind| *kind == "stablehlo.convert").count(), 3, "{after}");
     let sums = after.funcs[0].body.all_ops().filter(|op| matches!(op.kind, OpKind::Binary(_)));
     assert_eq!(sums.count(), 1, "{after}");
+}
+
+/// Reductions whose inputs are narrower than their sums, of which only one type is computed in another one.
+#[test]
+fn sums_are_wider_than_inputs() {
+    for (input, sum, wide) in [
+        (ElementType::F8E5M2, ElementType::Bf16, ElementType::F32),
+        (ElementType::I4, ElementType::I8, ElementType::I32),
+        (ElementType::Ui4, ElementType::Ui16, ElementType::Ui8),
+    ] {
+        let s = sum.name();
+        let program = |element: &str, convert: &str| {
+            format!(
+                "func.func @main(%x: tensor<2x3x{}>, %s: tensor<{s}>) -> tensor<2x{s}> {{
+                   {convert}
+                   %0 = \"stablehlo.reduce\"(%m, %s) ({{
+                     ^bb0(%a: tensor<{s}>, %b: tensor<{s}>):
+                       %1 = stablehlo.add %a, %b : tensor<{s}>
+                       stablehlo.return %1 : tensor<{s}>
+                   }}) {{dimensions = array<i64: 1>}} : (tensor<2x3x{element}>, tensor<{s}>) -> tensor<2x{s}>
+                   return %0 : tensor<2x{s}>
+                 }}",
+                input.name()
+            )
+        };
+        let pass = |module: &Module| {
+            widen_narrow_types(module, |element| (element == input).then_some(wide)).expect("a valid program")
+        };
+        let text = program(input.name(), "").replace("%m", "%x");
+        let after = applied(&text, &parsed(&text), pass).expect("it applies");
+        // The CPU device converts no inputs of reductions.
+        let convert = format!("%m = stablehlo.convert %x : (tensor<2x3x{}>) -> tensor<2x3x{s}>", input.name());
+        same_values(&text, &parsed(&program(s, &convert)), &after, &[], 0.0);
+    }
+}
+
+#[test]
+fn other_kinds_of_types_are_refused() {
+    let fault = |element: &str, wide: ElementType| {
+        let t = format!("tensor<4x{element}>");
+        let text = format!("func.func @main(%x: {t}) -> {t} {{ %0 = stablehlo.add %x, %x : {t} return %0 : {t} }}");
+        let narrow = ElementType::from_name(element);
+        let error = widen_narrow_types(&parsed(&text), |element| (Some(element) == narrow).then_some(wide));
+        assert_eq!(error.expect_err(element).kind(), ErrorKind::Unsupported);
+    };
+    fault("i4", ElementType::F32);
+    fault("i4", ElementType::Ui8);
+    fault("ui4", ElementType::I8);
+    fault("i8", ElementType::I4);
+    fault("i1", ElementType::I8);
+    fault("i1", ElementType::Ui8);
+    fault("f8E5M2", ElementType::I32);
+    fault("f16", ElementType::Bf16);
+}
+
+#[test]
+fn functions_of_bits_keep_attributes_and_unknown_sizes() {
+    let ops = "%1 = \"stablehlo.popcnt\"(%x) {mhlo.sharding = \"{replicated}\"} : (tensor<?x3xi4>) -> tensor<?x3xi4>
+      %2 = stablehlo.shift_right_arithmetic %x, %1 : tensor<?x3xi4>
+      %3 = stablehlo.count_leading_zeros %x : tensor<?x3xi4>
+      %0 = stablehlo.add %2, %3 : tensor<?x3xi4>
+      return %0 : tensor<?x3xi4>";
+    let text = format!(
+        "func.func @main(%x: tensor<2x3xi4>) -> tensor<2x3xi4> {{
+           %0 = func.call @f(%x) : (tensor<2x3xi4>) -> tensor<2x3xi4>
+           return %0 : tensor<2x3xi4>
+         }}
+         func.func private @f(%x: tensor<?x3xi4>) -> tensor<?x3xi4> {{ {ops} }}"
+    );
+    let before = parsed(&text);
+    let after = applied(&text, &before, pass).expect("it applies");
+    same_values(&text, &before, &after, &[], 0.0);
+    let is_sharded = |op: &&Op| op.attributes.iter().any(|(name, _)| name == "mhlo.sharding");
+    let sharded: Vec<&Op> = after.funcs[1].body.all_ops().filter(is_sharded).collect();
+    assert!(matches!(sharded[..], [Op { kind: OpKind::Convert, .. }]), "{after}");
 }
