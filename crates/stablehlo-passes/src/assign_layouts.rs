@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use stablehlo::ir::{
-    ConvDimensions, Dims, DotDimensions, Func, Module, Op, OpKind, TensorType, Type, ValueId, ValueTypes,
+    Attribute, ConvDimensions, Dims, DotDimensions, Func, Module, Op, OpKind, TensorType, Type, ValueId, ValueTypes,
+    is_sharding,
 };
 use stablehlo::{Error, ErrorKind, Patch, Result, VerifyLevel, rewrite};
 
@@ -37,11 +38,12 @@ pub struct Layouts {
 /// results. Then moves each transpose down through elementwise ops and reductions, if one transpose of the op's
 /// operands is not needed afterwards, and joins transposes that follow each other. Constants of equal elements and
 /// broadcasts adapt to the order of the other operands. The order of a `dot_general` result is that of its operands.
+/// The sharding of an op moves to the transpose of its result. Transposes do not move through ops with a sharding.
 ///
 /// # Errors
 ///
-/// Returns an error if an order does not list the dimensions of its value, if the layouts of another op are to be
-/// changed, or if a value has no rank. The module must be verified.
+/// Returns an error if an order does not list the dimensions of its value, if the layouts of another op or of a sharded
+/// op with several results are to be changed, or if a value has no rank. The module must be verified.
 pub fn assign_layouts(
     module: &Module,
     layouts: impl Fn(&Op, &ValueTypes) -> Option<Layouts>,
@@ -139,12 +141,25 @@ fn transposed(mut op: Op, layouts: &Layouts, patch: &mut Patch<'_>) -> Result<()
         *result = patch.value(Type::Tensor(ty));
     }
     let inner = op.results.clone();
+    let mut shardings: Vec<(String, Attribute)> = Vec::new();
+    if inner != outer && has_sharding(&op) {
+        if outer.len() > 1 {
+            let message = "the layouts of a sharded op with several results cannot be changed; remove the sharding";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        shardings = op.attributes.extract_if(.., |(name, _)| is_sharding(name)).collect();
+    }
     patch.push(op);
     for ((&inner, &outer), order) in inner.iter().zip(&outer).zip(&results).filter(|((inner, outer), _)| inner != outer)
     {
-        patch.define(OpKind::Transpose { permutation: positions(order).into() }, &[inner], &[outer]);
+        let kind = OpKind::Transpose { permutation: positions(order).into() };
+        patch.define(kind, &[inner], &[outer]).attributes = std::mem::take(&mut shardings);
     }
     Ok(())
+}
+
+fn has_sharding(op: &Op) -> bool {
+    op.attributes.iter().any(|(name, _)| is_sharding(name))
 }
 
 /// Returns the dimension numbers for operands and results with their dimensions at other positions.
@@ -219,6 +234,7 @@ impl Moves {
 
     fn op(&mut self, op: Op, patch: &mut Patch<'_>) -> Result<()> {
         match (&op.kind, &op.operands[..], &op.results[..]) {
+            _ if has_sharding(&op) => {}
             (OpKind::Transpose { permutation }, &[x], &[y]) => {
                 let permutation = permutation.clone();
                 return self.transpose(x, &permutation, y, patch);

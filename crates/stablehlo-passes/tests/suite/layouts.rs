@@ -154,3 +154,45 @@ fn wrong_layouts_are_refused() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.message().starts_with("the layouts of stablehlo.sine cannot be changed"), "{error}");
 }
+
+/// A sharding refers to the dimensions of the program.
+#[test]
+fn shardings_stay_with_their_dimensions() {
+    const SHARDING: &str = "mhlo.sharding = \"{devices=[1,3,1,1]<=[3]}\"";
+    let t = "tensor<2x3x5x6xf32>";
+    let conv = CONV.replacen('{', &format!("{{{SHARDING}, "), 1);
+    let text = format!(
+        "func.func @main(%x: {t}, %k: tensor<3x3x3x3xf32>) -> {t} {{
+           %c = \"stablehlo.convolution\"(%x, %k) {conv}
+           %s = stablehlo.sine %c : {t}
+           %0 = \"stablehlo.negate\"(%s) {{{SHARDING}}} : ({t}) -> {t}
+           %d = \"stablehlo.convolution\"(%0, %k) {CONV}
+           %e = \"stablehlo.cosine\"(%d) {{{SHARDING}}} : ({t}) -> {t}
+           return %e : {t}
+         }}"
+    );
+    // Four of the operands, and two of the results.
+    assert_eq!(checked(&text), 6);
+    let after = pass(&parsed(&text)).expect("it applies");
+    let main = &after.funcs[0];
+    let sharded = main.body.all_ops().filter(|op| op.attributes.iter().any(|(name, _)| name == "mhlo.sharding"));
+    let types: Vec<String> = sharded.map(|op| format!("{} {}", op.kind.name(), main.ty(op.results[0]))).collect();
+    assert_eq!(types, ["transpose", "negate", "cosine"].map(|name| format!("stablehlo.{name} {t}")));
+    let text = "func.func @main(%x: tensor<2x3x4xf32>, %z: tensor<f32>) -> (tensor<2x4xf32>, tensor<2x4xf32>) {
+      %0:2 = \"stablehlo.reduce\"(%x, %x, %z, %z) ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
+          %1 = stablehlo.add %a, %c : tensor<f32>
+          %2 = stablehlo.add %b, %d : tensor<f32>
+          stablehlo.return %1, %2 : tensor<f32>, tensor<f32>
+      }) {dimensions = array<i64: 1>, mhlo.sharding = \"{{devices=[2,1]<=[2]}, {devices=[1,2]<=[2]}}\"}
+        : (tensor<2x3x4xf32>, tensor<2x3x4xf32>, tensor<f32>, tensor<f32>) -> (tensor<2x4xf32>, tensor<2x4xf32>)
+      return %0#0, %0#1 : tensor<2x4xf32>, tensor<2x4xf32>
+    }";
+    let wants = |op: &Op, _: &ValueTypes| {
+        let order = Some(vec![2, 1, 0]);
+        let is_reduction = matches!(op.kind, OpKind::Reduce { .. });
+        is_reduction.then(|| Layouts { operands: vec![order.clone(), order], results: Vec::new() })
+    };
+    let error = assign_layouts(&parsed(text), wants).expect_err("shardings of two results");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
