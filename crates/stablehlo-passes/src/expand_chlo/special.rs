@@ -81,8 +81,14 @@ pub(super) fn erf_inv(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let (square, quotient) = (patch.binary(B::Multiply, b, b)?, with(patch, B::Multiply, log, 1.0 / A)?);
     let difference = patch.binary(B::Subtract, square, quotient)?;
     let root = patch.unary(U::Sqrt, difference)?;
-    let difference = patch.binary(B::Subtract, root, b)?;
+    // `root - b`, or `(root * root - b * b) / (root + b)` for a positive `b`, because the difference would only be the
+    // error of the root if the number is small.
+    let (difference, sum) = (patch.binary(B::Subtract, root, b)?, patch.binary(B::Add, root, b)?);
+    let quotient = with(patch, B::Multiply, log, -1.0 / A)?;
+    let quotient = patch.binary(B::Divide, quotient, sum)?;
     let zero = patch.like(x, 0.0)?;
+    let is_positive = patch.compare(D::Gt, b, zero)?;
+    let difference = patch.select(is_positive, quotient, difference)?;
     let difference = patch.binary(B::Maximum, difference, zero)?;
     let mut y = patch.unary(U::Sqrt, difference)?;
     let is_tail = is(patch, D::Lt, rest, 0.5)?;
@@ -152,9 +158,10 @@ pub(super) fn lgamma(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let series = polynomial(patch, square, &SERIES)?;
     let series = patch.binary(B::Multiply, series, inverse)?;
     let (factor, log) = (with(patch, B::Subtract, large, 0.5)?, patch.unary(U::Log, large)?);
+    // `(large - 1/2) * log(large) - large + 1/2` as a product, which overflows only if the result does.
+    let log = with(patch, B::Subtract, log, 1.0)?;
     let main = patch.binary(B::Multiply, factor, log)?;
-    let main = patch.binary(B::Subtract, main, large)?;
-    let sum = with(patch, B::Add, series, (2.0 * PI).ln() / 2.0)?;
+    let sum = with(patch, B::Add, series, ((2.0 * PI).ln() - 1.0) / 2.0)?;
     let sum = patch.binary(B::Add, main, sum)?;
     let log = patch.unary(U::Log, product)?;
     let y = patch.binary(B::Subtract, sum, log)?;
@@ -167,9 +174,11 @@ pub(super) fn lgamma(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let log = patch.unary(U::Log, quotient)?;
     let other = patch.binary(B::Subtract, log, y)?;
     let y = patch.select(is_negative, other, y)?;
-    let magnitude = patch.unary(U::Abs, x)?;
-    let (is_infinite, infinity) = (is(patch, D::Eq, magnitude, f64::INFINITY)?, patch.like(x, f64::INFINITY)?);
-    patch.select(is_infinite, infinity, y)
+    // The poles. Large negative numbers are all integers.
+    let floor = patch.unary(U::Floor, x)?;
+    let (is_whole, infinity) = (patch.compare(D::Eq, x, floor)?, patch.like(x, f64::INFINITY)?);
+    let is_pole = patch.binary(B::And, is_whole, is_negative)?;
+    patch.select(is_pole, infinity, y)
 }
 
 /// The derivative of [`lgamma`]. NaN at its poles.

@@ -1,6 +1,6 @@
 //! `expand_chlo`: accuracy of functions, and exact ops.
 
-use stablehlo::ir::Module;
+use stablehlo::ir::{Binary, Module, OpKind, Type, Unary};
 use stablehlo_passes::expand_chlo;
 
 use crate::oracle::{applied, becomes, parsed, run, same_values};
@@ -53,9 +53,71 @@ fn functions_are_accurate() {
     for name in ["erfc", "erf_inv"] {
         error_in_units(name, &numbers, 64.0, 0.0);
     }
+    // Integers below zero, and numbers whose results are the largest ones.
+    numbers.extend([-1e37, -3e38, -33_554_432.0, 1e36, 4.05e36, 5e36, 3e38]);
     // Near their zeros, the sums of larger numbers cancel.
     for name in ["digamma", "lgamma"] {
         error_in_units(name, &numbers, 64.0, 1.0);
+    }
+}
+
+/// Computes a function of one `f32` number.
+fn single(module: &Module, x: f64) -> f64 {
+    run(module, &[&[x]])[0][0]
+}
+
+fn of_one(name: &str) -> Module {
+    let text = format!(
+        "func.func @main(%x: tensor<1xf64>) -> tensor<1xf64> {{
+           %0 = stablehlo.convert %x : (tensor<1xf64>) -> tensor<1xf32>
+           %1 = \"chlo.{name}\"(%0) : (tensor<1xf32>) -> tensor<1xf32>
+           %2 = stablehlo.convert %1 : (tensor<1xf32>) -> tensor<1xf64>
+           return %2 : tensor<1xf64>
+         }}"
+    );
+    pass(&parsed(&text)).expect("it applies")
+}
+
+/// The logarithms are those of the C library in `f64`.
+#[test]
+fn lgamma_of_large_numbers() {
+    let lgamma = of_one("lgamma");
+    for (x, want) in [(1e10, 2.202585092888e+11), (1e36, 8.189306017218e+37), (4.05e36, 3.373317188872e+38)] {
+        let got = single(&lgamma, x);
+        assert!((got - want).abs() <= 1e-6 * want, "lgamma({x:e}) is {got:e}, not {want:e}");
+    }
+    for x in [-1e37, -3.0, -1e10, f64::NEG_INFINITY, f64::INFINITY, 0.0, 5e36] {
+        let got = single(&lgamma, x);
+        assert!(got == f64::INFINITY, "lgamma({x:e}) is {got}");
+    }
+}
+
+/// On a device whose square roots are larger by one unit, `erf_inv` of small numbers is still `sqrt(pi) / 2` times the
+/// number.
+#[test]
+fn erf_inv_of_small_numbers() {
+    let mut module = of_one("erf_inv");
+    let mut count = 0;
+    let Module { funcs, locations, .. } = &mut module;
+    stablehlo::rewrite(&mut funcs[0], locations, |mut op, patch| {
+        if !matches!(op.kind, OpKind::Unary(Unary::Sqrt)) {
+            patch.push(op);
+            return Ok(());
+        }
+        count += 1;
+        let ty = patch.tensor(op.results[0])?.clone();
+        let factor = patch.constant(ty.clone(), (1.0 + f32::EPSILON).to_le_bytes().to_vec())?;
+        let root = patch.value(Type::Tensor(ty));
+        let results = std::mem::replace(&mut op.results, [root][..].into());
+        patch.push(op);
+        patch.define(OpKind::Binary(Binary::Multiply), &[root, factor], &results);
+        Ok(())
+    })
+    .expect("a valid program");
+    assert!(count >= 2, "{count} roots");
+    for x in [1e-30, 1e-20, -1e-10, 1e-6, -1e-4] {
+        let (got, want) = (single(&module, x), x * std::f64::consts::PI.sqrt() / 2.0);
+        assert!((got - want).abs() <= 1e-5 * want.abs(), "erf_inv({x:e}) is {got:e}, not {want:e}");
     }
 }
 
