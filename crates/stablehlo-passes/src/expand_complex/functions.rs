@@ -126,11 +126,44 @@ pub(super) fn exponential(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
     Ok((re, patch.select(is_real, x.1, im)?))
 }
 
+/// The hyperbolic functions of a number, divided by a factor, because they may overflow even if their product with a
+/// sine or cosine does not.
+struct Hyperbolic {
+    factor: ValueId,
+    cosh: ValueId,
+    sinh: ValueId,
+}
+
+impl Hyperbolic {
+    fn new(patch: &mut Patch<'_>, x: ValueId) -> Result<Self> {
+        let (cosh, sinh) = (cosh(patch, x)?, sinh(patch, x)?);
+        let magnitude = patch.unary(U::Abs, x)?;
+        // The magnitudes of both functions of larger numbers are half of the exponential.
+        let limit = patch.like(x, 20.0)?;
+        let is_large = patch.compare(D::Gt, magnitude, limit)?;
+        let half = times(patch, magnitude, 0.5)?;
+        let root = patch.unary(U::Exponential, half)?;
+        let (one, even) = (patch.like(x, 1.0)?, times(patch, root, 0.5)?);
+        let odd = with_sign(patch, even, x)?;
+        Ok(Self {
+            factor: patch.select(is_large, root, one)?,
+            cosh: patch.select(is_large, even, cosh)?,
+            sinh: patch.select(is_large, odd, sinh)?,
+        })
+    }
+
+    /// Multiplies a sine or cosine with a hyperbolic function.
+    fn product(&self, patch: &mut Patch<'_>, circular: ValueId, hyperbolic: ValueId) -> Result<ValueId> {
+        let product = patch.binary(B::Multiply, circular, self.factor)?;
+        patch.binary(B::Multiply, product, hyperbolic)
+    }
+}
+
 /// `sin(re) * cosh(im)` and `cos(re) * sinh(im)`.
 pub(super) fn sine(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
     let (sine, cosine) = (patch.unary(U::Sine, x.0)?, patch.unary(U::Cosine, x.0)?);
-    let (even, odd) = (cosh(patch, x.1)?, sinh(patch, x.1)?);
-    let (re, im) = (patch.binary(B::Multiply, sine, even)?, patch.binary(B::Multiply, cosine, odd)?);
+    let of_im = Hyperbolic::new(patch, x.1)?;
+    let (re, im) = (of_im.product(patch, sine, of_im.cosh)?, of_im.product(patch, cosine, of_im.sinh)?);
     // A zero stays a zero, and the sine of an infinite angle times an infinity is an infinity.
     let is_zero = is_number(patch, x.0, 0.0)?;
     let keeps = keeps_imaginary(patch, x, true)?;
@@ -140,13 +173,14 @@ pub(super) fn sine(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
 /// `cos(re) * cosh(im)` and `-sin(re) * sinh(im)`.
 pub(super) fn cosine(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
     let (sine, cosine) = (patch.unary(U::Sine, x.0)?, patch.unary(U::Cosine, x.0)?);
-    let (even, odd) = (cosh(patch, x.1)?, sinh(patch, x.1)?);
+    let of_im = Hyperbolic::new(patch, x.1)?;
+    let (re, im) = (of_im.product(patch, cosine, of_im.cosh)?, of_im.product(patch, sine, of_im.sinh)?);
     // The product of a zero and an infinity is a zero with the signs of both.
     let is_zero = is_number(patch, x.0, 0.0)?;
-    let one = patch.like(odd, 1.0)?;
+    let one = patch.like(im, 1.0)?;
     let one = with_sign(patch, one, x.1)?;
-    let odd = patch.select(is_zero, one, odd)?;
-    let (re, im) = (patch.binary(B::Multiply, cosine, even)?, patch.binary(B::Multiply, sine, odd)?);
+    let zero = patch.binary(B::Multiply, sine, one)?;
+    let im = patch.select(is_zero, zero, im)?;
     let im = patch.unary(U::Negate, im)?;
     let (is_undefined, is_infinite) = (is_not_finite(patch, x.0)?, is_infinite(patch, x.1)?);
     let is_large = patch.binary(B::And, is_undefined, is_infinite)?;

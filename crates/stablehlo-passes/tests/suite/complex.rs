@@ -1,5 +1,7 @@
 //! `expand_complex`, before and after, and its values.
 
+use std::f32::consts::{FRAC_PI_2, FRAC_PI_4};
+
 use stablehlo::ir::{Binary, Module, OpKind, Type, Unary};
 use stablehlo_cpu::{DType, Tensor, compile};
 use stablehlo_passes::expand_complex;
@@ -321,6 +323,38 @@ fn extreme_numbers_of_the_cpu_device() {
             }
         }
     }
+}
+
+/// The hyperbolic functions of some numbers overflow, although their products with a sine or cosine are finite. Their
+/// magnitude is half of the exponential, so that the logarithms of the products are sums.
+#[test]
+fn products_near_the_largest_number() {
+    let angles: [f32; 7] = [FRAC_PI_4, -0.001, 1e-20, 3.0, -FRAC_PI_2, 0.0, 100.0];
+    let mut count = 0;
+    for (part, largest, first, tolerance) in [("f32", f64::from(f32::MAX), 85.0, 2e-6), ("f64", f64::MAX, 705.0, 1e-12)]
+    {
+        let sizes = (0..=16).map(|i| first + f64::from(i) / 2.0).chain([20.5, 60.0]);
+        let ims = sizes.flat_map(|size| [size, -size]);
+        let all: Vec<[f64; 2]> = ims.flat_map(|im| angles.map(|re| [f64::from(re), im])).collect();
+        let operands = [0, 1].map(|at| all.iter().map(|pair| pair[at]).collect::<Vec<f64>>());
+        for op in ["sine", "cosine"] {
+            let got = of_parts(op, part, &operands);
+            for (at, &[re, im]) in all.iter().enumerate() {
+                let sign = 1f64.copysign(im);
+                let circular = if op == "sine" { [re.sin(), re.cos() * sign] } else { [re.cos(), -re.sin() * sign] };
+                for (circular, got) in circular.into_iter().zip([got[0][at], got[1][at]]) {
+                    let (want, limit) = (circular.abs().ln() + im.abs() - std::f64::consts::LN_2, largest.ln());
+                    let log = got.abs().ln();
+                    let is_near = log == want || (log - want).abs() <= tolerance;
+                    let is_infinite = want > limit - tolerance && got.is_infinite();
+                    let same_sign = got.is_sign_negative() == circular.is_sign_negative();
+                    assert!(same_sign && (is_near || is_infinite), "{op} of {re} + {im} i in {part}: {got:e}");
+                    count += usize::from((limit - 1.0..limit).contains(&want));
+                }
+            }
+        }
+    }
+    assert!(count > 20, "{count} large results");
 }
 
 #[test]
