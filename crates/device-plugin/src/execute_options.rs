@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 #[cfg(doc)]
 use crate::HostChannels;
+use crate::abi::lend::gate::{Gate, Opened};
 use crate::abi::lend::output_callbacks::OutputCallbacks;
 use crate::ffi::ExecuteContext;
 use crate::{NamedValue, TaskIncarnation};
@@ -31,6 +32,8 @@ pub(crate) struct FullOptions {
     pub(crate) incarnations: Vec<TaskIncarnation>,
     pub(crate) major_to_minor_callbacks: bool,
     pub(crate) output_callbacks: OutputCallbacks,
+    /// Open while the program may call the output callbacks and read the user data in the context.
+    pub(crate) gate: Arc<Gate>,
     pub(crate) custom_options: Vec<NamedValue>,
 }
 
@@ -54,6 +57,13 @@ impl ExecuteOptions {
 
     pub(crate) fn set_full(&mut self, full: Option<FullOptions>) {
         self.full = full.map(Arc::new);
+    }
+
+    /// Begins the execution, so that the program can use the output callbacks and the context. Returns `None` if the
+    /// framework passed neither.
+    pub(crate) fn open(&self) -> Option<Opened> {
+        let full = self.full.as_deref()?;
+        (full.context.is_some() || !full.output_callbacks.is_empty()).then(|| full.gate.open())
     }
 
     /// Returns the location of the call in the framework user's source code, such as `train.py:12`. Use it in error

@@ -89,6 +89,7 @@ const CONTRACTS: &[(&str, &str)] = &[
     ("V8", "descriptors"),
     ("V9", "hazard pointers"),
     ("V10", "code"),
+    ("V11", "device calls"),
 ];
 
 /// Adds a fault for each forbidden import, for each item that a `mod.rs` must not define, and for each contract that a

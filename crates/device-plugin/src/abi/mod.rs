@@ -4,7 +4,7 @@
 //! The implementation of a slot is an `impl` of `table::entry::Entry`, in the module of the object that the function
 //! works on. ARCHITECTURE.md describes the layout of the modules.
 //!
-//! The unsafe code relies on the contracts V1 to V10, which `docs/safety.md` defines. Each SAFETY comment cites a
+//! The unsafe code relies on the contracts V1 to V11, which `docs/safety.md` defines. Each SAFETY comment cites a
 //! contract by its number and a keyword.
 
 mod api;

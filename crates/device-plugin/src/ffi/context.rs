@@ -3,13 +3,19 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::abi::lend::gate::{Gate, Open};
 use crate::{Error, ErrorCode, Result};
 
 /// User data of an execution, by type id. Cheap to clone. The framework owns the data, which stays valid until the
-/// execution ends.
+/// execution ends. Then handlers in C can no longer be called with the context. The default context has no data.
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "PJRT_ExecuteContext")]
-pub struct ExecuteContext(Arc<Mutex<Vec<UserData>>>);
+pub struct ExecuteContext {
+    data: Arc<Mutex<Vec<UserData>>>,
+    /// Open until the execution ends. `None` for a context of no execution. Safe code cannot add data to such a
+    /// context.
+    gate: Option<Arc<Gate>>,
+}
 
 /// User data for handlers: the id of its type, and its address. The SDK never dereferences the address.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,15 +38,32 @@ impl fmt::Debug for UserData {
 
 impl ExecuteContext {
     fn list(&self) -> MutexGuard<'_, Vec<UserData>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds user data.
+    /// Returns the context of an execution with the same data. The gate is that of the execution.
+    pub(crate) fn of_execution(&self, gate: &Arc<Gate>) -> Self {
+        Self { data: Arc::clone(&self.data), gate: Some(Arc::clone(gate)) }
+    }
+
+    /// Keeps the data valid until the returned value is dropped: the execution ends after that.
+    ///
+    /// # Errors
+    ///
+    /// Returns `FAILED_PRECONDITION` if the execution has ended.
+    pub(crate) fn enter(&self) -> Result<Option<Arc<Open>>> {
+        let Some(gate) = &self.gate else { return Ok(None) };
+        gate.enter().map(Some).ok_or_else(|| {
+            Error::failed_precondition("the execution of the custom call has ended, so its user data may be freed")
+        })
+    }
+
+    /// Adds user data. Handlers in C trust its address, so only frameworks can add data.
     ///
     /// # Errors
     ///
     /// Returns `ALREADY_EXISTS` if the context already contains data of this type.
-    pub fn add(&self, data: UserData) -> Result<()> {
+    pub(crate) fn add(&self, data: UserData) -> Result<()> {
         let mut list = self.list();
         if list.iter().any(|known| known.type_id == data.type_id) {
             return Err(Error::new(

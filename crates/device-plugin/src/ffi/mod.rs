@@ -23,7 +23,8 @@
 //!
 //! A framework registers the address of an `XLA_FFI_Handler`. [`Handler::call`] calls this handler as XLA does, with
 //! the call's attributes, with its operands and results in host memory, and with the user data of the execution.
-//! Handlers that require other functions of XLA's runtime, such as state or threads, receive an error.
+//! Handlers that require other functions of XLA's runtime, such as state or threads, receive an error. The call fails
+//! after the execution has ended, because the framework may then free the user data.
 //!
 //! # Handlers on devices
 //!
@@ -42,4 +43,4 @@ pub use call::{Attribute, Attributes, Call, Operand, ResultBuffer};
 pub use context::{ExecuteContext, UserData};
 pub use device_call::{DeviceArray, DeviceCall};
 pub use pjrt_types::HandlerTraits;
-pub use registry::{ForeignHandler, Handler, Registry};
+pub use registry::{DeviceHandler, ForeignHandler, Handler, Registry};

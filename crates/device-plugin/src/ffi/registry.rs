@@ -8,6 +8,7 @@ use pjrt_types::HandlerTraits;
 
 use super::{Call, DeviceCall};
 use crate::abi::extensions::foreign_handler;
+use crate::contain::contain;
 use crate::per_type::PerType;
 use crate::{Backend, Error, ErrorCode, Result};
 
@@ -31,11 +32,23 @@ pub enum Handler {
     /// Registered in Rust, for host memory.
     Rust(Arc<RustHandler>),
     /// Registered in Rust, for device memory.
-    RustOnDevice(Arc<DeviceHandler>),
+    RustOnDevice(DeviceHandler),
 }
 
 type RustHandler = dyn Fn(&mut Call<'_>) -> Result<()> + Send + Sync;
-type DeviceHandler = dyn Fn(&DeviceCall<'_>) -> Result<()> + Send + Sync;
+type DeviceFunction = dyn Fn(&DeviceCall<'_>) -> Result<()> + Send + Sync;
+
+/// A Rust function that works on device memory. Only [`Handler::call_on_device`] calls it, because the function trusts
+/// the addresses of a call.
+#[derive(Clone)]
+pub struct DeviceHandler(Arc<DeviceFunction>);
+
+impl DeviceHandler {
+    /// Calls the function for [`Handler::call_on_device`], which is unsafe. A panic becomes an error.
+    pub(crate) fn call(&self, call: &DeviceCall<'_>) -> Result<()> {
+        contain(|| (self.0)(call))
+    }
+}
 
 /// The address of an `XLA_FFI_Handler`. [`Handler::call`] and [`Handler::call_on_device`] call the handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,18 +75,17 @@ impl ForeignHandler {
 }
 
 impl Handler {
-    /// Creates a handler from a Rust function. A panic of the function becomes an error of the execution, like a panic
-    /// of the backend.
+    /// Creates a handler from a Rust function. A panic of the function becomes the error `INTERNAL` of the call.
     pub fn rust(function: impl Fn(&mut Call<'_>) -> Result<()> + Send + Sync + 'static) -> Self {
         Self::Rust(Arc::new(function))
     }
 
-    /// Creates a handler from a Rust function that enqueues work on a device. A panic of the function becomes an error
-    /// of the execution, like a panic of the backend.
+    /// Creates a handler from a Rust function that enqueues work on a device. A panic of the function becomes the error
+    /// `INTERNAL` of the call.
     ///
     /// The function may use the addresses and the stream of the call as [`Handler::call_on_device`] promises.
     pub fn rust_on_device(function: impl Fn(&DeviceCall<'_>) -> Result<()> + Send + Sync + 'static) -> Self {
-        Self::RustOnDevice(Arc::new(function))
+        Self::RustOnDevice(DeviceHandler(Arc::new(function)))
     }
 
     /// Calls the handler. A handler in C receives the buffers, the attributes and the user data. If it requests a
@@ -81,11 +93,12 @@ impl Handler {
     ///
     /// # Errors
     ///
-    /// Returns the errors of the handler, and `UNIMPLEMENTED` for a handler of device memory. For a handler in C, also
-    /// returns `UNIMPLEMENTED` or `INVALID_ARGUMENT` if the call cannot be passed to it.
+    /// Returns the errors of the handler, `INTERNAL` if a handler in Rust panics, and `UNIMPLEMENTED` for a handler of
+    /// device memory. For a handler in C, also returns `UNIMPLEMENTED` or `INVALID_ARGUMENT` if the call cannot be
+    /// passed to it, and `FAILED_PRECONDITION` if the execution of the call's context has ended.
     pub fn call(&self, call: &mut Call<'_>) -> Result<()> {
         match self {
-            Self::Rust(function) => function(call),
+            Self::Rust(function) => contain(|| function(call)),
             Self::Foreign(handler) => foreign_handler::call(handler.address, call),
             Self::RustOnDevice(_) => Err(wrong_memory(call.target, "device", "host")),
         }
@@ -95,9 +108,15 @@ impl Handler {
         match (self, other) {
             (Self::Foreign(one), Self::Foreign(two)) => one == two,
             (Self::Rust(one), Self::Rust(two)) => Arc::ptr_eq(one, two),
-            (Self::RustOnDevice(one), Self::RustOnDevice(two)) => Arc::ptr_eq(one, two),
+            (Self::RustOnDevice(one), Self::RustOnDevice(two)) => Arc::ptr_eq(&one.0, &two.0),
             _ => false,
         }
+    }
+}
+
+impl fmt::Debug for DeviceHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeviceHandler(..)")
     }
 }
 
@@ -106,7 +125,7 @@ impl fmt::Debug for Handler {
         match self {
             Self::Foreign(handler) => f.debug_tuple("Foreign").field(handler).finish(),
             Self::Rust(_) => f.write_str("Rust(..)"),
-            Self::RustOnDevice(_) => f.write_str("RustOnDevice(..)"),
+            Self::RustOnDevice(handler) => f.debug_tuple("RustOnDevice").field(handler).finish(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use device_plugin::ErrorCode;
 use device_plugin::features::Stream;
-use device_plugin::ffi::{Handler, Registry};
+use device_plugin::ffi::{Attributes, Call, Handler, Registry};
 use expect_test::expect;
 use pjrt_sys::*;
 
@@ -213,6 +213,11 @@ fn handlers_reach_backend_registry() {
     assert!(Registry::of::<crate::toy::ToyDevice>().handler("call", "rich").is_none());
 }
 
+/// A handler in C that is never called.
+extern "C" fn late(_: *mut c_void) -> *mut c_void {
+    std::process::abort();
+}
+
 #[test]
 fn user_data_reaches_the_launch() {
     let new = register_type("rank", 0).unwrap();
@@ -246,8 +251,15 @@ fn user_data_reaches_the_launch() {
     rich().wait(event).unwrap();
     let all = OPTIONS.lock().unwrap();
     let (_, seen) = all.iter().find(|(program, _)| program == "echo with data").unwrap();
-    let seen = seen.context().unwrap().get(new).unwrap();
-    assert_eq!(seen.address, data.addr());
+    let context = seen.context().unwrap();
+    assert_eq!(context.get(new).unwrap().address, data.addr());
+    // The framework may free the data when the event is ready, so a handler in C no longer receives it.
+    let handler: extern "C" fn(*mut c_void) -> *mut c_void = late;
+    register("late", "rich", handler as *mut c_void).unwrap();
+    let handler = Registry::of::<RichDevice>().handler("late", "rich").unwrap();
+    let attributes = Attributes::default();
+    let mut call = Call::new("late", &attributes, &[], &mut [], context).unwrap();
+    assert_eq!(handler.call(&mut call).unwrap_err().code(), ErrorCode::FAILED_PRECONDITION);
     drop(all);
     assert_eq!(shape().host_size(), Some(8));
     assert!(outputs.iter().all(|output| *output != garbage_pointer()));

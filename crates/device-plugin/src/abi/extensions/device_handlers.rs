@@ -12,20 +12,23 @@ impl Handler {
     ///
     /// # Errors
     ///
-    /// Returns the errors of the handler, and `UNIMPLEMENTED` for a handler in Rust of host memory. For a handler in C,
-    /// also returns `UNIMPLEMENTED` or `INVALID_ARGUMENT` if the call cannot be passed to it. The handler reports only
-    /// errors that it knows at once, and may have enqueued work before.
+    /// Returns the errors of the handler, `INTERNAL` if a handler in Rust panics, and `UNIMPLEMENTED` for a handler in
+    /// Rust of host memory. For a handler in C, also returns `UNIMPLEMENTED` or `INVALID_ARGUMENT` if the call cannot be
+    /// passed to it, and `FAILED_PRECONDITION` if the execution of the call's context has ended. The handler reports
+    /// only errors that it knows at once, and may have enqueued work before.
     ///
     /// # Safety
     ///
-    /// The stream and the memory exist, and belong to the device. Until the work that the handler enqueues on the
-    /// stream has ended, or the handler has returned if it enqueues nothing, each array has as many bytes as the device
-    /// uses for its shape, nothing writes the operands, and nothing else uses the results. A result may have the
-    /// address of an operand only if the program declares that both share memory.
+    /// This is contract V11 of `docs/safety.md`. The stream and the memory exist, and belong to the device. Until the
+    /// work that the handler enqueues on the stream has ended, or the handler has returned if it enqueues nothing, each
+    /// array has as many bytes as the device uses for its shape, nothing writes the operands, and nothing else uses the
+    /// results. A result may have the address of an operand only if the program declares that both share memory. The
+    /// context is that of the execution, or has no data. The event of the execution becomes ready after the work has
+    /// ended, because the framework may then free the user data.
     pub unsafe fn call_on_device(&self, call: &DeviceCall<'_>) -> Result<()> {
         match self {
-            Self::RustOnDevice(function) => function(call),
-            // SAFETY: the caller keeps the same promises.
+            Self::RustOnDevice(handler) => handler.call(call),
+            // SAFETY: V11 (device calls), which the caller promises.
             Self::Foreign(handler) => unsafe { foreign_handler::call_on_device(handler.address(), call) },
             Self::Rust(_) => Err(wrong_memory(call.target, "host", "device")),
         }

@@ -315,6 +315,22 @@ fn alignment(ty: ElementType) -> usize {
     }
 }
 
+/// Returns an error if a buffer in host memory is not aligned for its elements. `kind` is the word for a buffer in error
+/// messages.
+fn check_alignment(kind: &str, parts: &[(&Shape, *mut c_void)]) -> Result<()> {
+    for (index, (shape, data)) in parts.iter().enumerate() {
+        let alignment = alignment(shape.element_type);
+        // The handler does not access the memory of an empty array, so any address is valid.
+        if shape.host_size() != Some(0) && !data.addr().is_multiple_of(alignment) {
+            return Err(Error::invalid_argument(format!(
+                "{kind} {index} of a custom call in C is {shape} at an address that is not a multiple of {alignment}; \
+                 copy it to one that is"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Encodes an integer as an element of type `ty`, in the low bytes of the result. Returns an error if `value` is out of
 /// range, or if `ty` is neither a boolean nor an integer type of 8 to 64 bits.
 fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
@@ -388,27 +404,18 @@ impl Arena {
         self.keep(ByteSpan { data, len })
     }
 
-    /// Builds the operands or results of a call. `parts` contains the shape and the address of each buffer. `kind` is
-    /// the word for a buffer in error messages.
-    fn buffers(&mut self, kind: &str, parts: Vec<(&Shape, *mut c_void)>) -> Result<Buffers> {
+    /// Builds the operands or results of a call. `parts` contains the shape and the address of each buffer.
+    fn buffers(&mut self, parts: Vec<(&Shape, *mut c_void)>) -> Result<Buffers> {
         let size = count(parts.len());
         let types = self.list(vec![BUFFER; parts.len()]);
         let mut all = Vec::with_capacity(parts.len());
-        for (index, (shape, data)) in parts.into_iter().enumerate() {
+        for (shape, data) in parts {
             let dtype = data_type(shape.element_type).ok_or_else(|| {
                 Error::unimplemented(format!(
                     "arrays of type {} cannot be passed to a custom call in C",
                     shape.element_type
                 ))
             })?;
-            let alignment = alignment(shape.element_type);
-            // The handler does not access the memory of an empty array, so any address is valid.
-            if shape.host_size() != Some(0) && !data.addr().is_multiple_of(alignment) {
-                return Err(Error::invalid_argument(format!(
-                    "{kind} {index} of a custom call in C is {shape} at an address that is not a multiple of \
-                     {alignment}; copy it to one that is"
-                )));
-            }
             let dims: Vec<i64> = shape.dimensions.to_vec();
             let (rank, dims) = (count(dims.len()), self.list(dims));
             let struct_size = size_of::<Buffer>();
@@ -488,16 +495,18 @@ fn count(len: usize) -> i64 {
 ///
 /// Returns the errors of the handler. Returns `UNIMPLEMENTED` for element types that XLA's FFI does not support.
 /// Returns `INVALID_ARGUMENT` for data that the handler would misread: buffers that do not match their shapes or are
-/// misaligned, and attributes whose value is out of range for their type.
+/// misaligned, and attributes whose value is out of range for their type. Returns `FAILED_PRECONDITION` if the execution
+/// has ended.
 pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
     // The handler accesses memory according to the shapes, and safe code may have changed the shapes since `Call::new`
     // checked them.
     call.check()?;
+    let inputs: Vec<_> = call.operands.iter().map(|x| (x.shape, x.bytes.as_ptr().cast_mut().cast())).collect();
+    check_alignment("operand", &inputs)?;
+    let outputs: Vec<_> = call.results.iter_mut().map(|x| (x.shape, x.bytes.as_mut_ptr().cast())).collect();
+    check_alignment("result", &outputs)?;
     let mut arena = Arena::default();
-    let inputs = call.operands.iter().map(|x| (x.shape, x.bytes.as_ptr().cast_mut().cast())).collect();
-    let args = arena.buffers("operand", inputs)?;
-    let outputs = call.results.iter_mut().map(|x| (x.shape, x.bytes.as_mut_ptr().cast())).collect();
-    let rets = arena.buffers("result", outputs)?;
+    let (args, rets) = (arena.buffers(inputs)?, arena.buffers(outputs)?);
     let context = Context { user_data: call.context, device: None };
     call_with(address, arena, [args, rets], call.attributes, &context)
 }
@@ -506,18 +515,18 @@ pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
 ///
 /// # Errors
 ///
-/// Returns the errors of [`call`], except that the sizes of the arrays are unknown.
+/// Returns the errors of [`call`], except that the sizes and the alignment of the arrays are unknown.
 ///
 /// # Safety
 ///
-/// Those of [`Handler::call_on_device`](crate::ffi::Handler::call_on_device).
+/// V11 (device calls), see [`Handler::call_on_device`](crate::ffi::Handler::call_on_device).
 pub(crate) unsafe fn call_on_device(address: usize, call: &DeviceCall<'_>) -> Result<()> {
     let mut arena = Arena::default();
-    let mut buffers = |kind, arrays: &[DeviceArray<'_>]| {
-        let parts = arrays.iter().map(|x| (x.shape, ptr::with_exposed_provenance_mut(x.address))).collect();
-        arena.buffers(kind, parts)
+    // The address may be a driver's handle, so it need not be aligned.
+    let mut buffers = |arrays: &[DeviceArray<'_>]| {
+        arena.buffers(arrays.iter().map(|x| (x.shape, ptr::with_exposed_provenance_mut(x.address))).collect())
     };
-    let all = [buffers("operand", call.operands)?, buffers("result", call.results)?];
+    let all = [buffers(call.operands)?, buffers(call.results)?];
     let context = Context { user_data: call.context, device: Some((call.device, call.stream)) };
     call_with(address, arena, all, call.attributes, &context)
 }
@@ -531,6 +540,8 @@ fn call_with(
     context: &Context<'_>,
 ) -> Result<()> {
     let attrs = arena.attributes(&attributes.values, &attributes.types)?;
+    // The handler may read the user data, which the framework may free after the execution.
+    let _open = context.user_data.enter()?;
     let mut frame = CallFrame {
         struct_size: std::mem::offset_of!(CallFrame, future),
         extension_start: ptr::null(),

@@ -1,10 +1,14 @@
 //! Tests of calls of handlers with XLA's C interface.
 
+use std::sync::{Arc, Mutex};
+
 use expect_test::expect;
 
 use super::*;
+use crate::Event;
+use crate::abi::lend::gate::{Gate, Opened};
 use crate::abi::table::ffi_read;
-use crate::ffi::{ExecuteContext, Operand, ResultBuffer, UserData};
+use crate::ffi::{ExecuteContext, Handler, Operand, ResultBuffer, UserData};
 
 /// A C handler that multiplies each element of its operand by the attribute `by`. Both have the type `s32`. Returns an
 /// error if `by` is zero.
@@ -312,6 +316,70 @@ fn c_handler_on_host_has_user_data_and_no_stream() {
     assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
     expect!["the arrays of this custom call are in host memory, so it has no stream and no device"]
         .assert_eq(error.message());
+}
+
+/// A driver without addresses passes its handles, which may be odd.
+#[test]
+fn handle_of_device_memory_need_not_be_aligned() {
+    let (shape, attributes, context) =
+        (Shape::new(ElementType::F64, [2]), Attributes::default(), ExecuteContext::default());
+    let arrays = [DeviceArray::new(&shape, 0x77)];
+    let made = DeviceCall::new("f", &attributes, [&arrays, &arrays], &context, (0, Stream(1)));
+    // SAFETY: the handler does not access the memory of the arrays.
+    let error = unsafe { call_on_device((misled as *const ()).expose_provenance(), &made) }.unwrap_err();
+    assert_eq!(error.message(), "the handler was called");
+}
+
+/// The execution that [`ends_execution`] ends, and then its event.
+static ENDING: Mutex<(Option<Opened>, Option<Event>)> = Mutex::new((None, None));
+
+/// A C handler during which the backend completes the event of the execution.
+extern "C" fn ends_execution(_: *mut CallFrame) -> *mut ForeignError {
+    let mut ending = ENDING.lock().unwrap();
+    let event = ending.0.take().expect("one call").hand_over(&[Event::ready()]);
+    let is_ready = event.is_ready();
+    ending.1 = Some(event);
+    if is_ready { error(ErrorCode::INTERNAL, c"the event is ready during the call") } else { ptr::null_mut() }
+}
+
+#[test]
+fn execution_ends_after_its_c_handlers() {
+    let gate = Arc::new(Gate::default());
+    let context = ExecuteContext::default();
+    context.add(UserData { type_id: 7, address: 8 }).unwrap();
+    let context = context.of_execution(&gate);
+    let attributes = Attributes::default();
+    let run = |handler: extern "C" fn(*mut CallFrame) -> *mut ForeignError| {
+        let mut made = Call::new("f", &attributes, &[], &mut [], &context).unwrap();
+        call((handler as *const ()).expose_provenance(), &mut made)
+    };
+    let run_on_device = || {
+        let made = DeviceCall::new("f", &attributes, [&[], &[]], &context, (0, Stream(1)));
+        // SAFETY: the handler does not access memory.
+        unsafe { call_on_device((misled as *const ()).expose_provenance(), &made) }
+    };
+    ENDING.lock().unwrap().0 = Some(gate.open());
+    run(ends_execution).unwrap();
+    assert_eq!(ENDING.lock().unwrap().1.take().unwrap().result(), Some(Ok(())));
+    // The framework may have freed the user data.
+    for error in [run(misled).unwrap_err(), run_on_device().unwrap_err()] {
+        assert_eq!(error.code(), ErrorCode::FAILED_PRECONDITION);
+        expect!["the execution of the custom call has ended, so its user data may be freed"].assert_eq(error.message());
+    }
+}
+
+#[test]
+fn panic_of_rust_handler_is_error() {
+    let (attributes, context) = (Attributes::default(), ExecuteContext::default());
+    let mut made = Call::new("f", &attributes, &[], &mut [], &context).unwrap();
+    let on_host = Handler::rust(|_| panic!("on the host")).call(&mut made).unwrap_err();
+    let made = DeviceCall::new("f", &attributes, [&[], &[]], &context, (0, Stream(1)));
+    let handler = Handler::rust_on_device(|_| panic!("on the device"));
+    // SAFETY: the handler does not access memory.
+    let on_device = unsafe { handler.call_on_device(&made) }.unwrap_err();
+    assert_eq!([on_host.code(), on_device.code()], [ErrorCode::INTERNAL; 2]);
+    let messages = [on_host.message(), on_device.message()];
+    assert_eq!(messages, ["the plugin panicked: on the host", "the plugin panicked: on the device"]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod destination;
 pub(crate) mod foreign_memory;
+pub(crate) mod gate;
 pub(crate) mod host_array;
 pub(crate) mod host_channel;
 pub(crate) mod host_destination;

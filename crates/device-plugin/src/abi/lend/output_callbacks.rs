@@ -1,11 +1,12 @@
 //! Callbacks of the framework that receive values from a running program.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use pjrt_sys::{PJRT_Buffer_Type, PJRT_HloOutputCallbackInfo};
 
+use crate::abi::lend::gate::Gate;
 use crate::abi::table::ffi_read;
-use crate::{Completer, Error, Event, HostArray, Result};
+use crate::{Error, HostArray, Result};
 
 /// The output callbacks of one execution. Cheap to clone. The program can call the callbacks until the execution ends.
 #[derive(Clone, Default)]
@@ -14,9 +15,8 @@ pub struct OutputCallbacks(Option<Arc<Callbacks>>);
 
 struct Callbacks {
     infos: Vec<Info>,
-    /// The state of an execution that is in progress. `None` before the execution starts and after it ends, because the
-    /// program may call the callbacks only in between.
-    open: Mutex<Option<Arc<Open>>>,
+    /// Open while the program may call the callbacks.
+    gate: Arc<Gate>,
 }
 
 struct Info(PJRT_HloOutputCallbackInfo);
@@ -26,41 +26,14 @@ unsafe impl Send for Info {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Info {}
 
-/// State that the execution and all running callbacks share. The framework's event is completed when the last of them
-/// has ended.
-struct Open {
-    result: Mutex<Result<()>>,
-    completer: Option<Completer>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        let result = lock(&self.result).clone();
-        if let Some(completer) = self.completer.take() {
-            completer.complete(result);
-        }
-    }
-}
-
-/// The enabled callbacks of one call of `PJRT_LoadedExecutable_Execute`. This value exists until the backend has
-/// received all launches of the call.
-pub(crate) struct Opened {
-    callbacks: OutputCallbacks,
-    event: Option<Event>,
-}
-
 impl OutputCallbacks {
-    /// Reads the output callbacks in the execute options of a call.
+    /// Reads the output callbacks in the execute options of a call. They can be called while `gate` is open.
     ///
     /// # Safety
     ///
     /// V1 (argument structs) and V3 (arrays and text) hold for the list, and V4 (callbacks) for the callbacks until the
-    /// event from [`Opened::hand_over`] is ready.
-    pub(crate) unsafe fn read(infos: *const PJRT_HloOutputCallbackInfo, len: usize) -> Result<Self> {
+    /// event of the gate is ready.
+    pub(crate) unsafe fn read(infos: *const PJRT_HloOutputCallbackInfo, len: usize, gate: &Arc<Gate>) -> Result<Self> {
         if len == 0 {
             return Ok(Self::default());
         }
@@ -70,24 +43,7 @@ impl OutputCallbacks {
             return Err(Error::argument("a callback of options->hlo_output_callbacks is null"));
         }
         let infos = infos.iter().map(|info| Info(*info)).collect();
-        Ok(Self(Some(Arc::new(Callbacks { infos, open: Mutex::new(None) }))))
-    }
-
-    /// Enables the callbacks, so that the program can call them. Returns `None` if the execution has no output
-    /// callbacks.
-    pub(crate) fn open(&self) -> Option<Opened> {
-        let callbacks = self.0.as_ref()?;
-        let (event, completer) = Event::pending();
-        let open = Open { result: Mutex::new(Ok(())), completer: Some(completer) };
-        *lock(&callbacks.open) = Some(Arc::new(open));
-        Some(Opened { callbacks: self.clone(), event: Some(event) })
-    }
-
-    fn close(&self, result: Result<()>) {
-        let open = self.0.as_ref().and_then(|callbacks| lock(&callbacks.open).take());
-        if let Some(open) = open {
-            *lock(&open.result) = result;
-        }
+        Ok(Self(Some(Arc::new(Callbacks { infos, gate: Arc::clone(gate) }))))
     }
 
     /// Returns whether the execution has no output callbacks.
@@ -116,7 +72,7 @@ impl OutputCallbacks {
                 "the framework passed no output callback for operand {operand} of callback {id}"
             ))
         })?;
-        let open = callbacks.and_then(|callbacks| lock(&callbacks.open).clone());
+        let open = callbacks.and_then(|callbacks| callbacks.gate.enter());
         let _open = open.ok_or_else(|| {
             Error::failed_precondition("the execution has ended, so its output callbacks are released")
         })?;
@@ -130,27 +86,6 @@ impl OutputCallbacks {
         // returns.
         unsafe { callback(replica, partition, data, dims, rank, element_type, index, info.0.user_arg) };
         Ok(())
-    }
-}
-
-impl Opened {
-    /// Passes the callbacks to the launches, whose events are `done`. Returns an event that is ready when all launches
-    /// and callbacks have ended.
-    pub(crate) fn hand_over(mut self, done: &[Event]) -> Event {
-        let callbacks = self.callbacks.clone();
-        Event::all(done.iter().cloned()).on_ready(move |result| callbacks.close(result.clone()));
-        self.event.take().unwrap_or_default()
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        // The callbacks were not passed to the launches, so the framework's call fails. The framework may free its
-        // callbacks when the call returns. Therefore wait for callbacks that are still running.
-        if let Some(event) = self.event.take() {
-            self.callbacks.close(Ok(()));
-            let _ = event.wait();
-        }
     }
 }
 

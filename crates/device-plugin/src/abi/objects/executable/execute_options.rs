@@ -2,9 +2,11 @@
 
 use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
+use std::sync::Arc;
 
 use pjrt_sys::{AbiStruct, PJRT_ExecuteOptions};
 
+use crate::abi::lend::gate::Gate;
 use crate::abi::lend::host_channel::Callbacks;
 use crate::abi::lend::output_callbacks::OutputCallbacks;
 use crate::abi::table::ffi_read;
@@ -181,7 +183,8 @@ pub(crate) unsafe fn read_full(options: *const PJRT_ExecuteOptions) -> Result<Ex
         .unnamed());
     }
     // SAFETY: V2 (handles) and V5 (opaque types): a context that is not null points to an `ExecuteContext`.
-    let context = unsafe { options.context.cast::<ExecuteContext>().as_ref() }.cloned();
+    let context = unsafe { options.context.cast::<ExecuteContext>().as_ref() };
+    let gate = Arc::new(Gate::default());
     // SAFETY: V3 (arrays and text).
     let tasks = unsafe { ffi_read::slice(options.task_ids.cast_const(), options.num_tasks, "options->task_ids") }?;
     let incarnations = options.incarnation_ids.cast_const();
@@ -190,17 +193,19 @@ pub(crate) unsafe fn read_full(options: *const PJRT_ExecuteOptions) -> Result<Ex
     let incarnation =
         |(task_id, incarnation): (&i32, &i64)| TaskIncarnation { task_id: *task_id, incarnation: *incarnation };
     // SAFETY: V3 (arrays and text) and V4 (callbacks): the callbacks end before the execution's event is ready.
-    let outputs = unsafe { OutputCallbacks::read(options.hlo_output_callbacks, options.num_hlo_output_callbacks) }?;
+    let outputs =
+        unsafe { OutputCallbacks::read(options.hlo_output_callbacks, options.num_hlo_output_callbacks, &gate) }?;
     let (custom, num_custom) = (options.custom_options, options.num_custom_options);
     // SAFETY: V3 (arrays and text).
     let custom_options = unsafe { ffi_read::named_values(custom, num_custom, "options->custom_options") }?;
     let full = FullOptions {
         // SAFETY: V3 (arrays and text).
         call_location: unsafe { text(options.call_location) },
-        context,
+        context: context.map(|context| context.of_execution(&gate)),
         incarnations: tasks.iter().zip(incarnations).map(incarnation).collect(),
         major_to_minor_callbacks: options.use_major_to_minor_data_layout_for_callbacks.get(),
         output_callbacks: outputs,
+        gate,
         custom_options,
     };
     let mut all = ExecuteOptions::new(options.launch_id);

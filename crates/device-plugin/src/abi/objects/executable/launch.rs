@@ -6,8 +6,7 @@
 
 use pjrt_sys::PJRT_Buffer;
 
-use crate::abi::lend::host_channel;
-use crate::abi::lend::output_callbacks;
+use crate::abi::lend::{gate, host_channel};
 use crate::abi::objects::client::handle::{BufferHandle, Client};
 use crate::abi::objects::executable::handles::LoadedExecutable;
 use crate::abi::objects::executable::launch_arguments::LaunchArguments;
@@ -34,7 +33,8 @@ pub(crate) struct FullLaunchOptions {
     pub(crate) options: ExecuteOptions,
     /// The channels of each launch. Empty if the framework passed no send or receive callbacks.
     channels: Vec<host_channel::Opened>,
-    outputs: Option<output_callbacks::Opened>,
+    /// `None` if the framework passed neither output callbacks nor a context.
+    gate: Option<gate::Opened>,
     /// The plugin's name if a profile is being recorded.
     profiled: Option<&'static str>,
 }
@@ -56,8 +56,8 @@ impl FullRequest {
                 (0..count).map(open).collect::<Result<_>>()?
             }
         };
-        let outputs = options.output_callbacks().open();
-        Ok(FullLaunchOptions { options, channels, outputs, profiled })
+        let gate = options.open();
+        Ok(FullLaunchOptions { options, channels, gate, profiled })
     }
 }
 
@@ -93,7 +93,7 @@ impl<B: Backend> FullLaunch<'_, B> {
         options: FullLaunchOptions,
         arguments: &Event,
     ) -> Result<Vec<Event>> {
-        let FullLaunchOptions { options, channels: opened, outputs, profiled } = options;
+        let FullLaunchOptions { options, channels: opened, gate, profiled } = options;
         let (executable, client) = (self.executable, &self.executable.client);
         let mut launches = Vec::with_capacity(self.devices.len());
         for (at, list) in lists.into_iter().enumerate() {
@@ -126,13 +126,14 @@ impl<B: Backend> FullLaunch<'_, B> {
                 });
             }
         }
-        // All output callbacks must have ended before an event of the call becomes ready.
-        let outputs = outputs.map(|outputs| outputs.hand_over(&done));
+        // All output callbacks, and all handlers in C that may use the context, must have ended before an event of the
+        // call becomes ready.
+        let ended = gate.map(|gate| gate.hand_over(&done));
         let mut opened = opened.into_iter();
         let finished = launches.iter_mut().zip(done).map(|(launch, event)| {
-            let event = match &outputs {
+            let event = match &ended {
                 None => event,
-                Some(outputs) => Event::all([event, outputs.clone()]),
+                Some(ended) => Event::all([event, ended.clone()]),
             };
             let event = opened.next().map_or(event.clone(), |opened| opened.hand_over(&event));
             let event = pending_arguments::after(arguments, event);
