@@ -38,7 +38,9 @@ pub(crate) fn write_part<D: Driver>(
     if bytes.is_empty() {
         return Ok(Event::ready());
     }
-    let (source, to) = (HostSource::copied(bytes.to_vec()), buffer.block());
+    let mut copied = zeroed(bytes.len())?;
+    copied.copy_from_slice(bytes);
+    let (source, to) = (HostSource::copied(copied), buffer.block());
     let (event, completer) = Event::pending();
     let (operation, writes, object) = (Operation::Upload(bytes.len()), [to], Object::Source(source.clone()));
     let submission = Submission::copy(operation, &[], &writes, object, completer);

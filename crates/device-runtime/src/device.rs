@@ -7,8 +7,9 @@ use device_plugin::{Completer, Event, Result};
 use crate::buffer::Buffer;
 use crate::driver::{Driver, DriverMemory, QueueId, QueueKind};
 use crate::health::Health;
-use crate::pool::Pool;
+use crate::pool::{Block, Pool};
 use crate::queue::Queue;
+use crate::timeline::Timeline;
 
 /// A device of the runtime.
 pub(crate) struct Device<D: Driver> {
@@ -38,17 +39,31 @@ impl<D: Driver> Device<D> {
         &self.pools[0]
     }
 
+    /// Returns a block of at least `bytes` bytes of a memory, for operations of the queue with this timeline.
+    ///
+    /// # Errors
+    ///
+    /// Returns the errors of [`Pool::allocate`].
+    pub(crate) fn allocate(&self, pool: &Arc<Pool<D>>, bytes: usize, timeline: &Arc<Timeline>) -> Result<Block<D>> {
+        pool.allocate(bytes, timeline, || self.reclaim())
+    }
+
+    /// Returns the spare blocks of all memories to the driver, because memories may share the physical memory.
+    pub(crate) fn reclaim(&self) {
+        self.pools.iter().for_each(|pool| pool.reclaim());
+    }
+
     /// Allocates a buffer in a memory that an operation of the transfer queue will write. Returns the buffer with the
     /// completer of its event.
     pub(crate) fn pending_buffer(&self, memory: usize, bytes: usize) -> Result<(Buffer<D>, Completer)> {
-        let block = self.pools[memory].allocate(bytes, self.transfer.timeline())?;
+        let block = self.allocate(&self.pools[memory], bytes, self.transfer.timeline())?;
         let (ready, completer) = Event::pending();
         Ok((Buffer::new(block, bytes, ready), completer))
     }
 
     /// Allocates a buffer without contents.
     pub(crate) fn ready_buffer(&self, memory: usize, bytes: usize) -> Result<Buffer<D>> {
-        let block = self.pools[memory].allocate(bytes, self.transfer.timeline())?;
+        let block = self.allocate(&self.pools[memory], bytes, self.transfer.timeline())?;
         Ok(Buffer::new(block, bytes, Event::ready()))
     }
 }

@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
+use device_plugin::__private::contain;
 use device_plugin::{Error, Result};
 
 /// A thread that runs functions in the order of [`HostThread::run`], for launches that need the host: to read a
 /// predicate, or to run an op that the device does not support. [`Driver::launch`](crate::Driver::launch) must not wait
 /// for such work.
 ///
-/// Dropping it waits until all functions have ended. If a function panics, the thread ends, and drops this function and
-/// all later ones. A function that must report its end should therefore do so in a destructor.
+/// Dropping it waits until all functions have ended. If a function panics, the thread drops it and runs the next one. A
+/// function that must report its end should therefore do so in a destructor.
 #[derive(Debug)]
 pub struct HostThread {
     work: Option<Sender<Work>>,
@@ -44,7 +45,14 @@ impl HostThread {
     pub fn start(name: &str) -> Result<Self> {
         let (work, receiver) = channel::<Work>();
         let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(move || receiver.into_iter().for_each(|work| work()));
+        let contained = |work: Work| {
+            // The panic hook has reported a panic.
+            let _ = contain(|| {
+                work();
+                Ok(())
+            });
+        };
+        let thread = thread.spawn(move || receiver.into_iter().for_each(contained));
         let thread =
             thread.map_err(|error| Error::resource_exhausted(format!("cannot start the thread {name:?}: {error}")))?;
         Ok(Self { work: Some(work), thread: Some(thread) })
@@ -53,7 +61,7 @@ impl HostThread {
     /// Adds a function to those that the thread runs.
     pub fn run(&self, function: impl FnOnce() + Send + 'static) {
         if let Some(work) = &self.work {
-            // If the thread has ended, this drops the function.
+            // The thread ends only after the sender is dropped.
             let _ = work.send(Box::new(function));
         }
     }
@@ -91,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn panic_drops_all_functions() {
+    fn panic_drops_function_and_thread_continues() {
         struct Counted(Arc<AtomicU32>);
         impl Drop for Counted {
             fn drop(&mut self) {
@@ -99,7 +107,7 @@ mod tests {
             }
         }
         let thread = HostThread::start("test").unwrap();
-        let dropped = Arc::new(AtomicU32::new(0));
+        let (dropped, later) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
         for _ in 0..3 {
             let counted = Counted(Arc::clone(&dropped));
             thread.run(move || {
@@ -107,7 +115,10 @@ mod tests {
                 panic!("a panic on purpose");
             });
         }
+        // Later functions run after the panics, on the same thread.
+        let (seen, counted) = (Arc::clone(&later), Arc::clone(&dropped));
+        thread.run(move || seen.store(counted.load(Ordering::Relaxed), Ordering::Relaxed));
         drop(thread);
-        assert_eq!(dropped.load(Ordering::Relaxed), 3);
+        assert_eq!((dropped.load(Ordering::Relaxed), later.load(Ordering::Relaxed)), (3, 3));
     }
 }

@@ -86,14 +86,14 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
         let argument = alias(driver, executable, launch, (index, bytes, pool), &mut aliased)?;
         let block = match argument {
             Some(_) => None,
-            None => Some(pool.allocate(bytes, timeline)?),
+            None => Some(device.allocate(pool, bytes, timeline)?),
         };
         blocks.push((argument, bytes, pool, block));
     }
     let scratch = match driver.scratch_bytes(executable) {
         0 => None,
         bytes => {
-            let block = device.pool().allocate(bytes, timeline);
+            let block = device.allocate(device.pool(), bytes, timeline);
             Some(block.map_err(|error| error.context("temporary memory of a launch"))?)
         }
     };
@@ -110,7 +110,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
                 None => inputs.push(launch.inputs[index].clone()),
             }
         }
-        let block = block.map_or_else(|| pool.allocate(bytes, timeline), Ok)?;
+        let block = block.map_or_else(|| device.allocate(pool, bytes, timeline), Ok)?;
         outputs.push(Buffer::new(block, bytes, event.clone()));
     }
     memory.extend(outputs.iter().map(Buffer::block).chain(&scratch).map(|block| Arc::clone(block.memory())));
@@ -128,7 +128,7 @@ pub(crate) fn plan<'a, D: Driver, B: Backend<Buffer = Buffer<D>>>(
     };
     let mut prepared = driver.prepare(executable, &request);
     if prepared.as_ref().is_err_and(|error| error.code() == ErrorCode::RESOURCE_EXHAUSTED) {
-        device.pools.iter().for_each(|pool| pool.reclaim());
+        device.reclaim();
         prepared = driver.prepare(executable, &request);
     }
     let prepared = device.health.observe(Operation::Launch, prepared)?;

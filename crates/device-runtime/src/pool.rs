@@ -131,17 +131,23 @@ impl<D: Driver> Pool<D> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a block of at least `bytes` bytes for operations of the queue with this timeline.
+    /// Returns a block of at least `bytes` bytes for operations of the queue with this timeline. `reclaim_device` returns
+    /// the spare blocks of all memories of the device to the driver. It is called while no lock is held.
     ///
     /// # Errors
     ///
     /// Returns `RESOURCE_EXHAUSTED` if the memory does not suffice, even after unused blocks were returned to the
     /// driver.
-    pub(crate) fn allocate(self: &Arc<Self>, bytes: usize, timeline: &Arc<Timeline>) -> Result<Block<D>> {
+    pub(crate) fn allocate(
+        self: &Arc<Self>,
+        bytes: usize,
+        timeline: &Arc<Timeline>,
+        reclaim_device: impl Fn(),
+    ) -> Result<Block<D>> {
         self.health.check()?;
         match self.try_allocate(bytes, size_class(bytes), timeline) {
             Ok(block) => Ok(block),
-            Err(refusal) => self.reclaim_and_allocate(bytes, timeline, refusal),
+            Err(refusal) => self.reclaim_and_allocate(bytes, timeline, refusal, reclaim_device),
         }
     }
 
@@ -151,8 +157,9 @@ impl<D: Driver> Pool<D> {
         bytes: usize,
         timeline: &Arc<Timeline>,
         mut refusal: Refusal,
+        reclaim_device: impl Fn(),
     ) -> Result<Block<D>> {
-        let reclaiming = self.reclaiming();
+        let mut reclaiming = self.reclaiming();
         // Without the rounding to a size class, the request may fit into the rest of the memory.
         let size = aligned(bytes);
         let mut retried = false;
@@ -163,6 +170,11 @@ impl<D: Driver> Pool<D> {
                 }
                 Refusal::Driver(error) if retried => return Err(self.exhausted(bytes, error.message())),
                 Refusal::Driver(_) => {
+                    // Threads that need different memories must not wait for each other.
+                    drop(reclaiming);
+                    reclaim_device();
+                    reclaiming = self.reclaiming();
+                    // Blocks of this memory may have become spare meanwhile.
                     self.reclaim_all(&reclaiming);
                     retried = true;
                 }

@@ -306,6 +306,7 @@ fn scale(control: &Control, call: &DeviceCall<'_>) -> device_plugin::Result<()> 
     if by == 0 {
         return Err(device_plugin::Error::invalid_argument("by is 0"));
     }
+    assert_ne!(by, 9, "by is 9");
     let ([operand], [result]) = (call.operands, call.results) else { panic!("one operand and one result") };
     let [from, to] = [operand, result].map(|array| control.state().memory(array.address).expect("device memory"));
     let size = operand.shape.host_size().unwrap();
@@ -335,6 +336,10 @@ fn custom_calls() {
         // The handler fails after the call of the framework has returned.
         let failed = bytes(&run("call=scale by=0").unwrap()).unwrap_err();
         assert_eq!(message(&failed), (ErrorCode::INVALID_ARGUMENT, "launch on device 1: by is 0"));
+        // The device survives a panic of the handler.
+        let failed = bytes(&run("call=scale by=9").unwrap()).unwrap_err();
+        assert!(failed.code() == ErrorCode::INTERNAL && failed.message().contains("by is 9"), "{failed}");
+        assert_eq!(bytes(&run("call=scale by=3").unwrap()).unwrap(), [3, 6, 9]);
         let failed = bytes(&run("call=on_host").unwrap()).unwrap_err();
         assert_eq!(failed.code(), ErrorCode::UNIMPLEMENTED);
         assert!(failed.message().contains("\"on_host\" works on host memory"), "{failed}");

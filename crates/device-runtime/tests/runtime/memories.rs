@@ -79,6 +79,21 @@ fn limits_and_statistics_of_each_memory() {
     });
 }
 
+/// A memory gets the spare blocks of another one that uses the same physical memory.
+#[test]
+fn memories_share_physical_memory() {
+    let settings = Settings { pinned_limit: Some(LIMIT), limit: LIMIT, physical: LIMIT, ..Settings::default() };
+    with_settings(settings, |fixture| {
+        for _ in 0..2 {
+            pin(fixture, 0, &[1; 3000]).unwrap().wait().unwrap();
+            fixture.put_ready(&[2; 3000]);
+        }
+        let x = fixture.put_ready(&[2; 3000]);
+        assert_eq!(pin(fixture, 0, &[1; 3000]).unwrap_err().code(), ErrorCode::RESOURCE_EXHAUSTED);
+        assert_eq!(bytes(&x).unwrap(), [2; 3000]);
+    });
+}
+
 #[test]
 fn programs_choose_memories_of_outputs() {
     with_memories(|fixture| {

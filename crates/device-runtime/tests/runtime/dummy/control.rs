@@ -29,11 +29,21 @@ pub(crate) struct Settings {
     pub(crate) first_id: i32,
     /// Limit of the memory `pinned_host` of each device. Without a limit, there is no such memory.
     pub(crate) pinned_limit: Option<usize>,
+    /// Bytes that all memories of all devices share.
+    pub(crate) physical: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { devices: 2, limit: 1 << 20, seed: None, peers: true, first_id: 0, pinned_limit: None }
+        Self {
+            devices: 2,
+            limit: 1 << 20,
+            seed: None,
+            peers: true,
+            first_id: 0,
+            pinned_limit: None,
+            physical: usize::MAX,
+        }
     }
 }
 

@@ -229,7 +229,8 @@ impl<S: FeatureSet> Dummy<S> {
         let mut state = self.control.state();
         state.check(device)?;
         state.allocations += 1;
-        if state.failing_allocations.contains(&state.allocations) {
+        let is_exhausted = state.allocated + bytes > self.control.settings.physical;
+        if is_exhausted || state.failing_allocations.contains(&state.allocations) {
             return Err(Error::resource_exhausted("the dummy has no memory"));
         }
         state.allocated += bytes;
