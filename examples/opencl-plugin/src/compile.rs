@@ -9,7 +9,6 @@ use device_plugin::{CompileOptions, Compiled, Error, Program, Result, stablehlo}
 use host_fallback::HostProgram;
 use host_fallback::spmd::{self, OpSharding};
 use opencl3::kernel::Kernel;
-use opencl3::memory::CL_MEM_READ_ONLY;
 use opencl3::program::Program as ClProgram;
 use stablehlo::ir::{Module, Op, OpKind};
 use stablehlo_passes::plan::{self, Plan};
@@ -125,7 +124,7 @@ pub(crate) fn compile(driver: &OpenCl, program: &Program, options: &CompileOptio
     pipeline.write("kernels", "cl", &text).map_err(failed_pass)?;
     let kernels = build(driver, &text, names.len())?;
     let constants = Some(&plan.constants).filter(|bytes| !bytes.is_empty());
-    let constants = constants.map(|bytes| OpenCl::buffer(CL_MEM_READ_ONLY, bytes.len(), Some(bytes)).map(Arc::new));
+    let constants = constants.map(|bytes| OpenCl::buffer(bytes.len(), Some(bytes)).map(Arc::new));
     let constants = constants.transpose()?;
     let needs_host = plan.has_control_flow() || !functions.is_empty() || replicas * partitions > 1;
     Ok(Compiled::new(Executable { plan, kernels, names, functions, constants, needs_host }, info))

@@ -15,7 +15,7 @@ use opencl3::context::Context;
 use opencl3::device::{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, Device, get_all_devices};
 use opencl3::error_codes::{self as codes, ClError};
 use opencl3::event::Event;
-use opencl3::memory::{Buffer, CL_MEM_COPY_HOST_PTR, CL_MEM_READ_WRITE, ClMem};
+use opencl3::memory::{Buffer, CL_MEM_COPY_HOST_PTR, CL_MEM_READ_ONLY, CL_MEM_READ_WRITE, ClMem};
 use opencl3::types::{CL_FALSE, cl_event, cl_mem};
 
 use crate::compile::{Executable, compile};
@@ -134,11 +134,11 @@ impl OpenCl {
         self.platform.devices.iter().all(|device| device.double_fp_config().is_ok_and(|config| config != 0))
     }
 
-    /// Creates memory, with a copy of some bytes.
-    pub(crate) fn buffer(flags: u64, bytes: usize, contents: Option<&[u8]>) -> Result<Memory> {
+    /// Creates memory, or constant memory with a copy of its contents.
+    pub(crate) fn buffer(bytes: usize, contents: Option<&[u8]>) -> Result<Memory> {
         let (flags, host) = match contents {
-            Some(contents) => (flags | CL_MEM_COPY_HOST_PTR, contents.as_ptr().cast_mut().cast()),
-            None => (flags, ptr::null_mut()),
+            Some(contents) => (CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, contents.as_ptr().cast_mut().cast()),
+            None => (CL_MEM_READ_WRITE, ptr::null_mut()),
         };
         // SAFETY: R1 (the driver is trusted): `host` is null, or the address of `bytes` bytes.
         let buffer = unsafe { Buffer::create(&platform()?.context, flags, bytes, host) };
@@ -219,7 +219,7 @@ impl Driver for OpenCl {
     }
 
     fn allocate(&self, _: usize, bytes: usize) -> Result<Memory> {
-        Self::buffer(CL_MEM_READ_WRITE, bytes, None)
+        Self::buffer(bytes, None)
     }
 
     fn copy_from_host(&self, queue: QueueId, from: &HostSource, to: &Arc<Memory>, after: &[Arc<Done>]) -> Result<Done> {

@@ -89,9 +89,12 @@ pub(crate) fn emit(kernel: &Kernel<'_>) -> stablehlo::Result<Source> {
 
 /// Returns the kernel that combines an array with that of another device, for an all-reduce of this element type.
 pub(crate) fn combine(op: &Op, element: ElementType) -> Option<Source> {
-    let [body, _] = &op.regions[0].ops[..] else { return None };
+    let (args, [body, end]) = (&op.regions[0].args, &op.regions[0].ops[..]) else { return None };
     let (language, name) = (OpenClC { reads: 1 }, c_type(element)?.name);
-    let value = language.expression(&body.kind, &[element; 2], element, &["x".to_owned(), "y".to_owned()])?;
+    let names =
+        body.operands.iter().map(|value| Some(["x", "y"][args.iter().position(|arg| arg == value)?].to_owned()));
+    let names = names.collect::<Option<Vec<_>>>().filter(|_| end.operands == body.results)?;
+    let value = language.expression(&body.kind, &vec![element; names.len()], element, &names)?;
     let [x, y] = [1, 0].map(|at| language.load(element, at, "i"));
     let store = language.store(element, 0, "i", &value);
     let text = format!("{}  {name} x = {x}, y = {y};\n  {store}\n}}\n", head(2, "long", &["i"]));

@@ -78,17 +78,12 @@ pub(crate) fn launch(context: &Context, queues: &Queues, prepared: Prepared, aft
         let event = Arc::new(Event::new(event));
         let before = last.replace((Arc::clone(&event), true)).map(|(event, _)| event);
         let before: Vec<_> = after.iter().filter_map(|done| done.event.clone()).chain(before).collect();
-        let end = End { event: Arc::clone(&event), error: Arc::clone(&error) };
         let (queue, trace) = (Arc::clone(&queues.hosted), trace.clone());
+        let end = End { queue, event: Arc::clone(&event), error: Arc::clone(&error) };
         queues.thread.run(move || {
             // The launch runs even if these have failed.
             before.iter().for_each(|event| _ = event.wait());
-            let result = prepared.run(&queue, trace.as_deref());
-            // Also after an error, because commands may still use the memory.
-            let finished = queue.finish().map_err(failed("clFinish"));
-            if let Err(failed) = result.and(finished) {
-                let _ = end.error.set(failed);
-            }
+            let _ = prepared.run(&end.queue, trace.as_deref()).map_err(|failed| end.error.set(failed));
         });
         Ok(event)
     };
@@ -98,6 +93,7 @@ pub(crate) fn launch(context: &Context, queues: &Queues, prepared: Prepared, aft
 
 /// The end of a launch that needs the host.
 struct End {
+    queue: Arc<CommandQueue>,
     event: Arc<Event>,
     error: Arc<OnceLock<Error>>,
 }
@@ -108,6 +104,8 @@ impl Drop for End {
         if std::thread::panicking() {
             let _ = self.error.set(Error::internal("the launch panicked"));
         }
+        // Also after an error or a panic, because commands may still use the memory.
+        let _ = self.queue.finish().map_err(|code| self.error.set(failed("clFinish")(code)));
         let _ = set_user_event_status(self.event.get(), CL_COMPLETE);
     }
 }
@@ -166,7 +164,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Combines the arrays of a group of devices. A device reads the memory of others, because they share a context.
+    /// Combines the arrays of a group of devices. A device reads the memory of others, because they share a context. It
+    /// reads copies, because two devices must not use one `cl_mem` at the same time if one of them writes to it.
     fn all_reduce(
         &mut self,
         member: &Member,
@@ -176,18 +175,18 @@ impl Run<'_> {
     ) -> Result<()> {
         let (number, group, kernel, elements) = work;
         let (queue, target) = (self.queue, Arc::clone(self.prepared.memory(to)?));
-        let own = (Arc::clone(self.prepared.memory(from)?), from.offset, marker(queue)?);
-        for (rank, (source, offset, ready)) in member.exchange(2 * number, group, own)?.iter().enumerate() {
+        let copy = Arc::new(OpenCl::buffer(from.bytes, None)?);
+        enqueue_copy(queue, (self.prepared.memory(from)?, from.offset), (&copy, 0), from.bytes)?;
+        // OpenCL frees a copy after the last command that reads it.
+        for (rank, (source, ready)) in member.exchange(number, group, (copy, marker(queue)?))?.iter().enumerate() {
             wait_for(queue, &[ready.get()])?;
             if rank > 0 {
-                self.kernel(kernel, [&[elements, 1, 1], &[0; 3]], &[(source, *offset), (&target, to.offset)])?;
+                self.kernel(kernel, [&[elements, 1, 1], &[0; 3]], &[(source, 0), (&target, to.offset)])?;
                 continue;
             }
-            enqueue_copy(queue, (source, *offset), (&target, to.offset), to.bytes)?;
+            enqueue_copy(queue, (source, 0), (&target, to.offset), to.bytes)?;
         }
-        // No device changes its array before the others have read it.
-        let ends = member.exchange(2 * number + 1, group, marker(queue)?)?;
-        wait_for(queue, &ends.iter().map(|event| event.get()).collect::<Vec<_>>())
+        Ok(())
     }
 
     fn read_into(&self, from: Place, to: &mut [u8]) -> Result<()> {
@@ -236,7 +235,11 @@ impl plan::Device for Run<'_> {
             }
             Work::Id(divisor, modulus) => {
                 let id = self.prepared.1.member.as_ref().map_or(0, |member| member.id());
-                self.write(writes[0], &u32::try_from(id / divisor % modulus).unwrap_or(u32::MAX).to_le_bytes())
+                let id = u32::try_from(id / divisor % modulus).unwrap_or(u32::MAX).to_le_bytes();
+                let mut to = self.prepared.memory(writes[0])?.lent();
+                // SAFETY: R1 (the driver is trusted): the range is within the memory. The call copies the pattern.
+                let event = unsafe { self.queue.enqueue_fill_buffer(&mut to, &id, writes[0].offset, 4, &[]) };
+                event.map(drop).map_err(failed("clEnqueueFillBuffer"))
             }
             // OpenCL does not copy zero bytes.
             Work::Host(function) => self.prepared.0.functions[*function]

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{client, compile};
-use pjrt::{ClientOptions, CompileOptions, Error, ErrorCode, ExecuteOptions, Input, Program, Upload};
+use pjrt::{Client, ClientOptions, CompileOptions, Error, ErrorCode, ExecuteOptions, Input, Program, Upload};
 
 const ADD_ONE: &str = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %one = stablehlo.constant dense<1.0> : tensor<4xf32>
@@ -114,24 +114,68 @@ const SUM: &str = "func.func @main(%x: tensor<40000xf32>, %n: tensor<i32>) -> (t
 #[test]
 fn two_devices_reduce() {
     let Some(client) = client("two_devices_reduce", &ClientOptions::new().with("devices", 2i64)) else { return };
+    assert_eq!(reduce(&client, SUM).unwrap(), [2.0; 2]);
+}
+
+/// Runs a program like [`SUM`] with the arrays 1 and 3, and returns the value of the output of each device.
+fn reduce(client: &Client, text: &str) -> Result<Vec<f32>, Error> {
     let mut options = CompileOptions::default();
     options.num_replicas = 2;
-    let program = client.compile(&Program::mlir(SUM.to_owned()), &options).unwrap();
-    let devices = client.addressable_devices().unwrap();
+    let program = client.compile(&Program::mlir(text.to_owned()), &options)?;
+    let devices = client.addressable_devices()?;
     let inputs: Vec<_> = (devices.iter().zip([1.0f32, 3.0]))
         .map(|(device, value)| {
             let x = client.upload(Upload::of(&vec![value; 40_000]).dims(&[40_000]).to(device)).unwrap();
             [x, client.upload(Upload::of(&[20i32]).dims(&[]).to(device)).unwrap()]
         })
         .collect();
+    let mut values = Vec::new();
     for _ in 0..3 {
         let borrowed = inputs.iter().map(|pair| pair.iter().map(Input::Borrow).collect()).collect();
-        let outputs = program.execute_sharded(borrowed, &ExecuteOptions::new()).unwrap().outputs;
+        let outputs = program.execute_sharded(borrowed, &ExecuteOptions::new())?.outputs;
+        values.clear();
         for (id, outputs) in (0u32..).zip(&outputs) {
-            assert_eq!(outputs[0].to_host::<f32>().unwrap(), vec![2.0; 40_000]);
-            assert_eq!(outputs[1].to_host::<u32>().unwrap(), [id]);
+            let array = outputs[0].to_host::<f32>()?;
+            assert_eq!(array, vec![array[0]; 40_000]);
+            assert_eq!(outputs[1].to_host::<u32>()?, [id]);
+            values.push(array[0]);
         }
     }
+    Ok(values)
+}
+
+/// A reduction computes what its region returns, and not only the kind of its op.
+#[test]
+fn reduction_with_other_region() {
+    let options = ClientOptions::new().with("devices", 2i64);
+    let Some(client) = client("reduction_with_other_region", &options) else { return };
+    let replaced = |from: &str, to: &str| {
+        assert_eq!(SUM.matches(from).count(), 1);
+        SUM.replace(from, to)
+    };
+    // The first argument is the result so far, which begins with the array of device 0.
+    assert_eq!(reduce(&client, &replaced("stablehlo.add %p, %q", "stablehlo.add %p, %p")).unwrap(), [1.0; 2]);
+    assert_eq!(reduce(&client, &replaced("stablehlo.add %p, %q", "stablehlo.subtract %q, %p")).unwrap(), [0.0; 2]);
+    let (code, text) = refused(reduce(&client, &replaced("stablehlo.return %r :", "stablehlo.return %q :")));
+    assert!(code == ErrorCode::UNIMPLEMENTED && text.contains("all_reduce"), "{text}");
+}
+
+/// The call returns before an earlier launch has ended.
+#[test]
+fn launch_with_replica_id_does_not_wait() {
+    let Some(client) = client("launch_with_replica_id_does_not_wait", &ClientOptions::new()) else { return };
+    let id = "func.func @main() -> tensor<ui32> {
+      %0 = stablehlo.replica_id : tensor<ui32>
+      return %0 : tensor<ui32>
+    }";
+    let (slow, id) = (compile(&client, LOOP).unwrap(), compile(&client, id).unwrap());
+    let x = client.buffer_from_host(&[0.0f32; 4], &[4]).unwrap();
+    let n = client.buffer_from_host(&[5_000i32], &[]).unwrap();
+    let y = slow.execute(&[&x, &n]).unwrap().remove(0);
+    let z = id.execute(&[]).unwrap().remove(0);
+    assert!(!y.ready_event().unwrap().is_ready().unwrap());
+    assert_eq!(z.to_host::<u32>().unwrap(), [0]);
+    assert_eq!(y.to_host::<f32>().unwrap(), [1.0; 4]);
 }
 
 fn refused<T>(result: Result<T, Error>) -> (ErrorCode, String) {
