@@ -131,8 +131,8 @@ impl<D: Driver> Pool<D> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns a block of at least `bytes` bytes for operations of the queue with this timeline. `reclaim_device` returns
-    /// the spare blocks of all memories of the device to the driver. It is called while no lock is held.
+    /// Returns a block of at least `bytes` bytes for operations of the queue with this timeline. `reclaim_device`
+    /// returns the spare blocks of all memories of the device to the driver. It is called while no lock is held.
     ///
     /// # Errors
     ///

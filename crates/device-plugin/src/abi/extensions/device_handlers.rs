@@ -13,8 +13,8 @@ impl Handler {
     /// # Errors
     ///
     /// Returns the errors of the handler, `INTERNAL` if a handler in Rust panics, and `UNIMPLEMENTED` for a handler in
-    /// Rust of host memory. For a handler in C, also returns `UNIMPLEMENTED` or `INVALID_ARGUMENT` if the call cannot be
-    /// passed to it, and `FAILED_PRECONDITION` if the execution of the call's context has ended. The handler reports
+    /// Rust of host memory. For a handler in C, also returns `UNIMPLEMENTED` or `INVALID_ARGUMENT` if the call cannot
+    /// be passed to it, and `FAILED_PRECONDITION` if the execution of the call's context has ended. The handler reports
     /// only errors that it knows at once, and may have enqueued work before.
     ///
     /// # Safety

@@ -315,8 +315,8 @@ fn alignment(ty: ElementType) -> usize {
     }
 }
 
-/// Returns an error if a buffer in host memory is not aligned for its elements. `kind` is the word for a buffer in error
-/// messages.
+/// Returns an error if a buffer in host memory is not aligned for its elements. `kind` is the word for a buffer in
+/// error messages.
 fn check_alignment(kind: &str, parts: &[(&Shape, *mut c_void)]) -> Result<()> {
     for (index, (shape, data)) in parts.iter().enumerate() {
         let alignment = alignment(shape.element_type);
@@ -495,8 +495,8 @@ fn count(len: usize) -> i64 {
 ///
 /// Returns the errors of the handler. Returns `UNIMPLEMENTED` for element types that XLA's FFI does not support.
 /// Returns `INVALID_ARGUMENT` for data that the handler would misread: buffers that do not match their shapes or are
-/// misaligned, and attributes whose value is out of range for their type. Returns `FAILED_PRECONDITION` if the execution
-/// has ended.
+/// misaligned, and attributes whose value is out of range for their type. Returns `FAILED_PRECONDITION` if the
+/// execution has ended.
 pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
     // The handler accesses memory according to the shapes, and safe code may have changed the shapes since `Call::new`
     // checked them.
