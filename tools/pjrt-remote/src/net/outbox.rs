@@ -191,6 +191,10 @@ impl Outbox {
         self.close();
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.shared.queue).is_closed
+    }
+
     /// Returns whether [`Self::wait_for_space`] would wait.
     pub(crate) fn is_full(&self) -> bool {
         lock(&self.shared.queue).bytes > MAX_QUEUED

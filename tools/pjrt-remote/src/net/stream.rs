@@ -158,13 +158,17 @@ impl Stream {
         loop {
             match self.read_with(&mut kind, &mut descriptors) {
                 Ok(0) => return Ok(None),
-                Ok(_) => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
+            match descriptors.pop_front() {
+                Some(descriptor) if kind == [TCP] => return Ok(Some(Self::Tcp(descriptor.into()))),
+                Some(descriptor) => return Ok(Some(Self::Unix(descriptor.into()))),
+                // The system dropped the descriptor, and with it the connection.
+                None => tracing::warn!("a client could not connect, because this process has too many open files"),
+            }
         }
-        let descriptor = descriptors.pop_front().ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Some(if kind == [TCP] { Self::Tcp(descriptor.into()) } else { Self::Unix(descriptor.into()) }))
     }
 
     /// Writes bytes. On a Unix socket, descriptors arrive with the first byte.
@@ -182,7 +186,8 @@ impl Stream {
                 return Err(io::ErrorKind::InvalidInput.into());
             }
             let first = [io::IoSlice::new(bytes)];
-            let sent = sendmsg(&*stream, &first, &mut control, SendFlags::NOSIGNAL)?;
+            let send = || sendmsg(&*stream, &first, &mut control, SendFlags::NOSIGNAL);
+            let sent = rustix::io::retry_on_intr(send)?;
             bytes = bytes.get(sent..).unwrap_or_default();
         }
         #[cfg(not(unix))]
@@ -320,6 +325,11 @@ impl Receiving {
         self.descriptors.pop_front()
     }
 
+    /// Closes the descriptors that were not taken.
+    pub(crate) fn close_descriptors(&mut self) {
+        self.descriptors.clear();
+    }
+
     /// Removes the deadline.
     pub(crate) fn wait_forever(&mut self) -> io::Result<()> {
         self.deadline = None;
@@ -337,5 +347,26 @@ impl Read for Receiving {
             self.stream.set_read_timeout(Some(left))?;
         }
         self.stream.read_with(to, &mut self.descriptors)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_descriptor_is_one_lost_connection() {
+        let (mut supervisor, control) = Stream::pair().unwrap();
+        let mut worker = Stream::from_descriptor(control).unwrap();
+        // A descriptor that the system dropped.
+        supervisor.write_all(&[UNIX]).unwrap();
+        let (mut client, passed) = Stream::pair().unwrap();
+        supervisor.pass(Stream::from_descriptor(passed).unwrap()).unwrap();
+        worker.receive_passed().unwrap().unwrap().write_all(b"x").unwrap();
+        let mut byte = [0];
+        client.read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"x");
+        drop(supervisor);
+        assert!(worker.receive_passed().unwrap().is_none());
     }
 }

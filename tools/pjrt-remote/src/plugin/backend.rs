@@ -177,8 +177,9 @@ impl Backend for RemoteBackend {
         let (shape, zero_copy) = (Some(wire::Shape::from(host.shape())), host.may_alias());
         let (ticket, ready) = self.connection.ticket()?;
         let handle = Handle { id: self.connection.handles(1), connection: Arc::clone(&self.connection) };
+        let id = handle.id;
         let upload =
-            wire::Upload { ticket, handle: handle.id, shape, memory, bytes, zero_copy, block: 0, new_block: 0 };
+            wire::Upload { ticket, handle: id, shape, memory, bytes, zero_copy, in_ring: false, new_ring: false };
         self.connection.upload(upload, host.bytes());
         Ok(RemoteBuffer { handle: Arc::new(handle), ready })
     }

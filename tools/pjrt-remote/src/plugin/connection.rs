@@ -11,13 +11,12 @@ use device_plugin::{Error, ErrorCode, Event, HomeProcess, HostDestination, Resul
 use crate::net::address::Address;
 use crate::net::greeting;
 use crate::net::outbox::Outbox;
-use crate::net::stream::{Receiving, Stream};
-use crate::plugin::pool::Pool;
+use crate::net::stream::{Descriptor, Receiving, Stream};
 use crate::plugin::settings::Settings;
 use crate::plugin::tickets::{Answered, Tickets, Waiting};
 use crate::shared::limits::LARGE;
 use crate::shared::memory::Writable;
-use crate::shared::ring::Receiver;
+use crate::shared::ring::{Receiver, Sender};
 use crate::wire::frame::{Broken, Incoming, Payload};
 use crate::wire::messages::{self as wire, Failure, ReplyKind, Request, Welcome};
 
@@ -45,8 +44,10 @@ pub(crate) struct Connection {
     outbox: Outbox,
     tickets: Tickets,
     next_handle: AtomicU64,
-    /// Blocks for large arrays, if the server shares memory.
-    pool: Option<Pool>,
+    /// Whether the server shares memory.
+    shares_memory: bool,
+    /// The ring for large uploads, after the first one.
+    uploads: Mutex<Option<Sender>>,
     receiver: Mutex<Option<JoinHandle<()>>>,
     /// Whether the process ends, so that no event may complete any more.
     is_ending: AtomicBool,
@@ -117,14 +118,18 @@ impl Connection {
             outbox: Outbox::new(stream).map_err(thread)?,
             tickets: Tickets::new(welcome.max_outstanding.clamp(1, 1 << 16) as usize),
             next_handle: AtomicU64::new(1),
-            pool: welcome.shares_memory.then(Pool::default),
+            shares_memory: welcome.shares_memory,
+            uploads: Mutex::default(),
             receiver: Mutex::default(),
             is_ending: AtomicBool::new(false),
             home: HomeProcess::current(),
         });
         let theirs = Arc::clone(&connection);
         let builder = std::thread::Builder::new().name("pjrt remote receive".to_owned());
-        let receiver = builder.spawn(move || theirs.receive(incoming)).map_err(thread)?;
+        let receiver = builder.spawn(move || theirs.receive(incoming)).map_err(|error| {
+            connection.outbox.join();
+            thread(error)
+        })?;
         *connection.receiver.lock().unwrap_or_else(PoisonError::into_inner) = Some(receiver);
         Ok((connection, welcome))
     }
@@ -165,20 +170,43 @@ impl Connection {
         }
     }
 
-    /// Sends an upload, whose bytes pass in shared memory if they are many and the server is on this machine.
-    pub(crate) fn upload(&self, mut upload: wire::Upload, bytes: &[u8]) {
-        let pool = self.pool.as_ref().filter(|_| bytes.len() >= LARGE);
-        let Some(filled) = pool.and_then(|pool| pool.fill(bytes, || self.handles(1))) else {
+    /// Sends an upload, whose bytes pass in shared memory if they are many and the server is on this machine. Waits
+    /// until the server has received nearly all of them.
+    pub(crate) fn upload(&self, upload: wire::Upload, bytes: &[u8]) {
+        if !self.shares_memory || bytes.len() < LARGE {
             return self.send_payload(upload, bytes);
-        };
-        upload.block = filled.handle;
-        match filled.new {
-            None => self.send(upload),
-            Some((size, descriptor)) => {
-                upload.new_block = size;
-                self.outbox.write_with(&Request::from(upload), &[descriptor], &[]);
-            }
         }
+        // Locked until the bytes are in the ring, so that they have the order of the requests.
+        let mut ring = self.uploads.lock().unwrap_or_else(PoisonError::into_inner);
+        let ring = match &mut *ring {
+            Some(ring) => {
+                self.send(wire::Upload { in_ring: true, ..upload });
+                self.outbox.flush();
+                ring
+            }
+            none => match self.new_ring() {
+                Ok((new, descriptors)) => {
+                    let upload = wire::Upload { in_ring: true, new_ring: true, ..upload };
+                    self.outbox.write_with(&Request::from(upload), &descriptors, &[]);
+                    none.insert(new)
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "cannot create a ring of shared memory");
+                    return self.send_payload(upload, bytes);
+                }
+            },
+        };
+        if let Err(error) = ring.send(bytes) {
+            tracing::debug!(%error, "the server did not receive the data of an upload");
+            self.outbox.close();
+        }
+    }
+
+    /// Creates the ring for uploads. Also returns the descriptors for the server, whose plugin may take any time.
+    fn new_ring(&self) -> std::io::Result<(Sender, [Descriptor; 2])> {
+        let (ring, descriptors) = Sender::create(None)?;
+        self.outbox.also_close(ring.signals()?);
+        Ok((ring, descriptors))
     }
 
     /// Frees an object of the server. Never waits, because it runs in destructors.
@@ -342,13 +370,6 @@ impl Connection {
                 let ticket = found.ticket;
                 answer(self.waiting(ticket)?, Answered::Answer(found)).map_err(|()| wrong(ticket))?;
             }
-            Some(ReplyKind::Returned(returned)) => {
-                let block = returned.block;
-                let surplus = self.pool.as_ref().and_then(|pool| pool.put_back(block));
-                let unknown =
-                    || Broken::Protocol(format!("the server returned the block {block}, which it does not use"));
-                surplus.ok_or_else(unknown)?.into_iter().for_each(|handle| self.outbox.release(handle));
-            }
             Some(ReplyKind::Closing(_)) | None => {
                 return Err(Broken::Protocol("the server sent an unknown reply; update this plugin".to_owned()));
             }
@@ -412,7 +433,8 @@ mod tests {
         // A server that answers the first message only.
         let server = std::thread::spawn(move || {
             let mut stream = listener.accept().unwrap().0;
-            let mut incoming = Incoming::new(stream.try_clone().unwrap(), frame::MAX_HELLO);
+            let spare = Arc::new(frame::Spare::new(0));
+            let mut incoming = Incoming::new(stream.try_clone().unwrap(), frame::MAX_HELLO, spare);
             incoming.next::<wire::Hello>().unwrap();
             let mut bytes = Vec::new();
             let welcome = Welcome { version: wire::NEWEST, max_outstanding: 2, ..Welcome::default() };

@@ -4,7 +4,6 @@ pub(crate) mod backend;
 pub(crate) mod compile;
 pub(crate) mod connection;
 pub(crate) mod objects;
-pub(crate) mod pool;
 pub(crate) mod remote;
 pub(crate) mod settings;
 pub(crate) mod tickets;

@@ -7,13 +7,13 @@ use pjrt::{Buffer, ErrorCode, Event, ExecuteOptions, Input, Outputs};
 
 use crate::server::replies::{Batch, Replies};
 use crate::server::served::Served;
-use crate::server::table::{Loaded, Object, Table, invalid};
+use crate::server::table::{Counted, Loaded, Object, Table, invalid};
 use crate::wire::frame::Broken;
 use crate::wire::messages::{Execute, Failure, Launch};
 
 /// An argument of a run, taken from the table.
 enum Argument {
-    Borrowed(Arc<Buffer>),
+    Borrowed(Arc<Counted>),
     Donated(Buffer),
 }
 
@@ -54,7 +54,8 @@ pub(crate) fn execute(
         Ok((runs, loaded)) => {
             for (launch, (outputs, done)) in request.launches.iter().zip(runs) {
                 for ((handle, buffer), bytes) in (launch.first_output..).zip(outputs).zip(&loaded.output_bytes) {
-                    table.insert(handle, Object::Buffer(Arc::new(buffer), *bytes))?;
+                    let buffer = table.buffer_object(buffer, *bytes);
+                    table.insert(handle, buffer)?;
                 }
                 batch.when_ready(launch.ticket, &done);
             }
@@ -85,8 +86,8 @@ fn take_arguments(launch: &Launch, table: &mut Table) -> Result<Vec<Argument>, A
         if donated.next_if_eq(&index).is_some() {
             table.remove(*handle);
             // A read in progress still uses the buffer. The program then copies it.
-            let take = |buffer| Arc::try_unwrap(buffer).map_or_else(Argument::Borrowed, Argument::Donated);
-            arguments.push(buffer.map(take));
+            let take = |buffer| Arc::try_unwrap(buffer).map(Counted::into_buffer);
+            arguments.push(buffer.map(|buffer| take(buffer).map_or_else(Argument::Borrowed, Argument::Donated)));
         } else {
             arguments.push(buffer.map(Argument::Borrowed));
         }

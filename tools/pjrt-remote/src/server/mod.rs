@@ -19,4 +19,10 @@ pub(crate) mod token;
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
+mod memory_tests;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod raw_client;
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod shared_memory_tests;

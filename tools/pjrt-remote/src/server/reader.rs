@@ -8,8 +8,10 @@ use bytemuck::AnyBitPattern;
 use half::{bf16, f16};
 use pjrt::{Buffer, Element, ElementType, Error, ErrorCode};
 
+use crate::net::stream::Descriptor;
 use crate::server::limits::STALLED;
 use crate::server::replies::Replies;
+use crate::server::table::Counted;
 use crate::shared::limits::LARGE;
 use crate::shared::ring::Sender;
 use crate::wire::messages::{Data, Failure, Reply};
@@ -20,10 +22,11 @@ pub(crate) const SMALL: usize = 64 << 10;
 /// A buffer to be read. It is ready, or waits for nothing but the device.
 struct Job {
     ticket: u64,
-    buffer: Arc<Buffer>,
+    buffer: Arc<Counted>,
 }
 
-/// Sends buffers to the thread that reads them. The thread ends when all senders are dropped.
+/// Sends buffers to the thread that reads them. The thread ends when all senders are dropped or the connection is
+/// closed.
 pub(crate) struct Reader {
     jobs: mpsc::Sender<Job>,
     replies: Arc<Replies>,
@@ -39,11 +42,11 @@ impl Reader {
     }
 
     /// Reads a buffer when it is ready.
-    pub(crate) fn read(&self, ticket: u64, buffer: Arc<Buffer>) {
+    pub(crate) fn read(&self, ticket: u64, buffer: Arc<Counted>) {
         let (jobs, replies) = (self.jobs.clone(), Arc::clone(&self.replies));
-        let start = |buffer: Arc<Buffer>| -> Result<(), Error> {
+        let start = |buffer: Arc<Counted>| -> Result<(), Error> {
             buffer.ready_event()?.on_ready(move |result| match result {
-                // The thread ends only after all senders.
+                // The thread has ended if the connection is closed.
                 Ok(()) => drop(jobs.send(Job { ticket, buffer })),
                 Err(error) => replies.fail_later(ticket, &error),
             })
@@ -75,7 +78,8 @@ struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// Sends the contents of a buffer. Waits until the client has received them, so that they are in memory only once.
+    /// Sends the contents of a buffer. Waits until the connection or the ring has taken them, so that they are in memory
+    /// only once.
     fn send(&self, ticket: u64, bytes: &[u8]) {
         self.replies.answered(1);
         let data = Data { ticket, bytes: bytes.len() as u64, ..Data::default() };
@@ -90,7 +94,7 @@ impl Sink<'_> {
                 outbox.write(&Reply::from(data), &[]);
                 ring
             }
-            none => match Sender::create(STALLED) {
+            none => match self.new_ring() {
                 Ok((new, descriptors)) => {
                     outbox.write_with(&Reply::from(data), &descriptors, &[]);
                     none.insert(new)
@@ -106,11 +110,21 @@ impl Sink<'_> {
             outbox.close();
         }
     }
+
+    /// Creates the ring, which ends with the connection. Also returns the descriptors for the client.
+    fn new_ring(&self) -> std::io::Result<(Sender, [Descriptor; 2])> {
+        let (ring, descriptors) = Sender::create(Some(STALLED))?;
+        self.replies.outbox.also_close(ring.signals()?);
+        Ok((ring, descriptors))
+    }
 }
 
 fn read_all(jobs: &Receiver<Job>, sink: &Sink<'_>) {
     let mut memory = Vec::new();
     for Job { ticket, buffer } in jobs {
+        if sink.replies.outbox.is_closed() {
+            return;
+        }
         if send_in_place(&buffer, |bytes| sink.send(ticket, bytes)) {
             continue;
         }

@@ -82,6 +82,13 @@ impl Replies {
     }
 }
 
+impl Drop for Replies {
+    /// Ends the thread that sends, also if the session did not begin.
+    fn drop(&mut self) {
+        self.outbox.join();
+    }
+}
+
 /// Answers of the session's thread that are sent together.
 pub(crate) struct Batch {
     replies: Arc<Replies>,

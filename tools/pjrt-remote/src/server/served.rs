@@ -6,8 +6,9 @@ use std::sync::Arc;
 use pjrt::{Client, CompileOptions, Device, DeviceAssignment, Error, Memory};
 
 use crate::server::describe;
-use crate::server::limits::{Limits, OUTSTANDING};
+use crate::server::limits::{Limits, OUTSTANDING, SPARE};
 use crate::server::table::invalid;
+use crate::wire::frame::Spare;
 use crate::wire::messages::{Failure, Welcome};
 
 /// The client that a server serves.
@@ -19,6 +20,7 @@ pub(crate) struct Served {
     pub(crate) memories: Vec<Memory>,
     pub(crate) welcome: Welcome,
     pub(crate) limits: Limits,
+    pub(crate) spare: Arc<Spare>,
 }
 
 impl Served {
@@ -57,7 +59,8 @@ impl Served {
         }
         let mut welcome = describe::welcome(&client, &devices, &memories)?;
         welcome.max_outstanding = OUTSTANDING;
-        Ok(Ok(Self { client, devices, memories, welcome, limits }))
+        let spare = Arc::new(Spare::new(SPARE));
+        Ok(Ok(Self { client, devices, memories, welcome, limits, spare }))
     }
 
     /// Returns the device that a message names.

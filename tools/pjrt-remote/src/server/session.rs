@@ -1,18 +1,18 @@
 //! The connection of one client.
 
 use std::io::{self, Write as _};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pjrt::{Buffer, Error, ErrorCode, InFlightLimiter, NamedValue, Program, Shape, Upload};
+use pjrt::{Buffer, Error, ErrorCode, InFlightLimiter, InFlightPermit, Memory, NamedValue, Program, Shape, Upload};
 
 use crate::net::outbox::Outbox;
 use crate::net::stream::{Receiving, Stream};
 use crate::server::access::Access;
 use crate::server::describe;
 use crate::server::execution::{execute, size};
-use crate::server::limits::{PAYLOAD, STALLED};
+use crate::server::limits::{PAYLOAD, PROGRAM, STALLED};
 use crate::server::reader::{Reader, SMALL};
 use crate::server::replies::{Batch, Replies};
 use crate::server::served::Served;
@@ -20,8 +20,9 @@ use crate::server::sessions::Opened;
 use crate::server::table::{Loaded, Object, Table, invalid};
 use crate::server::token::Token;
 use crate::shared::memory::Readable;
+use crate::shared::ring::Receiver;
 use crate::wire::convert;
-use crate::wire::frame::{self, Broken, Incoming};
+use crate::wire::frame::{self, Broken, Incoming, Payload};
 use crate::wire::messages as wire;
 use crate::wire::messages::{Failure, RequestKind};
 
@@ -37,8 +38,9 @@ fn fail(error: Error) -> Arc<Failure> {
 }
 
 /// The state of a connection after the first messages.
-struct Session {
+struct Session<'a> {
     served: Arc<Served>,
+    opened: &'a Opened,
     incoming: Incoming<Receiving>,
     table: Table,
     replies: Arc<Replies>,
@@ -46,6 +48,8 @@ struct Session {
     reader: Reader,
     /// The bytes of uploads that have not ended.
     uploading: InFlightLimiter,
+    /// The ring through which the client sends large arrays.
+    ring: Option<Receiver>,
 }
 
 /// Serves a client until it closes the connection or breaks the protocol. Then frees everything that it held.
@@ -68,13 +72,14 @@ pub(crate) fn serve(served: Arc<Served>, stream: Stream, access: &Access, opened
     replies.outbox.join();
 }
 
-impl Session {
-    fn begin(served: Arc<Served>, mut stream: Stream, access: &Access, opened: &Opened) -> Result<Self, Broken> {
+impl<'a> Session<'a> {
+    fn begin(served: Arc<Served>, mut stream: Stream, access: &Access, opened: &'a Opened) -> Result<Self, Broken> {
         #[cfg(feature = "tls")]
         if let Some(identity) = &access.identity {
             stream = stream.encrypt(identity, HANDSHAKE)?;
         }
-        let mut incoming = Incoming::new(Receiving::within(stream.try_clone()?, HANDSHAKE), frame::MAX_HELLO);
+        let receiving = Receiving::within(stream.try_clone()?, HANDSHAKE);
+        let mut incoming = Incoming::new(receiving, frame::MAX_HELLO, Arc::clone(&served.spare));
         let accepted = match incoming.next::<wire::Hello>() {
             Ok(hello) => match check(&hello, access.token.as_ref()) {
                 Ok(version) if hello.is_status => {
@@ -100,15 +105,17 @@ impl Session {
         };
         incoming.after_first(frame::MAX_REQUEST).wait_forever()?;
         stream.set_write_timeout(Some(STALLED))?;
-        let outbox = Outbox::new(stream)?;
-        outbox.send(&wire::Welcome { version, shares_memory, ..served.welcome.clone() });
-        let replies = Arc::new(Replies::new(outbox));
+        let replies = Arc::new(Replies::new(Outbox::new(stream)?));
+        let reader = Reader::start(Arc::clone(&replies), shares_memory)?;
+        replies.outbox.send(&wire::Welcome { version, shares_memory, ..served.welcome.clone() });
         Ok(Self {
             table: Table::new(served.limits.memory, held),
             batch: Batch::new(Arc::clone(&replies)),
-            reader: Reader::start(Arc::clone(&replies), shares_memory)?,
+            reader,
             uploading: InFlightLimiter::bytes(UPLOADING),
+            ring: None,
             served,
+            opened,
             incoming,
             replies,
         })
@@ -119,6 +126,10 @@ impl Session {
         loop {
             if !self.incoming.has_message() {
                 self.batch.flush();
+            }
+            if self.incoming.is_empty() {
+                // They came with messages that announced none.
+                self.incoming.source().close_descriptors();
             }
             // Each request adds few replies, so this bounds the queue if the client does not read them.
             self.replies.outbox.wait_for_space();
@@ -166,7 +177,8 @@ impl Session {
         match buffer.and_then(|buffer| Ok((buffer.ready_event().map_err(fail)?, buffer))) {
             Ok((ready, buffer)) => {
                 let bytes = size(&buffer);
-                self.table.insert(handle, Object::Buffer(Arc::new(buffer), bytes))?;
+                let buffer = self.table.buffer_object(buffer, bytes);
+                self.table.insert(handle, buffer)?;
                 self.batch.when_ready(ticket, &ready);
             }
             Err(failure) => {
@@ -184,61 +196,84 @@ impl Session {
             let message = format!("an upload of {} bytes is not the size of {shape}", request.bytes);
             return Err(Broken::Protocol(message));
         }
-        let space = self.check_payload(request.bytes);
-        let buffer = if request.block != 0 {
-            let lent = self.lent(&request)?;
-            space.and_then(|()| {
-                let upload = Upload::owned::<u8, _>(lent).shape(&shape).to(self.served.memory(request.memory)?);
-                self.served.client.upload(upload).map_err(fail)
-            })
-        } else if let Err(failure) = space {
-            self.incoming.skip(request.bytes)?;
-            Err(failure)
-        } else {
-            self.receive(&request, &shape)?
+        if request.new_ring {
+            self.open_ring()?;
+        }
+        let buffer = match self.check_payload(request.bytes) {
+            Ok(()) => self.receive(&request, &shape)?,
+            Err(failure) => self.skip(&request).map(|()| Err(failure))?,
         };
         self.add(request.ticket, request.handle, buffer)
     }
 
-    /// Returns the data of an upload in shared memory.
-    fn lent(&mut self, request: &wire::Upload) -> Result<Lent, Broken> {
-        let invalid = |reason: &str| Broken::Protocol(format!("the block {} of shared memory {reason}", request.block));
-        if request.new_block != 0 {
-            let file = self.incoming.source().take_descriptor().ok_or_else(|| invalid("came without a descriptor"))?;
-            let size = usize::try_from(request.new_block).map_err(|_| invalid("is too large"))?;
-            let block = Readable::open(&file, size).map_err(|error| invalid(&format!("cannot be used: {error}")))?;
-            self.table.insert(request.block, Object::Block(Arc::new(block)))?;
+    /// Opens the ring whose descriptors came with a message.
+    fn open_ring(&mut self) -> Result<(), Broken> {
+        let invalid = |reason: &str| Broken::Protocol(format!("the ring of shared memory {reason}"));
+        if self.ring.is_some() {
+            return Err(invalid("is the client's second one"));
         }
-        let block = self.table.block(request.block).ok_or_else(|| invalid("is unknown"))?;
-        if block.bytes().len() as u64 >= request.bytes {
-            let (memory, replies) = (Arc::clone(block), Arc::downgrade(&self.replies));
-            // Not more than the block.
-            let len = usize::try_from(request.bytes).unwrap_or_default();
-            Ok(Lent { memory, len, handle: request.block, replies })
-        } else {
-            Err(invalid(&format!("is smaller than {} bytes", request.bytes)))
+        let mut take = || self.incoming.source().take_descriptor().ok_or_else(|| invalid("came without a descriptor"));
+        let (memory, signals) = (take()?, take()?);
+        let ring = Receiver::open(&memory, signals).map_err(|error| invalid(&format!("cannot be used: {error}")))?;
+        self.opened.also_close(ring.signals()?);
+        self.replies.outbox.also_close(ring.signals()?);
+        self.ring = Some(ring);
+        Ok(())
+    }
+
+    /// Returns the ring with the data of an upload. Otherwise the data follows the message.
+    fn ring(&mut self, request: &wire::Upload) -> Result<Option<&mut Receiver>, Broken> {
+        match (&mut self.ring, request.in_ring) {
+            (Some(ring), true) => Ok(Some(ring)),
+            (None, true) => Err(Broken::Protocol("the client uses a ring that it has not opened".to_owned())),
+            (_, false) => Ok(None),
         }
+    }
+
+    /// Drops the data of an upload.
+    fn skip(&mut self, request: &wire::Upload) -> Result<(), Broken> {
+        match self.ring(request)? {
+            Some(ring) => Ok(ring.skip(request.bytes)?),
+            None => self.incoming.skip(request.bytes),
+        }
+    }
+
+    /// Waits until the plugin has taken enough of the data before, and returns a permit for more.
+    fn permit(&mut self, bytes: u64) -> Result<InFlightPermit, Broken> {
+        let permit = self.uploading.try_acquire(bytes).or_else(|| {
+            // Send the answers that are complete, because the wait takes long.
+            self.batch.flush();
+            self.uploading.acquire(bytes).wait().ok()
+        });
+        permit.ok_or_else(|| Broken::Protocol("the server cannot wait for earlier uploads".to_owned()))
     }
 
     /// Receives the data of an upload and passes it to the plugin.
     fn receive(&mut self, request: &wire::Upload, shape: &Shape) -> Result<Outcome<Buffer>, Broken> {
-        let Some(permit) = self.uploading.try_acquire(request.bytes).or_else(|| {
-            // Send the answers that are complete, because the wait takes long.
-            self.batch.flush();
-            self.uploading.acquire(request.bytes).wait().ok()
-        }) else {
-            return Err(Broken::Protocol("the server cannot wait for earlier uploads".to_owned()));
+        let permit = self.permit(request.bytes)?;
+        let Some(mut payload) = self.incoming.memory(request.bytes) else {
+            self.skip(request)?;
+            return Ok(Err(no_memory(request.bytes)));
         };
-        let Some(payload) = self.incoming.payload(request.bytes)? else {
-            self.incoming.skip(request.bytes)?;
-            return Ok(Err(exhausted(&format!("the server has no memory for {} bytes", request.bytes))));
-        };
-        let memory = match self.served.memory(request.memory) {
-            Ok(memory) => memory,
-            Err(failure) => return Ok(Err(failure)),
-        };
+        match self.ring(request)? {
+            Some(ring) => ring.receive(payload.as_mut())?,
+            None => self.incoming.payload_into(payload.as_mut())?,
+        }
+        let memory = self.served.memory(request.memory);
+        Ok(memory.and_then(|memory| self.pass(payload, request.zero_copy, shape, memory, permit)))
+    }
+
+    /// Passes data to the plugin.
+    fn pass(
+        &self,
+        payload: Payload,
+        zero_copy: bool,
+        shape: &Shape,
+        memory: &Memory,
+        permit: InFlightPermit,
+    ) -> Outcome<Buffer> {
         let client = &self.served.client;
-        let buffer = if request.zero_copy {
+        let buffer = if zero_copy {
             client.upload(Upload::owned_mut::<u8, _>(payload).shape(shape).to(memory))
         } else {
             client.upload(Upload::of(payload.as_ref()).shape(shape).to(memory))
@@ -248,7 +283,7 @@ impl Session {
         {
             permit.release_after(&ready);
         }
-        Ok(buffer.map_err(fail))
+        buffer.map_err(fail)
     }
 
     fn check_payload(&self, bytes: u64) -> Outcome<()> {
@@ -263,10 +298,18 @@ impl Session {
         self.replies.begin()?;
         let shape = shape(request.shape)?;
         let bytes = shape.host_size().map_or(u64::MAX, |size| size as u64);
-        let buffer = self.table.check_space(bytes).and_then(|()| {
-            let memory = self.served.memory(request.memory)?;
-            memory.buffer(&shape).uninitialized().map_err(fail)
-        });
+        let buffer = match self.check_payload(bytes) {
+            Ok(()) => {
+                let permit = self.permit(bytes)?;
+                // Memory of the plugin may contain data of other clients.
+                let zeros = usize::try_from(bytes).ok().and_then(|len| self.incoming.zeros(len));
+                zeros.ok_or_else(|| no_memory(bytes)).and_then(|zeros| {
+                    let memory = self.served.memory(request.memory)?;
+                    self.pass(zeros, true, &shape, memory, permit)
+                })
+            }
+            Err(failure) => Err(failure),
+        };
         self.add(request.ticket, request.handle, buffer)
     }
 
@@ -312,13 +355,17 @@ impl Session {
         self.replies.begin()?;
         // A compilation takes long. Send the answers that are complete.
         self.batch.flush();
-        let code = if request.bytes <= PAYLOAD { self.incoming.payload(request.bytes)? } else { None };
+        let space = match request.bytes {
+            0..=PROGRAM => self.table.check_space(request.bytes),
+            bytes => Err(exhausted(&format!("a program of {bytes} bytes exceeds the limit of {PROGRAM} bytes"))),
+        };
+        let code = match space {
+            Ok(()) => self.incoming.payload(request.bytes)?.ok_or_else(|| no_memory(request.bytes)),
+            Err(failure) => Err(failure),
+        };
         let compiled = match code {
-            Some(code) => self.compile_program(&request, Bytes::from_owner(code)),
-            None => {
-                self.incoming.skip(request.bytes)?;
-                Err(exhausted(&format!("the server has no memory for a program of {} bytes", request.bytes)))
-            }
+            Ok(code) => self.compile_program(&request, Bytes::from_owner(code)),
+            Err(failure) => self.incoming.skip(request.bytes).map(|()| Err(failure))?,
         };
         match compiled {
             Ok((loaded, message, program)) => {
@@ -408,30 +455,12 @@ impl Session {
     }
 }
 
-/// The data of an upload in shared memory. Dropping it returns the block to the client.
-struct Lent {
-    memory: Arc<Readable>,
-    len: usize,
-    handle: u64,
-    replies: Weak<Replies>,
-}
-
-impl AsRef<[u8]> for Lent {
-    fn as_ref(&self) -> &[u8] {
-        self.memory.bytes().get(..self.len).unwrap_or_default()
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        if let Some(replies) = self.replies.upgrade() {
-            replies.outbox.send(&wire::Reply::from(wire::Returned { block: self.handle }));
-        }
-    }
-}
-
 fn exhausted(message: &str) -> Arc<Failure> {
     Arc::new(Failure::new(ErrorCode::RESOURCE_EXHAUSTED.as_raw(), message, &[]))
+}
+
+fn no_memory(bytes: u64) -> Arc<Failure> {
+    exhausted(&format!("the server has no memory for {bytes} bytes"))
 }
 
 /// Returns a shape in a request.

@@ -29,6 +29,8 @@ struct Open {
 struct Connection {
     /// A handle of the connection, to close it.
     stream: Stream,
+    /// The same of the ring for uploads.
+    uploads: Option<Stream>,
     /// The client, if its first message was accepted.
     client: Option<Admitted>,
 }
@@ -94,7 +96,7 @@ impl Sessions {
             stream.try_clone().map_err(|error| exhausted(&format!("the server cannot add a client: {error}")))?;
         let number = open.next;
         open.next += 1;
-        open.connections.insert(number, Connection { stream, client: None });
+        open.connections.insert(number, Connection { stream, uploads: None, client: None });
         Ok(Opened { sessions: Arc::clone(self), number })
     }
 
@@ -107,7 +109,10 @@ impl Sessions {
     pub(crate) fn close(&self, patience: Duration) -> bool {
         self.stop();
         let open = self.lock();
-        open.connections.values().for_each(|connection| connection.stream.shutdown());
+        for connection in open.connections.values() {
+            connection.stream.shutdown();
+            connection.uploads.iter().for_each(Stream::shutdown);
+        }
         let wait = self.ended.wait_timeout_while(open, patience, |open| !open.connections.is_empty());
         !wait.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
@@ -134,6 +139,17 @@ impl Opened {
             connection.client = Some(Admitted { program, process, since: Instant::now(), held: Arc::clone(&held) });
         }
         Ok(held)
+    }
+
+    /// Closes the ring for uploads together with the connection.
+    pub(crate) fn also_close(&self, uploads: Stream) {
+        let mut open = self.sessions.lock();
+        if self.sessions.is_stopped() {
+            uploads.shutdown();
+        }
+        if let Some(connection) = open.connections.get_mut(&self.number) {
+            connection.uploads = Some(uploads);
+        }
     }
 
     /// Returns the clients of the server, in the order in which they connected.

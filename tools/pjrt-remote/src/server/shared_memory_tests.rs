@@ -1,66 +1,15 @@
 //! Clients that do not keep to the rules of shared memory.
 
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 
-use pjrt::{ClientOptions, Plugin};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-use crate::net::greeting;
-use crate::net::stream::{Receiving, Stream};
-use crate::server::access::Access;
-use crate::server::limits::Limits;
-use crate::server::listener::Server;
+use crate::net::stream::Stream;
+use crate::server::raw_client::{Raw, Served, upload};
 use crate::shared::limits::LARGE;
 use crate::shared::memory::Writable;
-use crate::wire::frame::{self, Incoming};
-use crate::wire::messages::{self as wire, Reply, ReplyKind, Request};
-
-/// A client that sends its own messages.
-struct Raw {
-    stream: Stream,
-    incoming: Incoming<Receiving>,
-    shares_memory: bool,
-}
-
-impl Raw {
-    fn new(descriptors: &[OwnedFd]) -> Self {
-        let plugin = Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap();
-        let server = Server::new(plugin.client(&ClientOptions::new()).unwrap(), Limits::default()).unwrap();
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        server.start(Stream::unix(theirs).unwrap(), &Access::default()).unwrap();
-        let mut stream = Stream::unix(ours).unwrap();
-        let hello = wire::Hello { shares_memory: true, ..greeting::hello(&[]) };
-        let (incoming, welcome) = greeting::greet(&mut stream, &hello, descriptors).unwrap();
-        Self { stream, incoming, shares_memory: welcome.shares_memory }
-    }
-
-    fn sharing() -> Self {
-        let client = Self::new(&[Writable::create(wire::PROBE).unwrap().1]);
-        assert!(client.shares_memory);
-        client
-    }
-
-    /// Uploads `bytes` bytes of a block.
-    fn upload(&mut self, ticket: u64, bytes: usize, block: u64, new_block: usize, descriptors: &[OwnedFd]) {
-        let shape = Some(wire::Shape { element_type: 6, dimensions: vec![i64::try_from(bytes).unwrap()] });
-        let (handle, bytes, new_block) = (100 + ticket, bytes as u64, new_block as u64);
-        let upload = wire::Upload { ticket, handle, shape, bytes, block, new_block, ..wire::Upload::default() };
-        let mut frame = Vec::new();
-        frame::append(&Request::from(upload), &mut frame);
-        // The server may have closed the connection.
-        let _ = self.stream.write_with(&frame, descriptors);
-    }
-
-    /// Returns the reason why the server closes the connection.
-    fn reason(&mut self) -> String {
-        loop {
-            if let Some(ReplyKind::Closing(failure)) = self.incoming.next::<Reply>().unwrap().kind {
-                return failure.message;
-            }
-        }
-    }
-}
+use crate::shared::ring::{Receiver, Sender};
+use crate::wire::messages::{self as wire, ReplyKind};
 
 /// Returns memory that the client can shrink.
 fn unsealed(len: usize) -> OwnedFd {
@@ -69,53 +18,98 @@ fn unsealed(len: usize) -> OwnedFd {
     file
 }
 
+fn through_ring(ticket: u64, bytes: usize, new_ring: bool) -> wire::Upload {
+    wire::Upload { in_ring: true, new_ring, zero_copy: true, ..upload(ticket, 100 + ticket, bytes) }
+}
+
+/// Sends the first upload through a ring.
+fn open(client: &mut Raw) -> Sender {
+    let (mut ring, descriptors) = Sender::create(None).unwrap();
+    client.send(through_ring(1, LARGE, true), &descriptors, &[]);
+    ring.send(&[5; LARGE]).unwrap();
+    assert_eq!(client.result(), Ok(vec![1]));
+    ring
+}
+
 #[test]
 fn memory_is_shared_only_with_a_client_whose_descriptor_arrives() {
-    assert!(!Raw::new(&[]).shares_memory);
-    assert!(!Raw::new(&[unsealed(wire::PROBE)]).shares_memory);
+    let served = Served::new(u64::MAX);
+    assert!(!Raw::new(&served, &[]).shares_memory);
+    assert!(!Raw::new(&served, &[unsealed(wire::PROBE)]).shares_memory);
 }
 
 #[test]
-fn unsafe_and_missing_blocks_end_the_connection() {
-    let mut client = Raw::sharing();
-    client.upload(1, LARGE, 7, LARGE, &[unsealed(LARGE)]);
-    assert!(client.reason().contains("can lose its pages"));
-
-    // Sealed, but with pages that the server would have to provide.
-    let sparse = unsealed(1 << 40);
-    fcntl_add_seals(&sparse, SealFlags::SHRINK | SealFlags::FUTURE_WRITE).unwrap();
-    let mut client = Raw::sharing();
-    client.upload(1, LARGE, 7, 1 << 40, &[sparse]);
-    assert!(client.reason().contains("lacks some of its pages"));
-
-    let mut client = Raw::sharing();
-    client.upload(1, LARGE, 7, LARGE, &[]);
+fn unsafe_and_missing_rings_end_the_connection() {
+    let served = Served::new(u64::MAX);
+    let socket = || Stream::pair().unwrap().1;
+    for (memory, expected) in [
+        (unsealed(2 << 20), "can lose its pages"),
+        (Writable::create(LARGE).unwrap().1, "has another size"),
+        (socket(), "cannot be used"),
+    ] {
+        let mut client = Raw::sharing(&served);
+        client.send(through_ring(1, LARGE, true), &[memory, socket()], &[]);
+        let reason = client.reason();
+        assert!(reason.contains(expected), "{reason}");
+    }
+    let mut client = Raw::sharing(&served);
+    client.send(through_ring(1, LARGE, true), &[socket()], &[]);
     assert!(client.reason().contains("came without a descriptor"));
 
-    let mut client = Raw::sharing();
-    client.upload(1, LARGE, 7, 0, &[]);
-    assert!(client.reason().contains("is unknown"));
+    let mut client = Raw::sharing(&served);
+    client.send(through_ring(1, LARGE, false), &[], &[]);
+    assert!(client.reason().contains("has not opened"));
 
-    let mut client = Raw::sharing();
-    let (_memory, file) = Writable::create(LARGE).unwrap();
-    client.upload(1, 2 * LARGE, 7, LARGE, &[file]);
-    assert!(client.reason().contains("is smaller than"));
+    let mut client = Raw::sharing(&served);
+    let _ring = open(&mut client);
+    client.send(through_ring(2, LARGE, true), &Sender::create(None).unwrap().1, &[]);
+    assert!(client.reason().contains("second one"));
 }
 
 #[test]
-fn block_is_returned_when_its_buffer_is_freed() {
-    let mut client = Raw::sharing();
-    let (mut memory, file) = Writable::create(LARGE).unwrap();
-    memory.write(0, &[5; LARGE]);
-    client.upload(1, LARGE, 7, LARGE, &[file]);
-    let Some(ReplyKind::Done(done)) = client.incoming.next::<Reply>().unwrap().kind else { panic!("not done") };
-    assert_eq!(done.tickets, [1]);
-    let mut frame = Vec::new();
-    frame::append(&Request { kind: None, released: vec![101] }, &mut frame);
-    client.stream.write_with(&frame, &[]).unwrap();
-    let Some(ReplyKind::Returned(returned)) = client.incoming.next::<Reply>().unwrap().kind else { panic!("kept") };
-    assert_eq!(returned.block, 7);
-    // The block is still known, and may be used again.
-    client.upload(2, 100, 7, 0, &[]);
-    assert!(client.incoming.next::<Reply>().unwrap().kind.is_some());
+fn changes_after_an_upload_reach_no_buffer() {
+    let served = Served::new(u64::MAX);
+    let mut client = Raw::sharing(&served);
+    let mut ring = open(&mut client);
+    // Overwrites all slots.
+    client.send(through_ring(2, 2 * LARGE, false), &[], &[]);
+    ring.send(&[6; 2 * LARGE]).unwrap();
+    assert_eq!(client.result(), Ok(vec![2]));
+    client.read(3, 101);
+    let ReplyKind::Data(data) = client.reply() else { panic!("no data") };
+    assert!(data.new_ring && data.in_ring);
+    let mut take = || client.incoming.source().take_descriptor().unwrap();
+    let (memory, signals) = (take(), take());
+    let mut bytes = vec![0; LARGE];
+    Receiver::open(&memory, signals).unwrap().receive(&mut bytes).unwrap();
+    assert!(bytes == [5; LARGE]);
+}
+
+#[test]
+fn refused_uploads_leave_the_ring_in_order() {
+    let served = Served::new(2 * LARGE as u64);
+    let mut client = Raw::sharing(&served);
+    let mut ring = open(&mut client);
+    client.send(through_ring(2, 2 * LARGE, false), &[], &[]);
+    ring.send(&[6; 2 * LARGE]).unwrap();
+    assert!(client.result().unwrap_err().message.contains("raise the limit"));
+    client.send(through_ring(3, LARGE, false), &[], &[]);
+    ring.send(&[7; LARGE]).unwrap();
+    assert_eq!(client.result(), Ok(vec![3]));
+}
+
+#[test]
+fn descriptors_that_no_message_announces_are_closed() {
+    let served = Served::new(u64::MAX);
+    let mut client = Raw::sharing(&served);
+    for ticket in 1..10 {
+        // The other ends notice that the server has closed these.
+        let (ours, theirs) = Stream::pair().unwrap();
+        client.send(upload(ticket, ticket, 1), &[theirs], &[1]);
+        assert_eq!(client.result(), Ok(vec![ticket]));
+        let mut end = [0];
+        let mut ours = ours;
+        ours.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        assert_eq!(std::io::Read::read(&mut ours, &mut end).unwrap(), 0);
+    }
 }

@@ -1,6 +1,7 @@
 //! The objects of one client.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,8 +9,6 @@ use pjrt::{Buffer, ErrorCode, LoadedExecutable};
 
 use crate::server::limits::HANDLES;
 use crate::server::sessions::Held;
-use crate::shared::limits::MAX_BLOCKS;
-use crate::shared::memory::Readable;
 use crate::wire::frame::Broken;
 use crate::wire::messages::Failure;
 
@@ -21,13 +20,42 @@ pub(crate) struct Loaded {
     pub(crate) output_bytes: Vec<u64>,
 }
 
+/// A buffer of a client. It counts until nothing in the server uses it, also if the client has released its handle.
+pub(crate) struct Counted {
+    buffer: Buffer,
+    _charge: Charge,
+}
+
+impl Counted {
+    pub(crate) fn into_buffer(self) -> Buffer {
+        self.buffer
+    }
+}
+
+impl Deref for Counted {
+    type Target = Buffer;
+
+    fn deref(&self) -> &Buffer {
+        &self.buffer
+    }
+}
+
+/// Bytes that count as held by a client until this value is dropped.
+struct Charge {
+    bytes: u64,
+    held: Arc<Held>,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.held.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// What a handle names.
 pub(crate) enum Object {
-    /// A buffer, and its size on the host.
-    Buffer(Arc<Buffer>, u64),
+    Buffer(Arc<Counted>),
     Executable(Arc<Loaded>),
-    /// A block of shared memory, in which the client passes arrays.
-    Block(Arc<Readable>),
     /// The result of a request that failed. Requests that use it fail with the same error.
     Failed(Arc<Failure>),
 }
@@ -35,11 +63,7 @@ pub(crate) enum Object {
 /// The objects of one client, by the handles that the client chose.
 pub(crate) struct Table {
     objects: HashMap<u64, Object>,
-    /// Total size of the buffers on the host.
-    bytes: u64,
     max_bytes: u64,
-    blocks: usize,
-    /// The counters for lists of clients.
     held: Arc<Held>,
 }
 
@@ -50,7 +74,14 @@ pub(crate) fn invalid(message: &str) -> Arc<Failure> {
 
 impl Table {
     pub(crate) fn new(max_bytes: u64, held: Arc<Held>) -> Self {
-        Self { objects: HashMap::new(), bytes: 0, max_bytes, blocks: 0, held }
+        Self { objects: HashMap::new(), max_bytes, held }
+    }
+
+    /// Returns the object for a buffer whose size on the host is `bytes`.
+    pub(crate) fn buffer_object(&self, buffer: Buffer, bytes: u64) -> Object {
+        self.held.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let charge = Charge { bytes, held: Arc::clone(&self.held) };
+        Object::Buffer(Arc::new(Counted { buffer, _charge: charge }))
     }
 
     /// Adds an object.
@@ -62,14 +93,6 @@ impl Table {
         if self.objects.len() >= HANDLES {
             return Err(Broken::Protocol(format!("the client holds more than {HANDLES} objects")));
         }
-        match &object {
-            Object::Buffer(_, bytes) => self.bytes = self.bytes.saturating_add(*bytes),
-            Object::Block(_) if self.blocks >= MAX_BLOCKS => {
-                return Err(Broken::Protocol(format!("the client shares more than {MAX_BLOCKS} blocks of memory")));
-            }
-            Object::Block(_) => self.blocks += 1,
-            Object::Executable(_) | Object::Failed(_) => {}
-        }
         let before = self.objects.insert(handle, object);
         self.publish();
         match before {
@@ -79,16 +102,15 @@ impl Table {
     }
 
     fn publish(&self) {
-        self.held.objects.store(self.objects.len() - self.blocks.min(self.objects.len()), Ordering::Relaxed);
-        self.held.bytes.store(self.bytes, Ordering::Relaxed);
+        self.held.objects.store(self.objects.len(), Ordering::Relaxed);
     }
 
     /// Checks that the client may hold another `bytes` bytes.
     pub(crate) fn check_space(&self, bytes: u64) -> Result<(), Arc<Failure>> {
-        if self.bytes.saturating_add(bytes) <= self.max_bytes {
+        let (own, limit) = (self.held.bytes.load(Ordering::Relaxed), self.max_bytes);
+        if own.saturating_add(bytes) <= limit {
             return Ok(());
         }
-        let (own, limit) = (self.bytes, self.max_bytes);
         let message = format!(
             "{bytes} bytes requested, but the buffers of this client have {own} of at most {limit} bytes; free buffers, \
              or raise the limit of the server"
@@ -96,18 +118,11 @@ impl Table {
         Err(Arc::new(Failure::new(ErrorCode::RESOURCE_EXHAUSTED.as_raw(), &message, &[])))
     }
 
-    pub(crate) fn buffer(&self, handle: u64) -> Result<&Arc<Buffer>, Arc<Failure>> {
+    pub(crate) fn buffer(&self, handle: u64) -> Result<&Arc<Counted>, Arc<Failure>> {
         match self.objects.get(&handle) {
-            Some(Object::Buffer(buffer, _)) => Ok(buffer),
+            Some(Object::Buffer(buffer)) => Ok(buffer),
             Some(Object::Failed(failure)) => Err(Arc::clone(failure)),
             _ => Err(invalid(&format!("the handle {handle} does not name a buffer of this client"))),
-        }
-    }
-
-    pub(crate) fn block(&self, handle: u64) -> Option<&Arc<Readable>> {
-        match self.objects.get(&handle) {
-            Some(Object::Block(block)) => Some(block),
-            _ => None,
         }
     }
 
@@ -121,11 +136,6 @@ impl Table {
 
     pub(crate) fn remove(&mut self, handle: u64) -> Option<Object> {
         let object = self.objects.remove(&handle);
-        match &object {
-            Some(Object::Buffer(_, bytes)) => self.bytes = self.bytes.saturating_sub(*bytes),
-            Some(Object::Block(_)) => self.blocks -= 1,
-            Some(Object::Executable(_) | Object::Failed(_)) | None => {}
-        }
         self.publish();
         object
     }

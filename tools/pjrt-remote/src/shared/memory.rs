@@ -13,7 +13,7 @@ mod linux {
     use std::io;
     use std::os::fd::OwnedFd;
 
-    use memmap2::{MmapOptions, MmapRaw};
+    use memmap2::{Advice, MmapOptions, MmapRaw};
     use rustix::fs::{
         FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, fstatfs,
         memfd_create,
@@ -35,7 +35,7 @@ mod linux {
         /// Creates a block. Also returns its file, for the process that reads it.
         pub(crate) fn create(len: usize) -> io::Result<(Self, OwnedFd)> {
             let file = memfd_create("pjrt-remote", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-            // The reader accepts no missing pages, because it would have to provide them.
+            // Find out now whether the system has the memory.
             fallocate(&file, FallocateFlags::empty(), 0, len as u64)?;
             // The seals leave this mapping writable.
             let map = MmapOptions::new().len(len).map_raw(&file)?;
@@ -43,13 +43,9 @@ mod linux {
             Ok((Self(map), file))
         }
 
-        pub(crate) fn len(&self) -> usize {
-            self.0.len()
-        }
-
         /// Copies bytes to the block.
         pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) {
-            assert!(at <= self.len() && bytes.len() <= self.len() - at, "the bytes lie within the block");
+            assert!(at <= self.0.len() && bytes.len() <= self.0.len() - at, "the bytes lie within the block");
             // SAFETY: S2 (shared memory): the mapping is writable, the assertion keeps the copy within it, and only
             // this value writes it. `bytes` cannot overlap it, because nobody forms a reference to the mapping.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.as_mut_ptr().wrapping_add(at), bytes.len()) };
@@ -65,7 +61,8 @@ mod linux {
         ///
         /// # Errors
         ///
-        /// Returns an error if the file has another length, or if its pages could disappear.
+        /// Returns an error if the file has another length, if its pages could disappear, or if the system cannot provide
+        /// all of them.
         pub(crate) fn open(file: &OwnedFd, len: usize) -> io::Result<Self> {
             let seals = fcntl_get_seals(file)?;
             let needed = SealFlags::SHRINK | SealFlags::FUTURE_WRITE;
@@ -76,20 +73,21 @@ mod linux {
             if len == 0 || u64::try_from(found.st_size) != Ok(len as u64) {
                 return Err(refused("has another size"));
             }
-            if u64::try_from(found.st_blocks).unwrap_or_default().saturating_mul(512) < len as u64 {
-                return Err(refused("lacks some of its pages"));
-            }
-            Ok(Self(MmapOptions::new().len(len).map_raw_read_only(file)?))
+            let map = MmapOptions::new().len(len).map_raw_read_only(file)?;
+            // The size of a file does not tell which of its pages exist. Because of the seals, pages that exist now stay.
+            // Kernels before 5.14 lack this, so the processes do not share memory there.
+            map.advise(Advice::PopulateRead)?;
+            Ok(Self(map))
         }
 
-        /// Returns the bytes. The other process may change them at any time, so code must not rely on a value that it
-        /// read before.
-        pub(crate) fn bytes(&self) -> &[u8] {
-            #[expect(clippy::disallowed_methods, reason = "the one place that refers to shared memory")]
-            // SAFETY: S2 (shared memory): the mapping is readable for its length until this value is dropped.
-            unsafe {
-                std::slice::from_raw_parts(self.0.as_ptr(), self.0.len())
-            }
+        /// Copies the bytes at `at`. The other process may change them meanwhile, so each byte is read once only, and
+        /// nothing refers to them.
+        pub(crate) fn copy_to(&self, at: usize, to: &mut [u8]) {
+            assert!(at <= self.0.len() && to.len() <= self.0.len() - at, "the bytes lie within the block");
+            // SAFETY: S2 (shared memory): the mapping is readable for its length until this value is dropped, and the
+            // assertion keeps the copy within it. `to` cannot overlap it, because nobody forms a reference to the
+            // mapping.
+            unsafe { std::ptr::copy_nonoverlapping(self.0.as_ptr().wrapping_add(at), to.as_mut_ptr(), to.len()) };
         }
     }
 }
@@ -109,10 +107,6 @@ mod other {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        pub(crate) fn len(&self) -> usize {
-            match *self {}
-        }
-
         pub(crate) fn write(&mut self, _: usize, _: &[u8]) {
             match *self {}
         }
@@ -127,7 +121,7 @@ mod other {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        pub(crate) fn bytes(&self) -> &[u8] {
+        pub(crate) fn copy_to(&self, _: usize, _: &mut [u8]) {
             match *self {}
         }
     }
@@ -144,15 +138,19 @@ mod tests {
         let (mut writer, file) = Writable::create(8192).unwrap();
         let reader = Readable::open(&file, 8192).unwrap();
         writer.write(4090, b"hello");
-        assert_eq!(&reader.bytes()[4090..4095], b"hello");
-        assert_eq!(writer.len(), reader.bytes().len());
+        let read = || {
+            let mut bytes = [0; 5];
+            reader.copy_to(4090, &mut bytes);
+            bytes
+        };
+        assert_eq!(&read(), b"hello");
         // Nobody can take the pages away.
         assert!(ftruncate(&file, 0).is_err());
         let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
         assert!(rustix::fs::fallocate(&file, punch, 0, 4096).is_err());
         assert!(rustix::io::pwrite(&file, b"x", 0).is_err());
         drop(writer);
-        assert_eq!(&reader.bytes()[4090..4095], b"hello");
+        assert_eq!(&read(), b"hello");
     }
 
     #[test]
@@ -166,9 +164,23 @@ mod tests {
         fcntl_add_seals(&unsealed, SealFlags::SHRINK).unwrap();
         assert!(reason(8192).contains("can lose its pages"));
         fcntl_add_seals(&unsealed, SealFlags::FUTURE_WRITE).unwrap();
-        assert!(reason(8192).contains("lacks some of its pages"));
         assert!(reason(4096).contains("another size"));
         assert!(reason(0).contains("another size"));
+        // The system provides the pages that are missing.
+        let mut bytes = [9; 8192];
+        Readable::open(&unsealed, 8192).unwrap().copy_to(0, &mut bytes);
+        assert!(bytes[..4096] == [1; 4096] && bytes[4096..] == [0; 4096]);
+        // Pages beyond the end do not replace missing ones.
+        let sparse = create(MemfdFlags::ALLOW_SEALING);
+        ftruncate(&sparse, 8192).unwrap();
+        let beyond = rustix::fs::FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(&sparse, beyond, 8192, 8192).unwrap();
+        fcntl_add_seals(&sparse, SealFlags::SHRINK | SealFlags::FUTURE_WRITE).unwrap();
+        let pages = || rustix::fs::fstat(&sparse).unwrap().st_blocks * 512;
+        assert_eq!(pages(), 8192);
+        let reader = Readable::open(&sparse, 8192).unwrap();
+        assert_eq!(pages(), 2 * 8192, "all pages exist");
+        drop(reader);
         let not_memory = std::os::fd::OwnedFd::from(tempfile::tempfile().unwrap());
         assert!(Readable::open(&not_memory, 4096).is_err());
     }

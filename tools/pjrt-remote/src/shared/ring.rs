@@ -1,6 +1,6 @@
-//! A ring of shared memory, through which a server sends the contents of buffers.
+//! A ring of shared memory, through which large arrays pass.
 //!
-//! The server copies a part of the bytes to a slot of the ring and sends a byte over a socket of its own. The client
+//! The sender copies a part of the bytes to a slot of the ring and sends a byte over a socket of its own. The receiver
 //! copies the part to its destination and sends the byte back. Both copy at the same time, and the ring fits into the
 //! cache of the processor.
 
@@ -15,52 +15,61 @@ const SLOT: usize = 512 << 10;
 const SLOTS: usize = 4;
 const SIZE: usize = SLOT * SLOTS;
 
-/// The server's side of a ring.
+/// The side of a ring that sends.
 pub(crate) struct Sender {
     memory: Writable,
     signals: Stream,
+    /// The slot for the next part.
+    next: usize,
+    /// Number of slots that the other side has not read.
+    in_flight: usize,
 }
 
 impl Sender {
-    /// Creates a ring. Also returns the descriptors for the client. A wait for the client fails after `patience`.
-    pub(crate) fn create(patience: Duration) -> io::Result<(Self, [Descriptor; 2])> {
+    /// Creates a ring. Also returns the descriptors for the other side. A wait for the other side fails after
+    /// `patience`.
+    pub(crate) fn create(patience: Option<Duration>) -> io::Result<(Self, [Descriptor; 2])> {
         let (memory, file) = Writable::create(SIZE)?;
         let (signals, theirs) = Stream::pair()?;
-        signals.set_read_timeout(Some(patience))?;
-        signals.set_write_timeout(Some(patience))?;
-        Ok((Self { memory, signals }, [file, theirs]))
+        signals.set_read_timeout(patience)?;
+        signals.set_write_timeout(patience)?;
+        Ok((Self { memory, signals, next: 0, in_flight: 0 }, [file, theirs]))
     }
 
-    /// Sends bytes, and waits until the client has copied them.
+    /// Returns another handle of the socket, to end a wait of [`Self::send`].
+    pub(crate) fn signals(&self) -> io::Result<Stream> {
+        self.signals.try_clone()
+    }
+
+    /// Sends bytes. The last ones may still be in the ring afterwards.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut signal = [0];
-        let mut in_flight = 0;
-        for (index, part) in bytes.chunks(SLOT).enumerate() {
-            if in_flight == SLOTS {
+        for part in bytes.chunks(SLOT) {
+            if self.in_flight == SLOTS {
                 self.signals.read_exact(&mut signal)?;
-                in_flight -= 1;
+                self.in_flight -= 1;
             }
-            self.memory.write(index % SLOTS * SLOT, part);
+            self.memory.write(self.next * SLOT, part);
+            self.next = (self.next + 1) % SLOTS;
             self.signals.write_all(&signal)?;
-            in_flight += 1;
-        }
-        for _ in 0..in_flight {
-            self.signals.read_exact(&mut signal)?;
+            self.in_flight += 1;
         }
         Ok(())
     }
 }
 
-/// The client's side of a ring.
+/// The side of a ring that receives.
 pub(crate) struct Receiver {
     memory: Readable,
     signals: Stream,
+    /// The slot with the next part.
+    next: usize,
 }
 
 impl Receiver {
-    /// Opens a ring with the descriptors that a server sent.
+    /// Opens a ring with the descriptors that the other side sent.
     pub(crate) fn open(memory: &Descriptor, signals: Descriptor) -> io::Result<Self> {
-        Ok(Self { memory: Readable::open(memory, SIZE)?, signals: Stream::from_descriptor(signals)? })
+        Ok(Self { memory: Readable::open(memory, SIZE)?, signals: Stream::from_descriptor(signals)?, next: 0 })
     }
 
     /// Returns another handle of the socket, to end a wait of [`Self::receive`].
@@ -70,14 +79,21 @@ impl Receiver {
 
     /// Receives `to.len()` bytes.
     pub(crate) fn receive(&mut self, to: &mut [u8]) -> io::Result<()> {
+        to.chunks_mut(SLOT).try_for_each(|part| self.take(part))
+    }
+
+    /// Receives `len` bytes, and drops them.
+    pub(crate) fn skip(&mut self, len: u64) -> io::Result<()> {
+        (0..len.div_ceil(SLOT as u64)).try_for_each(|_| self.take(&mut []))
+    }
+
+    /// Waits for the next slot, copies its first bytes, and gives it back.
+    fn take(&mut self, to: &mut [u8]) -> io::Result<()> {
         let mut signal = [0];
-        for (index, part) in to.chunks_mut(SLOT).enumerate() {
-            self.signals.read_exact(&mut signal)?;
-            let start = index % SLOTS * SLOT;
-            part.copy_from_slice(self.memory.bytes().get(start..start + part.len()).unwrap_or_default());
-            self.signals.write_all(&signal)?;
-        }
-        Ok(())
+        self.signals.read_exact(&mut signal)?;
+        self.memory.copy_to(self.next * SLOT, to);
+        self.next = (self.next + 1) % SLOTS;
+        self.signals.write_all(&signal)
     }
 }
 
@@ -87,12 +103,17 @@ mod tests {
 
     #[test]
     fn arrays_pass_one_after_the_other() {
-        let (mut sender, [memory, signals]) = Sender::create(Duration::from_secs(10)).unwrap();
+        let (mut sender, [memory, signals]) = Sender::create(Some(Duration::from_secs(10))).unwrap();
         let mut receiver = Receiver::open(&memory, signals).unwrap();
         let data: Vec<u8> = (0..=250).cycle().take(SIZE * 2 + 12345).collect();
+        let lengths = [data.len(), 0, 1, SLOT, SIZE, data.len() - SLOT];
         std::thread::scope(|scope| {
-            scope.spawn(|| [data.len(), 0, 1, SLOT].into_iter().for_each(|len| sender.send(&data[..len]).unwrap()));
-            for len in [data.len(), 0, 1, SLOT] {
+            scope.spawn(|| lengths.into_iter().for_each(|len| sender.send(&data[..len]).unwrap()));
+            for (index, len) in lengths.into_iter().enumerate() {
+                if index == 4 {
+                    receiver.skip(len as u64).unwrap();
+                    continue;
+                }
                 let mut to = vec![0; len];
                 receiver.receive(&mut to).unwrap();
                 assert!(to == data[..len], "{len} bytes");
@@ -101,10 +122,11 @@ mod tests {
     }
 
     #[test]
-    fn absent_client_is_an_error() {
-        let (mut sender, descriptors) = Sender::create(Duration::from_millis(10)).unwrap();
-        assert!(sender.send(&[1; SLOT]).is_err());
+    fn absent_receiver_is_an_error() {
+        let (mut sender, descriptors) = Sender::create(Some(Duration::from_millis(10))).unwrap();
+        sender.send(&[1; SIZE]).unwrap();
+        assert!(sender.send(&[1]).is_err());
         drop(descriptors);
-        assert!(sender.send(&[1; SLOT]).is_err());
+        assert!(sender.send(&[1]).is_err());
     }
 }

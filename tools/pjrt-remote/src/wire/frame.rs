@@ -16,8 +16,7 @@ pub(crate) const MAX_REQUEST: usize = 1 << 20;
 pub(crate) const MAX_REPLY: usize = 16 << 20;
 /// Size of the buffer that collects small messages.
 const BUFFER: usize = 256 << 10;
-/// Maximum total size of the memory that is kept for the next payloads, and minimum size of each part of it.
-const MAX_SPARE: usize = 64 << 20;
+/// Minimum size of memory that is kept for the next payloads.
 const WORTH_KEEPING: usize = 256 << 10;
 /// Alignment of payloads in memory. CPU devices use memory with this alignment without a copy.
 const ALIGNMENT: usize = 64;
@@ -80,13 +79,22 @@ pub(crate) fn append(message: &impl Message, out: &mut Vec<u8>) {
     }
 }
 
-/// Memory of earlier payloads of a connection. The system needs more time to provide new memory than to copy to it.
-#[derive(Debug, Default)]
-struct Spare(Mutex<Vec<Vec<u8>>>);
+/// Memory of earlier payloads. The system needs more time to provide new memory than to copy to it.
+#[derive(Debug)]
+pub(crate) struct Spare {
+    parts: Mutex<Vec<Vec<u8>>>,
+    /// Maximum total size.
+    max: usize,
+}
 
 impl Spare {
+    /// Returns a place that keeps at most `max` bytes.
+    pub(crate) fn new(max: usize) -> Self {
+        Self { parts: Mutex::default(), max }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns memory of at least `needed` bytes, but not of many more.
@@ -94,15 +102,24 @@ impl Spare {
         let mut spare = self.lock();
         let fits = |bytes: &Vec<u8>| (needed..needed.saturating_mul(2)).contains(&bytes.len());
         let index = spare.iter().position(fits)?;
-        Some(spare.swap_remove(index))
+        Some(spare.remove(index))
     }
 
     fn put(&self, bytes: Vec<u8>) {
-        let mut spare = self.lock();
-        let total = spare.iter().map(Vec::len).sum::<usize>().saturating_add(bytes.len());
-        if bytes.len() >= WORTH_KEEPING && total <= MAX_SPARE {
-            spare.push(bytes);
+        if !(WORTH_KEEPING..=self.max).contains(&bytes.len()) {
+            return;
         }
+        let mut spare = self.lock();
+        spare.push(bytes);
+        let mut total: usize = spare.iter().map(Vec::len).sum();
+        let mut oldest = Vec::new();
+        while total > self.max {
+            oldest.push(spare.remove(0));
+            total -= oldest.last().map_or(total, Vec::len);
+        }
+        // The system needs time to take the memory back.
+        drop(spare);
+        drop(oldest);
     }
 }
 
@@ -146,8 +163,9 @@ pub(crate) struct Incoming<R> {
 }
 
 impl<R: Read> Incoming<R> {
-    pub(crate) fn new(source: R, limit: usize) -> Self {
-        Self { source, buffer: vec![0; BUFFER], start: 0, end: 0, limit, spare: Arc::default() }
+    /// Returns the messages of a connection, whose payloads use the memory in `spare`.
+    pub(crate) fn new(source: R, limit: usize, spare: Arc<Spare>) -> Self {
+        Self { source, buffer: vec![0; BUFFER], start: 0, end: 0, limit, spare }
     }
 
     /// Begins to accept messages of another size, after the first message has arrived.
@@ -158,6 +176,11 @@ impl<R: Read> Incoming<R> {
 
     pub(crate) fn source(&mut self) -> &mut R {
         &mut self.source
+    }
+
+    /// Returns whether everything that has arrived was consumed.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
     }
 
     fn arrived(&self) -> &[u8] {
@@ -244,21 +267,28 @@ impl<R: Read> Incoming<R> {
         Ok(Some(payload))
     }
 
-    /// Returns memory for a payload: that of an earlier payload if its size fits, or else new memory.
+    /// Returns memory for a payload: that of an earlier payload if its size fits, or else new memory. The caller must
+    /// overwrite all of it, because it may contain data of others.
     pub(crate) fn memory(&self, len: u64) -> Option<Payload> {
         let len = usize::try_from(len).ok()?;
+        match self.spare.take(len.checked_add(ALIGNMENT)?) {
+            Some(bytes) => Some(self.aligned(bytes, len)),
+            None => self.zeros(len),
+        }
+    }
+
+    /// Returns new memory for a payload. Its bytes are zero.
+    pub(crate) fn zeros(&self, len: usize) -> Option<Payload> {
         let needed = len.checked_add(ALIGNMENT)?;
-        let bytes = match self.spare.take(needed) {
-            Some(bytes) => bytes,
-            None => {
-                // Find out whether the system has the memory, because `vec!` ends the process otherwise. Only `vec!`
-                // gets memory with zeros from the system without writing it.
-                Vec::<u8>::new().try_reserve_exact(needed).ok()?;
-                vec![0; needed]
-            }
-        };
+        // Find out whether the system has the memory, because `vec!` ends the process otherwise. Only `vec!` gets memory
+        // with zeros from the system without writing it.
+        Vec::<u8>::new().try_reserve_exact(needed).ok()?;
+        Some(self.aligned(vec![0; needed], len))
+    }
+
+    fn aligned(&self, bytes: Vec<u8>, len: usize) -> Payload {
         let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        Some(Payload { bytes, range: start..start + len, spare: Arc::clone(&self.spare) })
+        Payload { bytes, range: start..start + len, spare: Arc::clone(&self.spare) }
     }
 
     /// Skips the bytes that follow a message.
@@ -295,6 +325,10 @@ mod tests {
         }
     }
 
+    fn open<R: Read>(source: R, limit: usize) -> Incoming<R> {
+        Incoming::new(source, limit, Arc::new(Spare::new(4 * WORTH_KEEPING)))
+    }
+
     fn frame(message: &impl Message) -> Vec<u8> {
         let mut bytes = Vec::new();
         append(message, &mut bytes);
@@ -310,7 +344,7 @@ mod tests {
         bytes.extend(b"hello");
         bytes.extend(frame(&large));
         assert!(bytes.len() > BUFFER, "the large message does not fit into the buffer");
-        let mut incoming = Incoming::new(Slow(&bytes), MAX_REPLY);
+        let mut incoming = open(Slow(&bytes), MAX_REPLY);
         assert!(!incoming.has_message());
         assert_eq!(incoming.next::<Reply>().unwrap(), small);
         assert!(incoming.next::<Reply>().is_ok());
@@ -325,7 +359,7 @@ mod tests {
     fn memory_of_large_payloads_is_used_again() {
         let (first, second) = (vec![1; WORTH_KEEPING], vec![2; WORTH_KEEPING - 100]);
         let bytes = [&first[..], &second[..], b"small"].concat();
-        let mut incoming = Incoming::new(&bytes[..], MAX_REPLY);
+        let mut incoming = open(&bytes[..], MAX_REPLY);
         let address = |payload: &Payload| payload.as_ref().as_ptr().addr();
         let payload = incoming.payload(first.len() as u64).unwrap().unwrap();
         assert_eq!(payload.as_ref(), first);
@@ -342,7 +376,7 @@ mod tests {
     #[test]
     fn broken_frames_are_errors() {
         let good = frame(&Reply::from(Done { tickets: vec![7] }));
-        let next = |bytes: &[u8]| Incoming::new(bytes, 1024).next::<Request>().unwrap_err().to_string();
+        let next = |bytes: &[u8]| open(bytes, 1024).next::<Request>().unwrap_err().to_string();
         let mut changed = good.clone();
         changed[9] ^= 1;
         assert!(next(&changed).contains("checksum"));
@@ -350,10 +384,10 @@ mod tests {
         assert!(next(&good[..3]).contains("within a message"));
         assert!(next(&[0xff; 8]).contains("longer than the limit"));
         assert_eq!(next(&[]), Broken::Closed.to_string());
-        let mut incoming = Incoming::new(&b"four"[..], 1024);
+        let mut incoming = open(&b"four"[..], 1024);
         assert!(incoming.payload(5).is_err());
         // No system has this much memory, and nothing is read.
-        let mut incoming = Incoming::new(&b"four"[..], 1024);
+        let mut incoming = open(&b"four"[..], 1024);
         assert!(incoming.payload(u64::MAX).unwrap().is_none());
         assert_eq!(incoming.payload(4).unwrap().unwrap().as_ref(), b"four");
     }

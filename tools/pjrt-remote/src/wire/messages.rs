@@ -212,7 +212,7 @@ pub(crate) enum RequestKind {
     Poison(Poison),
 }
 
-/// Creates a buffer from the `bytes` bytes that follow the message, or from those at the start of a block.
+/// Creates a buffer from the `bytes` bytes that follow the message, or that pass through the client's ring.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Upload {
     #[prost(uint64, tag = "1")]
@@ -228,15 +228,14 @@ pub(crate) struct Upload {
     /// Whether the buffer may use host memory. Then the server lends the plugin the memory in which the data arrived.
     #[prost(bool, tag = "6")]
     pub(crate) zero_copy: bool,
-    /// Handle of the block of shared memory with the data, or 0. The client does not write it until [`Returned`].
-    #[prost(uint64, tag = "7")]
-    pub(crate) block: u64,
-    /// Size of the block if it is new. Its descriptor then comes with the message.
-    #[prost(uint64, tag = "8")]
-    pub(crate) new_block: u64,
+    #[prost(bool, tag = "9")]
+    pub(crate) in_ring: bool,
+    /// Whether the ring is new. The descriptors of its memory and of its socket then come with the message.
+    #[prost(bool, tag = "10")]
+    pub(crate) new_ring: bool,
 }
 
-/// Creates a buffer with undefined contents.
+/// Creates a buffer that the client need not fill. Its elements are zero.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Allocate {
     #[prost(uint64, tag = "1")]
@@ -366,7 +365,7 @@ pub(crate) struct Poison {
 /// A message of the server after [`Welcome`].
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Reply {
-    #[prost(oneof = "ReplyKind", tags = "1, 2, 3, 4, 5, 6, 7")]
+    #[prost(oneof = "ReplyKind", tags = "1, 2, 3, 4, 5, 6")]
     pub(crate) kind: Option<ReplyKind>,
 }
 
@@ -384,8 +383,6 @@ pub(crate) enum ReplyKind {
     Answer(Answer),
     #[prost(message, tag = "6")]
     Closing(Failure),
-    #[prost(message, tag = "7")]
-    Returned(Returned),
 }
 
 /// Operations that have ended without an error.
@@ -404,7 +401,7 @@ pub(crate) struct Failed {
     pub(crate) failure: Option<Failure>,
 }
 
-/// The contents of a buffer: the `bytes` bytes that follow the message, or that pass through the ring.
+/// The contents of a buffer: the `bytes` bytes that follow the message, or that pass through the server's ring.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Data {
     #[prost(uint64, tag = "1")]
@@ -416,13 +413,6 @@ pub(crate) struct Data {
     /// Whether the ring is new. The descriptors of its memory and of its socket then come with the message.
     #[prost(bool, tag = "4")]
     pub(crate) new_ring: bool,
-}
-
-/// The plugin no longer uses a block of shared memory.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Returned {
-    #[prost(uint64, tag = "1")]
-    pub(crate) block: u64,
 }
 
 /// The properties of a compiled program. The `bytes` bytes that follow the message are the optimized program.
@@ -504,5 +494,5 @@ macro_rules! kinds {
 
 kinds! {
     Request { Upload, Allocate, Read, Derive, Compile, Execute, DeviceQuery, ExecutableQuery, Poison } RequestKind
-    Reply { Done, Failed, Data, Compiled, Answer, Returned } ReplyKind
+    Reply { Done, Failed, Data, Compiled, Answer } ReplyKind
 }

@@ -288,3 +288,24 @@ fn threads_share_a_client() {
         }
     });
 }
+
+#[test]
+fn large_arrays_of_several_threads_keep_their_contents() {
+    const LENGTH: usize = 3 << 18;
+    let server = Started::unix();
+    let client = server.client();
+    let data = |value: usize| (value..value + LENGTH).map(|number| u32::try_from(number).unwrap()).collect::<Vec<_>>();
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (client, data) = (&client, &data);
+            scope.spawn(move || {
+                let values = (0..8).map(|index| 1000 * thread + index);
+                let upload = |value| (value, client.buffer_from_host(&data(value), &[3 << 18]).unwrap());
+                let buffers: Vec<_> = values.map(upload).collect();
+                for (value, buffer) in buffers {
+                    assert!(buffer.to_host::<u32>().unwrap() == data(value), "{value}");
+                }
+            });
+        }
+    });
+}
