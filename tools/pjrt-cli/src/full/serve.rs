@@ -153,15 +153,19 @@ fn announce(args: &Args, address: &Address, about: &Value) -> Result<(), String>
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| error.to_string())
 }
 
-/// Creates the client of the plugin, and calls `run` with its server and a description. `run` returns when the server
-/// must end.
-fn with_server(args: &Args, run: impl FnOnce(&Server, Value) -> Result<(), String>) -> Result<Report, String> {
-    let client = args.client.client()?;
+fn limits(args: &Args) -> Limits {
     let mut limits = Limits::default();
     limits.clients = args.clients;
     limits.memory = args.memory_limit.unwrap_or(limits.memory);
     limits.devices.clone_from(&args.devices);
-    let server = Server::new(client.clone(), limits)?;
+    limits
+}
+
+/// Creates the client of the plugin, and calls `run` with its server and a description. `run` returns when the server
+/// must end.
+fn with_server(args: &Args, run: impl FnOnce(&Server, Value) -> Result<(), String>) -> Result<Report, String> {
+    let client = args.client.client()?;
+    let server = Server::new(client.clone(), limits(args))?;
     let platform = client.platform_name().map_err(|error| error.to_string())?;
     run(&server, json!({ "platform": platform, "devices": server.devices() }))?;
     let all_ended = server.stop(PATIENCE);
@@ -179,13 +183,13 @@ fn with_server(args: &Args, run: impl FnOnce(&Server, Value) -> Result<(), Strin
 fn serve(args: &Args, address: &Address, access: Access) -> Result<Report, String> {
     use pjrt_remote::{Supervisor, WorkerEvent};
     use signal_hook::consts::{SIGINT, SIGTERM};
-    use std::os::fd::{AsFd, OwnedFd};
+    use std::os::fd::OwnedFd;
     use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
     if args.worker {
+        let control = prepare_worker(&limits(args))?;
         return with_server(args, |server, about| {
-            let control = std::io::stdin().as_fd().try_clone_to_owned();
-            let served = control.and_then(|control| server.serve_passed(control, &access, &about.to_string()));
+            let served = server.serve_passed(control, &access, &about.to_string());
             served.map_err(|error| format!("the process that accepts clients is gone: {error}"))
         });
     }
@@ -242,6 +246,37 @@ fn serve(args: &Args, address: &Address, access: Access) -> Result<Report, Strin
         worker
     });
     worker.and(announced.unwrap_or(Ok(()))).map(|()| Report::from(String::new()))
+}
+
+/// Prepares the process with the plugin, before the plugin is loaded. Returns the socket to the process that accepts
+/// clients. Its end, and no signal, ends this process.
+#[cfg(unix)]
+fn prepare_worker(limits: &Limits) -> Result<std::os::fd::OwnedFd, String> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    use std::os::fd::AsFd;
+    let failed = |error: std::io::Error| format!("cannot prepare the process with the plugin: {error}");
+    let control = std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+    // Processes that the plugin starts inherit the standard input, and must not keep the socket open.
+    let nothing = std::fs::File::open("/dev/null").map_err(failed)?;
+    rustix::stdio::dup2_stdin(nothing).map_err(|error| failed(error.into()))?;
+    // systemd, for example, sends signals to all processes of a service.
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, std::sync::Arc::default()).map_err(failed)?;
+    }
+    let limit = getrlimit(Resource::Nofile);
+    let needed = limits.open_files();
+    // Some systems refuse an unlimited number.
+    let _ = [limit.maximum, Some(needed)]
+        .into_iter()
+        .find(|current| setrlimit(Resource::Nofile, Rlimit { current: *current, ..limit }).is_ok());
+    match getrlimit(Resource::Nofile).current {
+        Some(current) if current < needed => Err(format!(
+            "{} clients need up to {needed} open files, but this process may open {current}; lower --clients, or raise \
+             the limit (`ulimit -Hn`)",
+            limits.clients
+        )),
+        _ => Ok(control),
+    }
 }
 
 /// Waits until the process with the plugin ends, or ends it.

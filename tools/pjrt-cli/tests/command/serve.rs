@@ -282,3 +282,23 @@ fn tcp_port_needs_a_token_and_the_loopback_interface() {
     let error = refused(&["--listen", "127.0.0.1:0", "--token-file", token]);
     assert!(error.contains("other users can read") && error.contains("chmod 600"), "{error}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn only_its_supervisor_ends_the_process_with_the_plugin() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, address, _out) = started(folder.path(), &[]);
+    let client = connect(&address).unwrap();
+    let worker = worker(&server).unwrap();
+    let input = std::fs::read_link(format!("/proc/{worker}/fd/0")).unwrap();
+    assert_eq!(input, Path::new("/dev/null"));
+    for signal in ["-INT", "-TERM"] {
+        assert!(Command::new("kill").args([signal, &worker]).status().unwrap().success());
+    }
+    let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
+    assert_eq!(x.to_host::<f32>().unwrap(), [1.0; 4]);
+    drop((x, client));
+    end(server);
+    let error = refused(&["--listen", &address, "--clients", "1000000000000"]);
+    assert!(error.contains("open files") && error.contains("--clients"), "{error}");
+}

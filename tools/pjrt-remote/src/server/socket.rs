@@ -103,15 +103,17 @@ impl Socket {
         }
     }
 
-    /// Waits until `other` is readable, until [`Self::stop`] is called or, if `accepts`, until a connection is there.
-    /// Returns whether `other` is readable.
+    /// Waits until one of `others` is readable, until [`Self::stop`] is called or, if `accepts`, until a connection is there.
+    /// Returns whether one of `others` is readable.
     #[cfg(unix)]
-    pub(crate) fn wait_for(&self, other: BorrowedFd<'_>, accepts: bool) -> io::Result<bool> {
-        let [is_readable, ..] = match accepts {
-            true => poll([other, self.stopped.0.as_fd(), self.as_fd()], None)?,
-            false => poll([other, self.stopped.0.as_fd(), other], None)?,
+    pub(crate) fn wait_for(&self, others: [BorrowedFd<'_>; 2], accepts: bool) -> io::Result<bool> {
+        let [first, second] = others;
+        let stopped = self.stopped.0.as_fd();
+        let [is_first, is_second, ..] = match accepts {
+            true => poll([first, second, stopped, self.as_fd()], None)?,
+            false => poll([first, second, stopped, stopped], None)?,
         };
-        Ok(is_readable)
+        Ok(is_first || is_second)
     }
 
     /// Waits for some time, or until [`Self::stop`] is called.

@@ -17,12 +17,16 @@ use crate::server::access::Access;
 use crate::server::listener::Server;
 use crate::server::socket::Socket;
 
-/// Time for which a worker must have run, so that the next one starts at once.
+/// Time for which a worker must have been ready, so that the next one starts at once.
 const STABLE: Duration = Duration::from_secs(5);
 /// First and longest time between the end of a worker that ran for a shorter time and the start of the next one.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 /// Maximum length of the line with which a worker announces that it is ready.
 const MAX_LINE: u64 = 64 << 10;
+/// Time to wait after a connection could not be accepted, for example because the process has too many open files.
+const FAILED: Duration = Duration::from_millis(50);
+/// Time in which a worker must end after it has closed its end of the socket.
+const ENDING: Duration = Duration::from_secs(1);
 /// Time in which a worker must take a connection.
 const PASSING: Duration = Duration::from_secs(5);
 
@@ -76,7 +80,7 @@ impl Supervisor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the first worker cannot be started or ends before it is ready.
+    /// Returns an error if no worker becomes ready. Later workers are tried again.
     pub fn run(
         &self,
         mut start: impl FnMut(OwnedFd) -> io::Result<Child>,
@@ -84,25 +88,37 @@ impl Supervisor {
     ) -> io::Result<Option<Child>> {
         let (mut pause, mut was_ready) = (PAUSES.0, false);
         while !self.is_stopped.load(Ordering::SeqCst) {
-            let begin = Instant::now();
-            let (control, theirs) = UnixStream::pair()?;
-            control.set_write_timeout(Some(PASSING))?;
-            let mut worker = start(theirs.into())?;
-            match self.watch(control, &mut event) {
-                Ok(End::Stopped) => return Ok(Some(worker)),
-                Ok(End::WorkerEnded) => was_ready = true,
-                Err(error) => tracing::debug!(%error, "a worker is not ready"),
+            let started = UnixStream::pair().and_then(|(control, theirs)| {
+                control.set_write_timeout(Some(PASSING))?;
+                Ok((control, start(theirs.into())?))
+            });
+            let mut ready = None;
+            match started {
+                Ok((control, mut worker)) => {
+                    match self.watch(&control, &worker, &mut ready, &mut event) {
+                        Ok(End::Stopped) => return Ok(Some(worker)),
+                        Ok(End::WorkerEnded) => {}
+                        Err(error) => tracing::debug!(%error, "a worker cannot be watched"),
+                    }
+                    was_ready |= ready.is_some();
+                    // The worker closes its end of the socket before it reports an error, or without ending.
+                    let deadline = Instant::now() + ENDING;
+                    while worker.try_wait()?.is_none() && Instant::now() < deadline {
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    let _ = worker.kill();
+                    let status = worker.wait()?;
+                    if !was_ready {
+                        return Err(io::Error::other(format!(
+                            "the process with the plugin ended before it was ready: {status}"
+                        )));
+                    }
+                    event(WorkerEvent::Ended(status));
+                }
+                Err(error) if was_ready => tracing::warn!(%error, "cannot start the process with the plugin"),
+                Err(error) => return Err(error),
             }
-            // The worker may have closed its standard input without having ended.
-            let _ = worker.kill();
-            let status = worker.wait()?;
-            if !was_ready {
-                return Err(io::Error::other(format!(
-                    "the process with the plugin ended before it was ready: {status}"
-                )));
-            }
-            event(WorkerEvent::Ended(status));
-            if begin.elapsed() < STABLE {
+            if ready.is_none_or(|ready: Instant| ready.elapsed() < STABLE) {
                 self.socket.sleep(pause)?;
                 pause = (2 * pause).min(PAUSES.1);
             } else {
@@ -112,20 +128,31 @@ impl Supervisor {
         Ok(None)
     }
 
-    /// Passes connections to a worker until it ends, or until [`Self::stop`] is called.
-    fn watch(&self, control: UnixStream, event: &mut impl FnMut(WorkerEvent<'_>)) -> io::Result<End> {
+    /// Passes connections to a worker until it ends, or until [`Self::stop`] is called. Notes when it is `ready`.
+    fn watch(
+        &self,
+        control: &UnixStream,
+        worker: &Child,
+        ready: &mut Option<Instant>,
+        event: &mut impl FnMut(WorkerEvent<'_>),
+    ) -> io::Result<End> {
         let mut line = String::new();
-        self.socket.wait_for(control.as_fd(), false)?;
+        // A process that the plugin has started may keep the worker's end of the socket open.
+        let process = process_descriptor(worker);
+        let process = process.as_ref().map_or(control.as_fd(), AsFd::as_fd);
+        self.socket.wait_for([control.as_fd(), process], false)?;
         if self.is_stopped.load(Ordering::SeqCst) {
             return Ok(End::Stopped);
         }
-        BufReader::new(&control).take(MAX_LINE).read_line(&mut line)?;
+        control.set_read_timeout(Some(PASSING))?;
+        BufReader::new(control).take(MAX_LINE).read_line(&mut line)?;
         let Some(text) = line.strip_suffix('\n') else { return Err(io::ErrorKind::UnexpectedEof.into()) };
+        *ready = Some(Instant::now());
         event(WorkerEvent::Ready(text));
         let mut sender = Stream::from_descriptor(control.try_clone()?.into())?;
         loop {
             // A worker sends nothing more, so it has ended if its end of the socket is readable.
-            let has_ended = self.socket.wait_for(control.as_fd(), true)?;
+            let has_ended = self.socket.wait_for([control.as_fd(), process], true)?;
             if self.is_stopped.load(Ordering::SeqCst) {
                 return Ok(End::Stopped);
             }
@@ -136,7 +163,10 @@ impl Supervisor {
             match passed {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => tracing::info!(%error, "a client could not connect"),
+                Err(error) => {
+                    tracing::info!(%error, "a client could not connect");
+                    self.socket.sleep(FAILED)?;
+                }
             }
         }
     }
@@ -146,6 +176,18 @@ impl Supervisor {
         self.is_stopped.store(true, Ordering::SeqCst);
         self.socket.stop();
     }
+}
+
+/// Returns a descriptor that is readable when a process has ended, on systems that have one.
+#[cfg(target_os = "linux")]
+fn process_descriptor(process: &Child) -> Option<OwnedFd> {
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    pidfd_open(Pid::from_child(process), PidfdFlags::empty()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn process_descriptor(_: &Child) -> Option<OwnedFd> {
+    None
 }
 
 impl Server {
