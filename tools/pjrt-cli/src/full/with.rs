@@ -13,7 +13,7 @@ use plugin_registry::{PluginEntry, PluginRegistry, Policy};
 use crate::Report;
 use crate::full::env::become_command;
 #[cfg(unix)]
-use crate::full::isolated::Isolated;
+use crate::full::isolated;
 use crate::full::sdk_library::{LAYERS, REMOTE};
 use crate::library;
 use sweep::{SweepArgs, Target};
@@ -138,14 +138,12 @@ fn isolate(
     args: &Args,
     entry: &PluginEntry,
     plan: &EnvPlan,
-    mut command: Command,
+    command: Command,
     program: &OsStr,
 ) -> Result<Report, String> {
     let name = args.plugin.as_deref().unwrap_or(entry.name());
     let planned = plan.for_child().map(|(name, value)| (name.into(), value.into()));
-    let isolated = Isolated::start(name, planned)?;
-    command.env(pjrt_remote::SERVER, &isolated.address);
-    isolated.run(command, &program.to_string_lossy())
+    isolated::run(name, planned, command, &program.to_string_lossy())
 }
 
 #[cfg(not(unix))]

@@ -302,3 +302,38 @@ fn only_its_supervisor_ends_the_process_with_the_plugin() {
     let error = refused(&["--listen", &address, "--clients", "1000000000000"]);
     assert!(error.contains("open files") && error.contains("--clients"), "{error}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn signals_reach_the_isolated_command() {
+    use std::os::unix::process::CommandExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let isolated = |script: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
+        command.args(["with", "--plugin", "cpu", "--isolate", "--", "sh", "-c", script]);
+        command.env("PJRT_REMOTE_LIBRARY", env!("CARGO_BIN_EXE_pjrt")).env("TMPDIR", folder.path());
+        // No terminal sends signals to a group of its own.
+        command.process_group(0).stdout(Stdio::piped()).spawn().unwrap()
+    };
+    let kill = |signal: &str, child: &Child| {
+        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+    };
+    let is_empty = || std::fs::read_dir(folder.path()).unwrap().next().is_none();
+    let mut child = isolated("trap 'exit 7' INT; echo ready; while :; do sleep 0.05; done");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    kill("-INT", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+    assert!(is_empty());
+    // While the server starts.
+    let mut child = isolated("exit 3");
+    let begin = Instant::now();
+    while is_empty() && child.try_wait().unwrap().is_none() {
+        assert!(begin.elapsed() < Duration::from_secs(20));
+    }
+    kill("-TERM", &child);
+    let code = child.wait().unwrap().code();
+    assert!([Some(143), Some(3)].contains(&code), "{code:?}");
+    assert!(is_empty(), "the folder is left");
+}
