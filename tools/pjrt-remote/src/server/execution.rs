@@ -20,9 +20,10 @@ enum Argument {
 /// The outputs and the end of a run on each device.
 type Runs = Vec<(Outputs, Event)>;
 
-/// Starts a run. If it fails, its outputs become handles of the failure.
+/// Starts a run with the plugin's `launch_id`. If it fails, its outputs become handles of the failure.
 pub(crate) fn execute(
     request: &Execute,
+    launch_id: i32,
     served: &Served,
     table: &mut Table,
     batch: &mut Batch,
@@ -48,7 +49,7 @@ pub(crate) fn execute(
         let arguments = arguments.into_iter().collect::<Result<Vec<_>, _>>()?;
         let bytes = loaded.output_bytes.iter().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
         table.check_space(bytes.saturating_mul(request.launches.len() as u64))?;
-        Ok((start(request, &loaded, arguments, served)?, loaded))
+        Ok((start(request, launch_id, &loaded, arguments, served)?, loaded))
     });
     match run {
         Ok((runs, loaded)) => {
@@ -97,11 +98,12 @@ fn take_arguments(launch: &Launch, table: &mut Table) -> Result<Vec<Argument>, A
 
 fn start(
     request: &Execute,
+    launch_id: i32,
     loaded: &Loaded,
     arguments: Vec<Vec<Argument>>,
     served: &Served,
 ) -> Result<Runs, Arc<Failure>> {
-    let mut options = ExecuteOptions::new().with_launch_id(request.launch_id);
+    let mut options = ExecuteOptions::new().with_launch_id(launch_id);
     if let Ok(location) = CString::new(request.call_location.as_str())
         && !location.is_empty()
     {

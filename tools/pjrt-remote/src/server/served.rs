@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pjrt::{Client, CompileOptions, Device, DeviceAssignment, Error, Memory};
 
 use crate::server::describe;
+use crate::server::launches::LaunchIds;
 use crate::server::limits::{Limits, OUTSTANDING, SPARE};
 use crate::server::table::invalid;
 use crate::wire::frame::Spare;
@@ -20,6 +21,7 @@ pub(crate) struct Served {
     pub(crate) memories: Vec<Memory>,
     pub(crate) welcome: Welcome,
     pub(crate) limits: Limits,
+    pub(crate) launch_ids: LaunchIds,
     pub(crate) spare: Arc<Spare>,
 }
 
@@ -30,6 +32,7 @@ impl Served {
 
     fn describe(client: Client, limits: Limits) -> Result<Result<Self, String>, Error> {
         let (mut devices, mut own) = (client.devices()?, client.addressable_devices()?);
+        let launch_ids = LaunchIds::new(devices.len() != own.len());
         if !limits.devices.is_empty() {
             let choose = |id: &i32| {
                 let position = own.iter().position(|device| device.id().is_ok_and(|own| own == *id));
@@ -60,7 +63,7 @@ impl Served {
         let mut welcome = describe::welcome(&client, &devices, &memories)?;
         welcome.max_outstanding = OUTSTANDING;
         let spare = Arc::new(Spare::new(SPARE));
-        Ok(Ok(Self { client, devices, memories, welcome, limits, spare }))
+        Ok(Ok(Self { client, devices, memories, welcome, limits, launch_ids, spare }))
     }
 
     /// Returns the device that a message names.

@@ -12,6 +12,7 @@ use crate::net::stream::{Receiving, Stream};
 use crate::server::access::Access;
 use crate::server::describe;
 use crate::server::execution::{execute, size};
+use crate::server::launches::Launches;
 use crate::server::limits::{PAYLOAD, PROGRAM, STALLED};
 use crate::server::reader::{Reader, SMALL};
 use crate::server::replies::{Batch, Replies};
@@ -50,6 +51,7 @@ struct Session<'a> {
     uploading: InFlightLimiter,
     /// The ring through which the client sends large arrays.
     ring: Option<Receiver>,
+    launches: Launches,
 }
 
 /// Serves a client until it closes the connection or breaks the protocol. Then frees everything that it held.
@@ -114,6 +116,7 @@ impl<'a> Session<'a> {
             reader,
             uploading: InFlightLimiter::bytes(UPLOADING),
             ring: None,
+            launches: Launches::default(),
             served,
             opened,
             incoming,
@@ -164,7 +167,8 @@ impl<'a> Session<'a> {
             RequestKind::Derive(request) => self.derive(request),
             RequestKind::Compile(request) => self.compile(request),
             RequestKind::Execute(request) => {
-                execute(&request, &self.served, &mut self.table, &mut self.batch, &self.replies)
+                let launch_id = self.launches.begin(request.launch_id, &self.served.launch_ids);
+                execute(&request, launch_id, &self.served, &mut self.table, &mut self.batch, &self.replies)
             }
             RequestKind::DeviceQuery(request) => self.device_query(&request),
             RequestKind::ExecutableQuery(request) => self.executable_query(&request),
@@ -409,7 +413,10 @@ impl<'a> Session<'a> {
     fn device_query(&mut self, request: &wire::DeviceQuery) -> Result<(), Broken> {
         self.replies.begin()?;
         let values = self.served.device(request.device).and_then(|device| {
-            let values = if request.clear {
+            let values = if request.clear && !self.opened.is_alone() {
+                let message = "the memory statistics are those of all clients, and this is not the only one";
+                return Err(Arc::new(failure(ErrorCode::FAILED_PRECONDITION, message)));
+            } else if request.clear {
                 device.clear_memory_stats().map(|()| Vec::new())
             } else {
                 device.memory_stats().map(|stats| convert::memory_stats_values(&stats))
@@ -425,7 +432,9 @@ impl<'a> Session<'a> {
         let Failure { code, message, .. } = request.failure.unwrap_or_default();
         let values = self.served.device(request.device).and_then(|device| {
             let code = ErrorCode::from_raw(code);
-            let poisoned = device.poison_execution(request.launch_id, code, &message).map_err(fail)?;
+            // The plugin would find the runs of other clients, too.
+            let Some(launch_id) = self.launches.find(request.launch_id) else { return Ok(Vec::new()) };
+            let poisoned = device.poison_execution(launch_id, code, &message).map_err(fail)?;
             Ok(poisoned.then(|| NamedValue::new("poisoned", true).into()).into_iter().collect())
         });
         self.answer(request.ticket, values);

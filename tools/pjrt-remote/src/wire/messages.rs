@@ -325,7 +325,8 @@ pub(crate) struct Launch {
     pub(crate) outputs: u32,
 }
 
-/// Asks for, or resets, the memory statistics of a device. [`Answer`] answers.
+/// Asks for, or resets, the memory statistics of a device. [`Answer`] answers. All clients of the server see the same
+/// statistics, so only its sole client may reset them.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DeviceQuery {
     #[prost(uint64, tag = "1")]
@@ -349,7 +350,7 @@ pub(crate) struct ExecutableQuery {
     pub(crate) memory: bool,
 }
 
-/// Ends a run with an error. [`Answer`] answers, with the value `poisoned` if the run was pending.
+/// Ends a run of this client with an error. [`Answer`] answers, with the value `poisoned` if the run was pending.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Poison {
     #[prost(uint64, tag = "1")]

@@ -309,3 +309,51 @@ fn large_arrays_of_several_threads_keep_their_contents() {
         }
     });
 }
+
+#[test]
+fn client_ends_only_its_own_runs() {
+    let server = Started::unix();
+    let (client, other) = (server.client(), server.client());
+    let program = Program::mlir(
+        "func.func @main(%x: tensor<i32>) -> tensor<i32> {
+           %one = stablehlo.constant dense<1> : tensor<i32>
+           %true = stablehlo.constant dense<true> : tensor<i1>
+           %r = stablehlo.while(%i = %x) : tensor<i32>
+             cond { stablehlo.return %true : tensor<i1> }
+             do { %j = stablehlo.add %i, %one : tensor<i32>
+                  stablehlo.return %j : tensor<i32> }
+           return %r : tensor<i32>
+         }",
+    );
+    let launch = |client: &Client| {
+        let endless = client.compile(&program, &CompileOptions::default()).unwrap();
+        let x = client.buffer_from_host(&[0i32], &[]).unwrap();
+        endless.execute_with([Input::Donate(x)], &ExecuteOptions::new().with_launch_id(5)).unwrap()
+    };
+    let poison = |client: &Client| {
+        client.default_device().unwrap().poison_execution(5, ErrorCode::ABORTED, "the reason").unwrap()
+    };
+    let endless = launch(&client);
+    assert!(!poison(&other), "the run of another client");
+    // Both give their runs the same id.
+    let others = launch(&other);
+    assert!(poison(&other));
+    assert!(others.done.wait().unwrap_err().message().contains("the reason"));
+    assert!(!endless.done.is_ready().unwrap());
+    assert!(poison(&client));
+    assert!(endless.done.wait().unwrap_err().message().contains("the reason"));
+}
+
+#[test]
+fn only_a_sole_client_resets_statistics() {
+    let server = Started::unix();
+    let (client, other) = (server.client(), server.client());
+    let clear = || client.default_device().unwrap().clear_memory_stats();
+    let error = clear().unwrap_err();
+    assert_eq!(error.code(), ErrorCode::FAILED_PRECONDITION, "{error}");
+    drop(other);
+    let begin = std::time::Instant::now();
+    while let Err(error) = clear() {
+        assert!(begin.elapsed() < std::time::Duration::from_secs(10), "{error}");
+    }
+}
