@@ -132,6 +132,15 @@ impl Stream {
     /// Returns the connection of a descriptor that was sent.
     #[cfg(unix)]
     pub(crate) fn from_descriptor(descriptor: Descriptor) -> io::Result<Self> {
+        // Closing other kinds of sockets may not end a wait for them.
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::net::{AddressFamily, SocketType, sockopt};
+            let kind = (sockopt::socket_domain(&descriptor)?, sockopt::socket_type(&descriptor)?);
+            if kind != (AddressFamily::UNIX, SocketType::STREAM) {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "the descriptor is not a Unix socket"));
+            }
+        }
         Ok(Self::Unix(descriptor.into()))
     }
 

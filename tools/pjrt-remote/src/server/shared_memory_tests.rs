@@ -52,6 +52,12 @@ fn unsafe_and_missing_rings_end_the_connection() {
         let reason = client.reason();
         assert!(reason.contains(expected), "{reason}");
     }
+    let memory = Writable::create(2 << 20).unwrap().1;
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut client = Raw::sharing(&served);
+    client.send(through_ring(1, LARGE, true), &[memory, udp.into()], &[]);
+    assert!(client.reason().contains("not a Unix socket"));
+
     let mut client = Raw::sharing(&served);
     client.send(through_ring(1, LARGE, true), &[socket()], &[]);
     assert!(client.reason().contains("came without a descriptor"));
