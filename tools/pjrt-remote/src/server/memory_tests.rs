@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use pjrt::{ErrorCode, Upload};
 
+use crate::server::limits::Limits;
 use crate::server::raw_client::{Raw, Served, shape, upload};
 use crate::shared::limits::LARGE;
 use crate::wire::messages::{self as wire, ReplyKind};
@@ -97,4 +98,15 @@ fn server_stops_while_a_client_stalls_its_upload() {
     let begin = Instant::now();
     assert!(served.stop(), "the connection has not ended after {:?}", begin.elapsed());
     drop((ring, descriptors));
+}
+
+#[test]
+fn statistics_of_several_clients_are_not_reset() {
+    let query = wire::DeviceQuery { ticket: 1, device: 0, clear: true };
+    let mut client = Raw::new(&Served::new(u64::MAX), &[]);
+    client.send(query.clone(), &[], &[]);
+    assert_eq!(code(client.result()), Some(ErrorCode::UNIMPLEMENTED));
+    let mut sole = Raw::new(&Served::limited(Limits { clients: 1, ..Limits::default() }), &[]);
+    sole.send(query, &[], &[]);
+    assert!(matches!(sole.reply(), ReplyKind::Answer(_)));
 }

@@ -28,9 +28,12 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn new(memory: u64) -> Self {
+        Self::limited(Limits { memory, ..Limits::default() })
+    }
+
+    pub(crate) fn limited(limits: Limits) -> Self {
         let plugin = Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap();
         let client = plugin.client(&ClientOptions::new()).unwrap();
-        let limits = Limits { memory, ..Limits::default() };
         Self { server: Server::new(client.clone(), limits).unwrap(), client }
     }
 

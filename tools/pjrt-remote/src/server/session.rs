@@ -413,9 +413,10 @@ impl<'a> Session<'a> {
     fn device_query(&mut self, request: &wire::DeviceQuery) -> Result<(), Broken> {
         self.replies.begin()?;
         let values = self.served.device(request.device).and_then(|device| {
-            let values = if request.clear && !self.opened.is_alone() {
-                let message = "the memory statistics are those of all clients, and this is not the only one";
-                return Err(Arc::new(failure(ErrorCode::FAILED_PRECONDITION, message)));
+            let values = if request.clear && self.served.limits.clients != 1 {
+                let message = "the memory statistics are those of all clients; `pjrt serve --clients 1` lets its client \
+                               reset them";
+                return Err(Arc::new(failure(ErrorCode::UNIMPLEMENTED, message)));
             } else if request.clear {
                 device.clear_memory_stats().map(|()| Vec::new())
             } else {

@@ -152,11 +152,6 @@ impl Opened {
         }
     }
 
-    /// Returns whether the server has no other client.
-    pub(crate) fn is_alone(&self) -> bool {
-        self.sessions.lock().count(true) == 1
-    }
-
     /// Returns the clients of the server, in the order in which they connected.
     pub(crate) fn clients(&self) -> Vec<ClientStatus> {
         let open = self.sessions.lock();

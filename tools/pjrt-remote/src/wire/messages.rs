@@ -326,7 +326,7 @@ pub(crate) struct Launch {
 }
 
 /// Asks for, or resets, the memory statistics of a device. [`Answer`] answers. All clients of the server see the same
-/// statistics, so only its sole client may reset them.
+/// statistics, so they can be reset only if the server accepts a single client.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct DeviceQuery {
     #[prost(uint64, tag = "1")]

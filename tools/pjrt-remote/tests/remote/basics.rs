@@ -343,17 +343,3 @@ fn client_ends_only_its_own_runs() {
     assert!(poison(&client));
     assert!(endless.done.wait().unwrap_err().message().contains("the reason"));
 }
-
-#[test]
-fn only_a_sole_client_resets_statistics() {
-    let server = Started::unix();
-    let (client, other) = (server.client(), server.client());
-    let clear = || client.default_device().unwrap().clear_memory_stats();
-    let error = clear().unwrap_err();
-    assert_eq!(error.code(), ErrorCode::FAILED_PRECONDITION, "{error}");
-    drop(other);
-    let begin = std::time::Instant::now();
-    while let Err(error) = clear() {
-        assert!(begin.elapsed() < std::time::Duration::from_secs(10), "{error}");
-    }
-}
