@@ -35,8 +35,8 @@ fn lock(signalled: &Mutex<Signalled>) -> MutexGuard<'_, Signalled> {
     signalled.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a command while `pjrt serve` serves a plugin at a socket that only this user can reach. Returns the exit code of
-/// the command, which gets the signals that would end this process.
+/// Runs a command while `pjrt serve` serves a plugin at a socket that only this user can reach. Returns the exit code
+/// of the command, which gets the signals that would end this process.
 pub(crate) fn run(
     plugin: &str,
     variables: impl Iterator<Item = (OsString, OsString)>,

@@ -54,6 +54,14 @@ struct Session<'a> {
     launches: Launches,
 }
 
+/// What the plugin may do with the memory in which data arrived, instead of copying it.
+enum Lending {
+    ToWrite,
+    /// For large arrays, which take long to copy.
+    ToRead,
+    None,
+}
+
 /// Serves a client until it closes the connection or breaks the protocol. Then frees everything that it held.
 pub(crate) fn serve(served: Arc<Served>, stream: Stream, access: &Access, opened: &Opened) {
     let session = match Session::begin(served, stream, access, opened) {
@@ -264,23 +272,28 @@ impl<'a> Session<'a> {
             None => self.incoming.payload_into(payload.as_mut())?,
         }
         let memory = self.served.memory(request.memory);
-        Ok(memory.and_then(|memory| self.pass(payload, request.zero_copy, shape, memory, permit)))
+        let lending = match (request.zero_copy, request.in_ring) {
+            (true, _) => Lending::ToWrite,
+            (false, true) => Lending::ToRead,
+            (false, false) => Lending::None,
+        };
+        Ok(memory.and_then(|memory| self.pass(payload, lending, shape, memory, permit)))
     }
 
     /// Passes data to the plugin.
     fn pass(
         &self,
         payload: Payload,
-        zero_copy: bool,
+        lending: Lending,
         shape: &Shape,
         memory: &Memory,
         permit: InFlightPermit,
     ) -> Outcome<Buffer> {
         let client = &self.served.client;
-        let buffer = if zero_copy {
-            client.upload(Upload::owned_mut::<u8, _>(payload).shape(shape).to(memory))
-        } else {
-            client.upload(Upload::of(payload.as_ref()).shape(shape).to(memory))
+        let buffer = match lending {
+            Lending::ToWrite => client.upload(Upload::owned_mut::<u8, _>(payload).shape(shape).to(memory)),
+            Lending::ToRead => client.upload(Upload::owned::<u8, _>(payload).shape(shape).to(memory)),
+            Lending::None => client.upload(Upload::of(payload.as_ref()).shape(shape).to(memory)),
         };
         if let Ok(buffer) = &buffer
             && let Ok(ready) = buffer.ready_event()
@@ -309,7 +322,7 @@ impl<'a> Session<'a> {
                 let zeros = usize::try_from(bytes).ok().and_then(|len| self.incoming.zeros(len));
                 zeros.ok_or_else(|| no_memory(bytes)).and_then(|zeros| {
                     let memory = self.served.memory(request.memory)?;
-                    self.pass(zeros, true, &shape, memory, permit)
+                    self.pass(zeros, Lending::ToWrite, &shape, memory, permit)
                 })
             }
             Err(failure) => Err(failure),
