@@ -78,8 +78,8 @@ struct Sink<'a> {
 }
 
 impl Sink<'_> {
-    /// Sends the contents of a buffer. Waits until the connection or the ring has taken them, so that they are in memory
-    /// only once.
+    /// Sends the contents of a buffer. Waits until the connection or the ring has taken them, so that they are in
+    /// memory only once.
     fn send(&self, ticket: u64, bytes: &[u8]) {
         self.replies.answered(1);
         let data = Data { ticket, bytes: bytes.len() as u64, ..Data::default() };

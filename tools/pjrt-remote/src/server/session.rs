@@ -427,8 +427,8 @@ impl<'a> Session<'a> {
         self.replies.begin()?;
         let values = self.served.device(request.device).and_then(|device| {
             let values = if request.clear && self.served.limits.clients != 1 {
-                let message = "the memory statistics are those of all clients; `pjrt serve --clients 1` lets its client \
-                               reset them";
+                let message = "the memory statistics are those of all clients; `pjrt serve --clients 1` lets its only \
+                               one reset them";
                 return Err(Arc::new(failure(ErrorCode::UNIMPLEMENTED, message)));
             } else if request.clear {
                 device.clear_memory_stats().map(|()| Vec::new())

@@ -103,8 +103,8 @@ impl Socket {
         }
     }
 
-    /// Waits until one of `others` is readable, until [`Self::stop`] is called or, if `accepts`, until a connection is there.
-    /// Returns whether one of `others` is readable.
+    /// Waits until one of `others` is readable, until [`Self::stop`] is called or, if `accepts`, until a connection is
+    /// there. Returns whether one of `others` is readable.
     #[cfg(unix)]
     pub(crate) fn wait_for(&self, others: [BorrowedFd<'_>; 2], accepts: bool) -> io::Result<bool> {
         let [first, second] = others;

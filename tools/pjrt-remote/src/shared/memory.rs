@@ -61,8 +61,8 @@ mod linux {
         ///
         /// # Errors
         ///
-        /// Returns an error if the file has another length, if its pages could disappear, or if the system cannot provide
-        /// all of them.
+        /// Returns an error if the file has another length, if its pages could disappear, or if the system cannot
+        /// provide all of them.
         pub(crate) fn open(file: &OwnedFd, len: usize) -> io::Result<Self> {
             let seals = fcntl_get_seals(file)?;
             let needed = SealFlags::SHRINK | SealFlags::FUTURE_WRITE;
@@ -74,8 +74,8 @@ mod linux {
                 return Err(refused("has another size"));
             }
             let map = MmapOptions::new().len(len).map_raw_read_only(file)?;
-            // The size of a file does not tell which of its pages exist. Because of the seals, pages that exist now stay.
-            // Kernels before 5.14 lack this, so the processes do not share memory there.
+            // The size of a file does not tell which of its pages exist. Because of the seals, pages that exist now
+            // stay. Kernels before 5.14 lack this, so the processes do not share memory there.
             map.advise(Advice::PopulateRead)?;
             Ok(Self(map))
         }

@@ -280,8 +280,8 @@ impl<R: Read> Incoming<R> {
     /// Returns new memory for a payload. Its bytes are zero.
     pub(crate) fn zeros(&self, len: usize) -> Option<Payload> {
         let needed = len.checked_add(ALIGNMENT)?;
-        // Find out whether the system has the memory, because `vec!` ends the process otherwise. Only `vec!` gets memory
-        // with zeros from the system without writing it.
+        // Find out whether the system has the memory, because `vec!` ends the process otherwise. Only `vec!` gets
+        // memory with zeros from the system without writing it.
         Vec::<u8>::new().try_reserve_exact(needed).ok()?;
         Some(self.aligned(vec![0; needed], len))
     }
