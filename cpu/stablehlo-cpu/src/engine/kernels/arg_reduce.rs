@@ -184,16 +184,6 @@ impl<T: Num, O: Order> NullaryFnOnce for Row<'_, T, O> {
     }
 }
 
-/// Replaces the extremes found so far, and their positions, by the elements of a row at the position `at`.
-#[inline(always)]
-fn replace<T: Num, P: Pod, O: Order>(row: &[T], at: P, found: &mut [T], positions: &mut [P]) {
-    for ((&x, best), position) in row.iter().zip(found).zip(positions) {
-        let is_replaced = replaces::<T, O>(x, *best);
-        *best = if is_replaced { x } else { *best };
-        *position = if is_replaced { at } else { *position };
-    }
-}
-
 /// Several columns, whose elements are the rows of a matrix.
 struct Columns<'a, T, P, O> {
     elements: &'a [T],
@@ -211,7 +201,12 @@ where
     #[inline(always)]
     fn call(self) {
         for (at, row) in self.elements.chunks_exact(self.found.len()).enumerate() {
-            replace::<T, P, O>(row, (at as u64).cast(), self.found, self.positions);
+            let at = (at as u64).cast();
+            for ((&x, best), position) in row.iter().zip(&mut *self.found).zip(&mut *self.positions) {
+                let is_replaced = replaces::<T, O>(x, *best);
+                *best = if is_replaced { x } else { *best };
+                *position = if is_replaced { at } else { *position };
+            }
         }
     }
 }
@@ -234,7 +229,7 @@ where
     #[inline(always)]
     fn call(self) {
         let results = self.found.chunks_mut(ROWS).zip(self.positions.chunks_mut(ROWS));
-        // The rows of a block become columns. Columns without a row stay empty.
+        // The rows of a block become columns. The results of columns without a row are ignored.
         let mut columns = [[T::zeroed(); ROWS]; SHORT];
         for (block, (found, positions)) in self.elements.chunks(ROWS * self.length).zip(results) {
             for (at, row) in block.chunks_exact(self.length).enumerate() {
@@ -243,9 +238,8 @@ where
                 }
             }
             let (mut best, mut best_at) = ([found[0]; ROWS], [positions[0]; ROWS]);
-            for (at, column) in columns[..self.length].iter().enumerate() {
-                replace::<T, P, O>(column, (at as u64).cast(), &mut best, &mut best_at);
-            }
+            let elements = columns[..self.length].as_flattened();
+            Columns { elements, found: &mut best, positions: &mut best_at, order: self.order }.call();
             found.copy_from_slice(&best[..found.len()]);
             positions.copy_from_slice(&best_at[..positions.len()]);
         }
