@@ -273,10 +273,10 @@ impl Event {
     /// Returns an event that becomes ready when all given events are ready. If several events fail, the returned event
     /// fails with the error of the first failed event in `events`.
     pub fn all(events: impl IntoIterator<Item = Self>) -> Self {
-        let mut events: Vec<Self> = events.into_iter().filter(|event| event.0.is_some()).collect();
-        if events.len() <= 1 {
-            return events.pop().unwrap_or_default();
-        }
+        let mut events = events.into_iter().filter(|event| event.0.is_some());
+        let Some(first) = events.next() else { return Self::ready() };
+        let Some(second) = events.next() else { return first };
+        let events: Vec<Self> = [first, second].into_iter().chain(events).collect();
         let (all, completer) = Self::pending();
         // Dropping the last reference to `Join` completes the event. Each callback holds a reference until it has run.
         struct Join(Vec<Event>, Option<Completer>);

@@ -185,8 +185,7 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// the output overwrites the argument. By default, each output has its own memory.
     ///
     /// The program must have this argument. The runtime shares the memory if the framework donates the argument and
-    /// nothing else uses it. Otherwise the
-    /// output gets its own memory. [`LaunchRequest`] contains the choice.
+    /// nothing else uses it. Otherwise the output gets its own memory. [`LaunchRequest`] contains the choice.
     fn output_alias(&self, executable: &Self::Executable, output: usize) -> Option<usize> {
         let _ = (executable, output);
         None

@@ -1,5 +1,6 @@
 //! A thread for the part of launches that runs on the host.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
@@ -13,13 +14,13 @@ use device_plugin::{Error, Result};
 ///
 /// Dropping it waits until all functions have ended. If a function panics, the thread drops it and runs the next one. A
 /// function that must report its end should therefore do so in a destructor.
-#[derive(Debug)]
-pub struct HostThread {
-    work: Option<Sender<Work>>,
+pub struct HostThread(Worker<Box<dyn FnOnce() + Send>>);
+
+/// A thread that processes values in the order of [`Worker::send`]. Dropping it waits until all values are processed.
+pub(crate) struct Worker<T> {
+    work: Option<Sender<T>>,
     thread: Option<JoinHandle<()>>,
 }
-
-type Work = Box<dyn FnOnce() + Send>;
 
 /// Whether the process is about to end.
 static EXITS: AtomicBool = AtomicBool::new(false);
@@ -43,34 +44,55 @@ impl HostThread {
     ///
     /// Returns `RESOURCE_EXHAUSTED` if the system cannot start a thread.
     pub fn start(name: &str) -> Result<Self> {
-        let (work, receiver) = channel::<Work>();
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        let contained = |work: Work| {
+        let contained = |function: Box<dyn FnOnce() + Send>| {
             // The panic hook has reported a panic.
             let _ = contain(|| {
-                work();
+                function();
                 Ok(())
             });
         };
-        let thread = thread.spawn(move || receiver.into_iter().for_each(contained));
+        Worker::start(name, contained).map(Self)
+    }
+
+    /// Adds a function to those that the thread runs.
+    pub fn run(&self, function: impl FnOnce() + Send + 'static) {
+        self.0.send(Box::new(function));
+    }
+}
+
+impl fmt::Debug for HostThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HostThread").field(&self.0.thread).finish()
+    }
+}
+
+impl<T: Send + 'static> Worker<T> {
+    /// Starts a thread with this name. `process` must not panic.
+    ///
+    /// # Errors
+    ///
+    /// Returns `RESOURCE_EXHAUSTED` if the system cannot start a thread.
+    pub(crate) fn start(name: &str, process: impl FnMut(T) + Send + 'static) -> Result<Self> {
+        let (work, receiver) = channel();
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || receiver.into_iter().for_each(process));
         let thread =
             thread.map_err(|error| Error::resource_exhausted(format!("cannot start the thread {name:?}: {error}")))?;
         Ok(Self { work: Some(work), thread: Some(thread) })
     }
 
-    /// Adds a function to those that the thread runs.
-    pub fn run(&self, function: impl FnOnce() + Send + 'static) {
+    pub(crate) fn send(&self, value: T) {
         if let Some(work) = &self.work {
             // The thread ends only after the sender is dropped.
-            let _ = work.send(Box::new(function));
+            let _ = work.send(value);
         }
     }
 }
 
-impl Drop for HostThread {
+impl<T> Drop for Worker<T> {
     fn drop(&mut self) {
         self.work = None;
-        // The thread drops its functions, and cannot join itself.
+        // The thread may drop the value itself, and cannot join itself.
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != std::thread::current().id()
         {

@@ -10,7 +10,7 @@ use device_plugin::{Completer, Result};
 use crate::driver::{Driver, QueueId};
 use crate::health::Health;
 use crate::host_memory::{HostSource, HostTarget};
-use crate::host_thread::{HostThread, process_exits};
+use crate::host_thread::{Worker, process_exits};
 use crate::operation::Operation;
 use crate::pool::Block;
 use crate::timeline::{Point, Timeline};
@@ -21,7 +21,7 @@ use crate::timeline::{Point, Timeline};
 pub(crate) struct Queue<D: Driver> {
     shared: Arc<Shared<D>>,
     /// `None` only while the queue is dropped.
-    thread: Option<HostThread>,
+    thread: Option<Worker<Work<D>>>,
 }
 
 /// The parts of a queue that its thread and the exit hook also use.
@@ -104,9 +104,11 @@ impl<D: Driver> Queue<D> {
     ///
     /// Returns `RESOURCE_EXHAUSTED` if the system cannot start a thread.
     pub(crate) fn start(driver: Arc<D>, id: QueueId, health: Arc<Health>) -> Result<Self> {
-        let thread = HostThread::start(&format!("device {} {:?}", health.device(), id.kind))?;
+        let name = format!("device {} {:?}", health.device(), id.kind);
         let (timeline, submission, last) = (Arc::default(), Mutex::default(), AtomicU64::new(0));
         let shared = Arc::new(Shared { id, timeline, submission, last, health, driver });
+        let of_thread = Arc::clone(&shared);
+        let thread = Worker::start(&name, move |work| on_driver_thread(|| of_thread.end(work)))?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -153,9 +155,8 @@ impl<D: Driver> Queue<D> {
                 reads.iter().for_each(|block| block.uses().add_read(point.clone()));
                 writes.iter().for_each(|block| block.uses().set_write(point.clone()));
                 let work = Work { number, operation, completion, kept, completer };
-                let shared = Arc::clone(&self.shared);
                 if let Some(thread) = &self.thread {
-                    thread.run(move || on_driver_thread(|| shared.end(work)));
+                    thread.send(work);
                 }
                 last.store(number, Ordering::Release);
                 Ok(())
@@ -212,7 +213,8 @@ impl<D: Driver> Shared<D> {
 
 impl<D: Driver> Drop for Queue<D> {
     fn drop(&mut self) {
-        // The thread ends when all operations have ended. A forked process does not have it.
+        // The thread ends when all operations have ended. A forked process does not have it, so the thread's reference
+        // to the driver remains there, and the driver is leaked.
         let thread = self.thread.take();
         if !self.shared.health.is_home() {
             std::mem::forget(thread);

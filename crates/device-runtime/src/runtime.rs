@@ -171,11 +171,8 @@ impl<D: Driver> Backend for Runtime<D> {
 
 impl<D: Driver> MultiDevice for Runtime<D> {
     fn execute_all(&self, executable: &Arc<D::Executable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
-        // The launches are in the order of the flattened ids. A launch alone meets no others.
-        let members = match launches.len() {
-            1 => vec![None],
-            count => Member::create(count).into_iter().map(Some).collect(),
-        };
+        // The launches are in the order of the flattened ids. The SDK passes a launch alone to `execute`.
+        let members = Member::create(launches.len()).into_iter().map(Some);
         let plan = |(launch, member)| self.plan(executable, launch, member);
         // If one launch cannot be prepared, no launch begins.
         let planned: Vec<PlannedLaunch<'_, D>> = launches.iter_mut().zip(members).map(plan).collect::<Result<_>>()?;
@@ -219,7 +216,7 @@ impl<D: Driver> MemoryStatistics for Runtime<D> {
 }
 
 /// Profiles contain the executions and transfers. A driver adds the times of its kernels with
-/// [`profiler::record`](device_plugin::profiler::record).
+/// [`KernelTimes`](crate::features::KernelTimes).
 impl<D: Driver> Profiler for Runtime<D> {}
 
 impl<D: Driver> AtExit for Runtime<D> {

@@ -60,14 +60,17 @@ pub(crate) fn compile(driver: &OpenCl, program: &Program, options: &CompileOptio
     let count = |count: i64| usize::try_from(count).unwrap_or(1).max(1);
     let (replicas, partitions) = (count(options.num_replicas), count(options.num_partitions));
     let mut module = stablehlo::parse(program, stablehlo::VerifyLevel::FULL)?;
-    let mut info = stablehlo::info(&module)?;
+    let mut shardings = None;
     if partitions > 1 && options.use_spmd_partitioning {
         let split = spmd::partition(&module, replicas, partitions);
         let split = split.map_err(|error| Error::unimplemented(error.to_string()))?;
-        (module, info) = (split.module.clone(), stablehlo::info(&split.module)?);
-        let encoded = |all: &[OpSharding]| Some(all.iter().map(OpSharding::to_proto).collect());
-        info.parameter_shardings = encoded(&split.parameter_shardings);
-        info.output_shardings = encoded(&split.output_shardings);
+        shardings = Some([split.parameter_shardings, split.output_shardings]);
+        module = split.module;
+    }
+    let mut info = stablehlo::info(&module)?;
+    if let Some(shardings) = shardings {
+        let encoded = shardings.map(|all| Some(all.iter().map(OpSharding::to_proto).collect()));
+        [info.parameter_shardings, info.output_shardings] = encoded;
     }
     let mut pipeline = Pipeline::new(module).map_err(failed_pass)?;
     let mut pass = |name: &str, pass: &dyn Fn(&Module) -> ::stablehlo::Result<Option<Module>>| {
@@ -126,7 +129,7 @@ pub(crate) fn compile(driver: &OpenCl, program: &Program, options: &CompileOptio
     let constants = Some(&plan.constants).filter(|bytes| !bytes.is_empty());
     let constants = constants.map(|bytes| OpenCl::buffer(bytes.len(), Some(bytes)).map(Arc::new));
     let constants = constants.transpose()?;
-    let needs_host = plan.has_control_flow() || !functions.is_empty() || replicas * partitions > 1;
+    let needs_host = plan.has_control_flow() || !functions.is_empty() || replicas > 1 || partitions > 1;
     Ok(Compiled::new(Executable { plan, kernels, names, functions, constants, needs_host }, info))
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Open {
     completer: Option<Completer>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -29,8 +29,8 @@ impl Drop for Open {
     }
 }
 
-/// The open gate of one call of `PJRT_LoadedExecutable_Execute`. This value exists until the backend has received all
-/// launches of the call.
+/// The open gate of a call of `PJRT_LoadedExecutable_Execute`, or of one of its launches. This value exists until the
+/// backend has received all launches of the gate.
 pub(crate) struct Opened {
     gate: Arc<Gate>,
     event: Option<Event>,
@@ -77,7 +77,7 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         // The launches were not passed to the backend, so the framework's call fails. The framework may free what it
-        // lent when the call returns. Therefore wait for uses that are still in progress.
+        // lent, such as callbacks, when the call returns. Therefore wait for uses that are still in progress.
         if let Some(event) = self.event.take() {
             self.gate.close(Ok(()));
             let _ = event.wait();

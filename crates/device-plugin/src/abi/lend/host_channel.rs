@@ -5,12 +5,14 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::ops::Deref;
 use std::ptr::{NonNull, null, null_mut};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::slice;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use pjrt_sys::{
     PJRT_CallbackError, PJRT_Chunk, PJRT_Error, PJRT_Error_Code, PJRT_RecvCallbackInfo, PJRT_SendCallbackInfo,
 };
 
+use super::gate::{self, Gate, Open, lock};
 use crate::abi::table::error_handle::{ErrorHandle, into_raw as error_into_raw};
 use crate::abi::table::ffi_read;
 use crate::{Completer, Error, ErrorCode, Event, Result};
@@ -22,9 +24,8 @@ pub struct HostChannels(Option<Arc<Channels>>);
 struct Channels {
     send: Vec<SendCallback>,
     recv: Vec<RecvCallback>,
-    /// The state of an execution that is in progress. `None` after the execution has ended, because the framework's
-    /// callbacks are then invalid.
-    open: Mutex<Option<Arc<Open>>>,
+    /// Open while the execution is in progress. Afterwards the framework's callbacks are invalid.
+    gate: Arc<Gate>,
 }
 
 struct SendCallback(PJRT_SendCallbackInfo);
@@ -39,29 +40,8 @@ unsafe impl Send for RecvCallback {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for RecvCallback {}
 
-/// State that the execution and all running callbacks share. The framework's event is completed when the last of them
-/// has ended.
-struct Open {
-    result: Mutex<Result<()>>,
-    completer: Option<Completer>,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        let result = self.result.get_mut().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(completer) = self.completer.take() {
-            completer.complete(result);
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl HostChannels {
-    /// Reads the channels of a launch. Also returns the event that the framework receives in place of the execution's
-    /// own event.
+    /// Reads the channels of a launch, and opens them.
     ///
     /// # Safety
     ///
@@ -69,7 +49,7 @@ impl HostChannels {
     pub(crate) unsafe fn read(
         send: (*const PJRT_SendCallbackInfo, usize),
         recv: (*const PJRT_RecvCallbackInfo, usize),
-    ) -> Result<(Self, Event)> {
+    ) -> Result<Opened> {
         // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
         let send = unsafe { ffi_read::slice(send.0, send.1, "options->send_callbacks[i]") }?;
         // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
@@ -78,23 +58,14 @@ impl HostChannels {
         {
             return Err(Error::argument("a send or receive callback is null"));
         }
-        let (event, completer) = Event::pending();
-        let open = Arc::new(Open { result: Mutex::new(Ok(())), completer: Some(completer) });
+        let gate = Arc::new(Gate::default());
+        let opened = gate.open();
         let channels = Channels {
             send: send.iter().map(|info| SendCallback(*info)).collect(),
             recv: recv.iter().map(|info| RecvCallback(*info)).collect(),
-            open: Mutex::new(Some(open)),
+            gate,
         };
-        Ok((Self(Some(Arc::new(channels))), event))
-    }
-
-    /// Closes the channels. No further callback is called, and the event becomes ready with `result` when the last
-    /// running callback ends.
-    pub(crate) fn close(&self, result: Result<()>) {
-        let open = self.0.as_ref().and_then(|channels| lock(&channels.open).take());
-        if let Some(open) = open {
-            *lock(&open.result) = result;
-        }
+        Ok(Opened { channels: Self(Some(Arc::new(channels))), gate: opened })
     }
 
     /// Returns the ids of the channels on which the program may send.
@@ -111,10 +82,8 @@ impl HostChannels {
         let channels = self.0.as_deref().ok_or_else(|| {
             Error::invalid_argument("the program has no send or receive callbacks; pass them in the execute options")
         })?;
-        let open = lock(&channels.open).clone();
-        let open =
-            open.ok_or_else(|| Error::failed_precondition("the execution has ended, so its channels are closed"))?;
-        Ok((channels, open))
+        let closed = || Error::failed_precondition("the execution has ended, so its channels are closed");
+        Ok((channels, channels.gate.enter().ok_or_else(closed)?))
     }
 
     /// Sends a chunk of data to the host. `total` is the size of all chunks in bytes, and `done` marks the last chunk.
@@ -185,7 +154,7 @@ pub(crate) struct Callbacks {
 /// The open channels of a launch. This value exists until the backend has started the launch.
 pub(crate) struct Opened {
     pub(crate) channels: HostChannels,
-    event: Option<Event>,
+    gate: gate::Opened,
 }
 
 impl Callbacks {
@@ -204,29 +173,15 @@ impl Callbacks {
         let send = (send.get(at).map_or(null(), |list| list.cast_const()), self.num_send);
         let recv = (recv.get(at).map_or(null(), |list| list.cast_const()), self.num_recv);
         // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
-        let (channels, event) = unsafe { HostChannels::read(send, recv) }?;
-        Ok(Opened { channels, event: Some(event) })
+        unsafe { HostChannels::read(send, recv) }
     }
 }
 
 impl Opened {
     /// Passes the channels to the execution, whose event is `done`. Returns an event that is ready when the execution
     /// and all callbacks have ended.
-    pub(crate) fn hand_over(mut self, done: &Event) -> Event {
-        let channels = self.channels.clone();
-        done.on_ready(move |result| channels.close(result.clone()));
-        self.event.take().unwrap_or_default()
-    }
-}
-
-impl Drop for Opened {
-    fn drop(&mut self) {
-        // The channels were not passed to an execution, so the framework's call fails. The framework may free its
-        // callbacks when the call returns. Therefore wait for callbacks that are still running.
-        if let Some(event) = self.event.take() {
-            self.channels.close(Ok(()));
-            let _ = event.wait();
-        }
+    pub(crate) fn hand_over(self, done: &Event) -> Event {
+        self.gate.hand_over(slice::from_ref(done))
     }
 }
 

@@ -307,6 +307,8 @@ impl<S: FeatureSet> Dummy<S> {
 
 impl<S> Drop for Dummy<S> {
     fn drop(&mut self) {
+        // A forked process has no threads to join, but must see this first.
+        self.control.change(|state| state.closed = true);
         let queues = std::mem::take(&mut *self.queues.lock().unwrap());
         for (sender, thread) in queues.into_values() {
             drop(sender);
@@ -316,7 +318,6 @@ impl<S> Drop for Dummy<S> {
         if allocated != 0 && !leaks {
             self.control.violated(format!("{allocated} bytes of device memory were not freed"));
         }
-        self.control.change(|state| state.closed = true);
     }
 }
 
