@@ -133,12 +133,24 @@ impl Outbox {
         self.added(queue);
     }
 
-    /// Queues a request, with the handles that were released before, and a copy of the bytes that follow it.
-    pub(crate) fn request(&self, mut request: Request, payload: &[u8]) {
-        let mut queue = lock(&self.shared.queue);
+    /// Queues a request, with the handles that were released before, and a copy of the bytes that follow it. Waits like
+    /// [`Self::wait_for_space`].
+    pub(crate) fn request(&self, request: Request, payload: &[u8]) {
+        self.add_request(self.with_space(), request, payload);
+    }
+
+    /// Queues a request without waiting.
+    pub(crate) fn request_now(&self, request: Request) {
+        self.add_request(lock(&self.shared.queue), request, &[]);
+    }
+
+    fn add_request(&self, mut queue: MutexGuard<'_, Queue>, mut request: Request, payload: &[u8]) {
         queue.append_released(MAX_RELEASED);
         request.released = mem::take(&mut queue.released);
         queue.append(&request, payload);
+        // Keep the memory for the next handles.
+        request.released.clear();
+        queue.released = request.released;
         self.added(queue);
     }
 
@@ -202,10 +214,15 @@ impl Outbox {
 
     /// Waits until the queue is short enough for more messages. Does not wait if the connection is closed.
     pub(crate) fn wait_for_space(&self) {
+        drop(self.with_space());
+    }
+
+    fn with_space(&self) -> MutexGuard<'_, Queue> {
         let mut queue = lock(&self.shared.queue);
         while queue.bytes > MAX_QUEUED && !queue.is_closed {
             queue = self.shared.emptied.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
+        queue
     }
 
     /// Closes both halves of the connection, without sending what is queued.
@@ -260,32 +277,24 @@ impl Shared {
 
     /// Writes all queued messages, and then calls `more`.
     fn write_queue(&self, stream: &mut Stream, more: impl FnOnce(&mut Stream) -> std::io::Result<()>) {
-        let (mut chunks, mut frames) = {
+        let (chunks, frames) = {
             let mut queue = lock(&self.queue);
             queue.append_released(0);
-            (mem::take(&mut queue.chunks), mem::take(&mut queue.frames))
+            let frames = if queue.frames.is_empty() { Vec::new() } else { mem::take(&mut queue.frames) };
+            (mem::take(&mut queue.chunks), frames)
         };
-        let mut written = 0;
         let result = (|| {
-            for chunk in chunks.drain(..) {
+            for chunk in chunks {
                 let chunk = (*chunk).as_ref();
                 stream.write_all(chunk)?;
-                self.written(chunk.len());
+                self.written(chunk.len(), Vec::new());
             }
-            written = frames.len();
             stream.write_all(&frames)?;
             more(stream)
         })();
-        self.written(written);
         match result {
-            Ok(()) => {
-                frames.clear();
-                let mut queue = lock(&self.queue);
-                // Keep the memory for the next messages.
-                if queue.frames.capacity() == 0 && frames.capacity() <= KEPT {
-                    queue.frames = frames;
-                }
-            }
+            Ok(()) if frames.is_empty() => {}
+            Ok(()) => self.written(frames.len(), frames),
             Err(error) => {
                 tracing::debug!(%error, "cannot write to a connection");
                 self.close();
@@ -293,9 +302,13 @@ impl Shared {
         }
     }
 
-    /// Counts bytes that were written.
-    fn written(&self, count: usize) {
+    /// Counts bytes that were written, and keeps the memory of `frames` for the next messages.
+    fn written(&self, count: usize, mut frames: Vec<u8>) {
         let mut queue = lock(&self.queue);
+        if queue.frames.capacity() == 0 && frames.capacity() <= KEPT {
+            frames.clear();
+            queue.frames = frames;
+        }
         let was_full = queue.bytes > MAX_QUEUED;
         queue.bytes = queue.bytes.saturating_sub(count);
         if was_full && queue.bytes <= MAX_QUEUED {

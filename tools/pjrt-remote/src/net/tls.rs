@@ -1,7 +1,7 @@
 //! TLS connections. The client knows the server by the SHA-256 of its certificate, so the certificate may be
 //! self-signed.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +21,8 @@ use crate::net::address::Fingerprint;
 
 /// Maximum size of a TLS record.
 const RECORD: usize = 17 << 10;
+/// Maximum number of bytes that are encrypted together.
+const PART: usize = 64 << 10;
 
 fn invalid(error: impl std::fmt::Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error.to_string())
@@ -109,14 +111,6 @@ impl ServerCertVerifier for Pinned {
     }
 }
 
-/// The state that the halves of a connection share.
-#[derive(Debug)]
-struct Session {
-    connection: Mutex<Connection>,
-    /// Locked while records are taken from the connection and written, so that they keep their order.
-    writing: Mutex<()>,
-}
-
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -151,10 +145,12 @@ impl Write for Until<'_> {
 /// A TLS connection after the handshake. One thread may read while another one writes.
 #[derive(Debug)]
 pub(crate) struct TlsStream {
-    tcp: TcpStream,
-    session: Arc<Session>,
-    /// Bytes of the socket that the session has not taken.
-    arrived: Vec<u8>,
+    /// The socket, with the bytes that the session has not taken.
+    tcp: BufReader<TcpStream>,
+    /// The state that the halves of the connection share.
+    session: Arc<Mutex<Connection>>,
+    /// Memory for the records to be written.
+    records: Vec<u8>,
 }
 
 impl TlsStream {
@@ -165,8 +161,11 @@ impl TlsStream {
             connection.complete_io(&mut socket)?;
         }
         tcp.set_read_timeout(None)?;
-        let session = Session { connection: Mutex::new(connection), writing: Mutex::default() };
-        Ok(Self { tcp, session: Arc::new(session), arrived: Vec::new() })
+        Ok(Self::half(tcp, Arc::new(Mutex::new(connection))))
+    }
+
+    fn half(tcp: TcpStream, session: Arc<Mutex<Connection>>) -> Self {
+        Self { tcp: BufReader::with_capacity(RECORD, tcp), session, records: Vec::new() }
     }
 
     /// Becomes the client of a server with this certificate.
@@ -190,28 +189,11 @@ impl TlsStream {
     }
 
     pub(crate) fn tcp(&self) -> &TcpStream {
-        &self.tcp
+        self.tcp.get_ref()
     }
 
     pub(crate) fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self { tcp: self.tcp.try_clone()?, session: Arc::clone(&self.session), arrived: Vec::new() })
-    }
-
-    /// Encrypts bytes and writes the records. Returns the number of bytes, which may be smaller than requested.
-    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let writing = lock(&self.session.writing);
-        let mut records = Vec::with_capacity(bytes.len() + RECORD);
-        let count = {
-            let mut connection = lock(&self.session.connection);
-            let count = connection.writer().write(bytes)?;
-            while connection.wants_write() {
-                connection.write_tls(&mut records)?;
-            }
-            count
-        };
-        self.tcp.write_all(&records)?;
-        drop(writing);
-        Ok(count)
+        Ok(Self::half(self.tcp().try_clone()?, Arc::clone(&self.session)))
     }
 }
 
@@ -219,39 +201,44 @@ impl Read for TlsStream {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         loop {
             {
-                let mut connection = lock(&self.session.connection);
+                let mut connection = lock(&self.session);
                 match connection.reader().read(to) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     // The other side may end the connection without a notice, because messages have a length.
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                     read => return read,
                 }
-                if !self.arrived.is_empty() {
-                    let mut rest = &self.arrived[..];
-                    connection.read_tls(&mut rest)?;
-                    let taken = self.arrived.len() - rest.len();
-                    self.arrived.drain(..taken);
+                if !self.tcp.buffer().is_empty() {
+                    connection.read_tls(&mut self.tcp)?;
                     connection.process_new_packets().map_err(invalid)?;
                     // What the session answers, such as new keys, is sent with the next write.
                     continue;
                 }
             }
             // Does not hold the lock, so that the other half can write meanwhile.
-            let mut records = vec![0; RECORD];
-            let count = self.tcp.read(&mut records)?;
-            if count == 0 {
+            if self.tcp.fill_buf()?.is_empty() {
                 // Tell the session, whose reader then returns what is left.
-                lock(&self.session.connection).read_tls(&mut io::empty())?;
+                lock(&self.session).read_tls(&mut io::empty())?;
             }
-            records.truncate(count);
-            self.arrived = records;
         }
     }
 }
 
 impl Write for TlsStream {
+    /// Encrypts some of the bytes and writes the records. Only one half of the connection may do this, because the
+    /// records must keep their order.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.send(bytes)
+        self.records.clear();
+        let count = {
+            let mut connection = lock(&self.session);
+            let count = connection.writer().write(&bytes[..bytes.len().min(PART)])?;
+            while connection.wants_write() {
+                connection.write_tls(&mut self.records)?;
+            }
+            count
+        };
+        self.tcp.get_mut().write_all(&self.records)?;
+        Ok(count)
     }
 
     fn flush(&mut self) -> io::Result<()> {

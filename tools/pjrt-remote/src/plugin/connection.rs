@@ -155,7 +155,6 @@ impl Connection {
 
     /// Queues a request.
     pub(crate) fn send(&self, request: impl Into<Request>) {
-        self.outbox.wait_for_space();
         self.outbox.request(request.into(), &[]);
     }
 
@@ -163,7 +162,6 @@ impl Connection {
     /// written.
     pub(crate) fn send_payload(&self, request: impl Into<Request>, payload: &[u8]) {
         if payload.len() <= SMALL {
-            self.outbox.wait_for_space();
             self.outbox.request(request.into(), payload);
         } else {
             self.outbox.write(&request.into(), payload);
@@ -221,7 +219,7 @@ impl Connection {
         self.home.check()?;
         let (event, completer) = Event::pending();
         let ticket = self.tickets.add([Waiting::Read(to, completer)])?;
-        self.outbox.request(wire::Read { ticket, handle }.into(), &[]);
+        self.outbox.request_now(wire::Read { ticket, handle }.into());
         self.outbox.flush();
         Ok(event)
     }
@@ -395,7 +393,7 @@ impl Contents<'_> {
 
     fn read(&mut self) -> Result<Payload, Broken> {
         let no_memory = || Broken::Protocol(format!("the system has no memory for a reply of {} bytes", self.bytes));
-        let mut payload = self.incoming.memory(self.bytes).ok_or_else(no_memory)?;
+        let mut payload = self.incoming.spare.memory(self.bytes).ok_or_else(no_memory)?;
         self.read_into(payload.as_mut())?;
         Ok(payload)
     }

@@ -14,10 +14,14 @@ use crate::server::replies::Replies;
 use crate::server::table::Counted;
 use crate::shared::limits::LARGE;
 use crate::shared::ring::Sender;
+use crate::wire::frame::{Payload, Spare};
 use crate::wire::messages::{Data, Failure, Reply};
 
 /// Maximum size of a buffer that the session's thread reads itself if it is ready.
 pub(crate) const SMALL: usize = 64 << 10;
+/// Maximum size of the memory that is kept for the next reads of a client. Other clients do not get it, because plugins
+/// write only a part of it if the buffer has dynamic dimensions.
+const SPARE: usize = 64 << 20;
 
 /// A buffer to be read. It is ready, or waits for nothing but the device.
 struct Job {
@@ -36,7 +40,10 @@ impl Reader {
     pub(crate) fn start(replies: Arc<Replies>, shares_memory: bool) -> std::io::Result<Self> {
         let (jobs, received) = channel();
         let theirs = Arc::clone(&replies);
-        let read = move || read_all(&received, &Sink { replies: &theirs, shares_memory, ring: RefCell::default() });
+        let read = move || {
+            let spare = Arc::new(Spare::new(SPARE));
+            read_all(&received, &Sink { replies: &theirs, shares_memory, ring: RefCell::default(), spare });
+        };
         std::thread::Builder::new().name("pjrt remote read".to_owned()).spawn(read)?;
         Ok(Self { jobs, replies })
     }
@@ -57,24 +64,14 @@ impl Reader {
     }
 }
 
-/// Memory to which buffers are read. The system needs much time to provide new memory, so it is used again.
-struct Staging(Vec<u8>);
-
-impl AsMut<[u8]> for Staging {
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
-}
-
-/// Maximum size of the memory that is kept for the next read.
-const KEPT: usize = 64 << 20;
-
 /// Sends the contents of buffers to the client.
 struct Sink<'a> {
     replies: &'a Replies,
     shares_memory: bool,
     /// The ring for large buffers, after the first one.
     ring: RefCell<Option<Sender>>,
+    /// Memory to which buffers are read.
+    spare: Arc<Spare>,
 }
 
 impl Sink<'_> {
@@ -120,7 +117,6 @@ impl Sink<'_> {
 }
 
 fn read_all(jobs: &Receiver<Job>, sink: &Sink<'_>) {
-    let mut memory = Vec::new();
     for Job { ticket, buffer } in jobs {
         if sink.replies.outbox.is_closed() {
             return;
@@ -128,15 +124,9 @@ fn read_all(jobs: &Receiver<Job>, sink: &Sink<'_>) {
         if send_in_place(&buffer, |bytes| sink.send(ticket, bytes)) {
             continue;
         }
-        match fetch(&buffer, memory) {
-            Ok(Staging(bytes)) => {
-                sink.send(ticket, &bytes);
-                memory = if bytes.capacity() <= KEPT { bytes } else { Vec::new() };
-            }
-            Err(failure) => {
-                sink.replies.fail(ticket, &failure);
-                memory = Vec::new();
-            }
+        match fetch(&buffer, &sink.spare) {
+            Ok(payload) => sink.send(ticket, payload.as_ref()),
+            Err(failure) => sink.replies.fail(ticket, &failure),
         }
     }
 }
@@ -166,14 +156,13 @@ fn send_in_place(buffer: &Buffer, send: impl FnOnce(&[u8])) -> bool {
     }
 }
 
-/// Reads a buffer to `memory`.
-fn fetch(buffer: &Buffer, mut memory: Vec<u8>) -> Result<Staging, Failure> {
-    let read = |memory| buffer.download().start_into(Staging(memory))?.wait();
-    let size = buffer.shape().map_err(|error| Failure::from(&error))?.host_size().unwrap_or(usize::MAX);
-    if memory.try_reserve_exact(size.saturating_sub(memory.len())).is_err() {
+/// Reads a buffer to memory of `spare`.
+fn fetch(buffer: &Buffer, spare: &Arc<Spare>) -> Result<Payload, Failure> {
+    let read = |payload| buffer.download().start_into(payload)?.wait();
+    let size = buffer.shape().map_err(|error| Failure::from(&error))?.host_size().map_or(u64::MAX, |size| size as u64);
+    let Some(payload) = spare.memory(size) else {
         let message = format!("the server has no memory to read {size} bytes");
         return Err(Failure::new(ErrorCode::RESOURCE_EXHAUSTED.as_raw(), &message, &[]));
-    }
-    memory.resize(size, 0);
-    read(memory).map_err(|error: Error| Failure::from(&error))
+    };
+    read(payload).map_err(|error: Error| Failure::from(&error))
 }

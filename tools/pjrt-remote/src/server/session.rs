@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pjrt::{Buffer, Error, ErrorCode, InFlightLimiter, InFlightPermit, Memory, NamedValue, Program, Shape, Upload};
+use pjrt::{
+    Buffer, Error, ErrorCode, Event, InFlightLimiter, InFlightPermit, Memory, NamedValue, Program, Shape, Upload,
+};
 
 use crate::net::outbox::Outbox;
 use crate::net::stream::{Receiving, Stream};
@@ -56,9 +58,9 @@ struct Session<'a> {
 
 /// What the plugin may do with the memory in which data arrived, instead of copying it.
 enum Lending {
-    ToWrite,
+    ToWrite(InFlightPermit),
     /// For large arrays, which take long to copy.
-    ToRead,
+    ToRead(InFlightPermit),
     None,
 }
 
@@ -185,9 +187,9 @@ impl<'a> Session<'a> {
     }
 
     /// Adds a new buffer to the table, and answers when it is ready.
-    fn add(&mut self, ticket: u64, handle: u64, buffer: Outcome<Buffer>) -> Result<(), Broken> {
-        match buffer.and_then(|buffer| Ok((buffer.ready_event().map_err(fail)?, buffer))) {
-            Ok((ready, buffer)) => {
+    fn add(&mut self, ticket: u64, handle: u64, buffer: Outcome<(Buffer, Event)>) -> Result<(), Broken> {
+        match buffer {
+            Ok((buffer, ready)) => {
                 let bytes = size(&buffer);
                 let buffer = self.table.buffer_object(buffer, bytes);
                 self.table.insert(handle, buffer)?;
@@ -261,9 +263,13 @@ impl<'a> Session<'a> {
     }
 
     /// Receives the data of an upload and passes it to the plugin.
-    fn receive(&mut self, request: &wire::Upload, shape: &Shape) -> Result<Outcome<Buffer>, Broken> {
-        let permit = self.permit(request.bytes)?;
-        let Some(mut payload) = self.incoming.memory(request.bytes) else {
+    fn receive(&mut self, request: &wire::Upload, shape: &Shape) -> Result<Outcome<(Buffer, Event)>, Broken> {
+        let lending = match (request.zero_copy, request.in_ring) {
+            (true, _) => Lending::ToWrite(self.permit(request.bytes)?),
+            (false, true) => Lending::ToRead(self.permit(request.bytes)?),
+            (false, false) => Lending::None,
+        };
+        let Some(mut payload) = self.served.spare.memory(request.bytes) else {
             self.skip(request)?;
             return Ok(Err(no_memory(request.bytes)));
         };
@@ -272,35 +278,22 @@ impl<'a> Session<'a> {
             None => self.incoming.payload_into(payload.as_mut())?,
         }
         let memory = self.served.memory(request.memory);
-        let lending = match (request.zero_copy, request.in_ring) {
-            (true, _) => Lending::ToWrite,
-            (false, true) => Lending::ToRead,
-            (false, false) => Lending::None,
-        };
-        Ok(memory.and_then(|memory| self.pass(payload, lending, shape, memory, permit)))
+        Ok(memory.and_then(|memory| self.pass(payload, lending, shape, memory)))
     }
 
     /// Passes data to the plugin.
-    fn pass(
-        &self,
-        payload: Payload,
-        lending: Lending,
-        shape: &Shape,
-        memory: &Memory,
-        permit: InFlightPermit,
-    ) -> Outcome<Buffer> {
-        let client = &self.served.client;
-        let buffer = match lending {
-            Lending::ToWrite => client.upload(Upload::owned_mut::<u8, _>(payload).shape(shape).to(memory)),
-            Lending::ToRead => client.upload(Upload::owned::<u8, _>(payload).shape(shape).to(memory)),
-            Lending::None => client.upload(Upload::of(payload.as_ref()).shape(shape).to(memory)),
+    fn pass(&self, payload: Payload, lending: Lending, shape: &Shape, memory: &Memory) -> Outcome<(Buffer, Event)> {
+        let (upload, permit) = match lending {
+            Lending::ToWrite(permit) => (Upload::owned_mut::<u8, _>(payload), Some(permit)),
+            Lending::ToRead(permit) => (Upload::owned::<u8, _>(payload), Some(permit)),
+            Lending::None => (Upload::of(payload.as_ref()), None),
         };
-        if let Ok(buffer) = &buffer
-            && let Ok(ready) = buffer.ready_event()
-        {
+        let buffer = self.served.client.upload(upload.shape(shape).to(memory)).map_err(fail)?;
+        let (buffer, ready) = with_event(buffer)?;
+        if let Some(permit) = permit {
             permit.release_after(&ready);
         }
-        buffer.map_err(fail)
+        Ok((buffer, ready))
     }
 
     fn check_payload(&self, bytes: u64) -> Outcome<()> {
@@ -319,10 +312,10 @@ impl<'a> Session<'a> {
             Ok(()) => {
                 let permit = self.permit(bytes)?;
                 // Memory of the plugin may contain data of other clients.
-                let zeros = usize::try_from(bytes).ok().and_then(|len| self.incoming.zeros(len));
+                let zeros = usize::try_from(bytes).ok().and_then(|len| self.served.spare.zeros(len));
                 zeros.ok_or_else(|| no_memory(bytes)).and_then(|zeros| {
                     let memory = self.served.memory(request.memory)?;
-                    self.pass(zeros, Lending::ToWrite, &shape, memory, permit)
+                    self.pass(zeros, Lending::ToWrite(permit), &shape, memory)
                 })
             }
             Err(failure) => Err(failure),
@@ -340,7 +333,7 @@ impl<'a> Session<'a> {
                 source.copy_to(self.served.memory(request.memory)?).map_err(fail)
             }
         });
-        self.add(request.ticket, request.handle, buffer)
+        self.add(request.ticket, request.handle, buffer.and_then(with_event))
     }
 
     fn read(&mut self, request: &wire::Read) -> Result<(), Broken> {
@@ -484,6 +477,12 @@ fn exhausted(message: &str) -> Arc<Failure> {
 
 fn no_memory(bytes: u64) -> Arc<Failure> {
     exhausted(&format!("the server has no memory for {bytes} bytes"))
+}
+
+/// Returns a buffer and the event with which it becomes ready.
+fn with_event(buffer: Buffer) -> Outcome<(Buffer, Event)> {
+    let ready = buffer.ready_event().map_err(fail)?;
+    Ok((buffer, ready))
 }
 
 /// Returns a shape in a request.

@@ -1,5 +1,6 @@
 //! Frames: a message with its length and checksum, and the bytes that follow it.
 
+use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,44 +83,80 @@ pub(crate) fn append(message: &impl Message, out: &mut Vec<u8>) {
 /// Memory of earlier payloads. The system needs more time to provide new memory than to copy to it.
 #[derive(Debug)]
 pub(crate) struct Spare {
-    parts: Mutex<Vec<Vec<u8>>>,
+    kept: Mutex<Kept>,
     /// Maximum total size.
     max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    /// The oldest one is the first.
+    parts: VecDeque<Vec<u8>>,
+    /// Total size of `parts`.
+    bytes: usize,
 }
 
 impl Spare {
     /// Returns a place that keeps at most `max` bytes.
     pub(crate) fn new(max: usize) -> Self {
-        Self { parts: Mutex::default(), max }
+        Self { kept: Mutex::default(), max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns memory of at least `needed` bytes, but not of many more.
     fn take(&self, needed: usize) -> Option<Vec<u8>> {
-        let mut spare = self.lock();
+        let mut kept = self.lock();
         let fits = |bytes: &Vec<u8>| (needed..needed.saturating_mul(2)).contains(&bytes.len());
-        let index = spare.iter().position(fits)?;
-        Some(spare.remove(index))
+        let index = kept.parts.iter().position(fits)?;
+        let bytes = kept.parts.remove(index)?;
+        kept.bytes -= bytes.len();
+        Some(bytes)
     }
 
     fn put(&self, bytes: Vec<u8>) {
         if !(WORTH_KEEPING..=self.max).contains(&bytes.len()) {
             return;
         }
-        let mut spare = self.lock();
-        spare.push(bytes);
-        let mut total: usize = spare.iter().map(Vec::len).sum();
+        let mut kept = self.lock();
+        kept.bytes += bytes.len();
+        kept.parts.push_back(bytes);
         let mut oldest = Vec::new();
-        while total > self.max {
-            oldest.push(spare.remove(0));
-            total -= oldest.last().map_or(total, Vec::len);
+        while kept.bytes > self.max
+            && let Some(bytes) = kept.parts.pop_front()
+        {
+            kept.bytes -= bytes.len();
+            oldest.push(bytes);
         }
         // The system needs time to take the memory back.
-        drop(spare);
+        drop(kept);
         drop(oldest);
+    }
+
+    /// Returns memory for a payload: that of an earlier payload if its size fits, or else new memory. Returns `None` if
+    /// the system has no memory. The caller must overwrite all of it, because it may contain data of others.
+    pub(crate) fn memory(self: &Arc<Self>, len: u64) -> Option<Payload> {
+        let len = usize::try_from(len).ok()?;
+        match self.take(len.checked_add(ALIGNMENT)?) {
+            Some(bytes) => Some(self.aligned(bytes, len)),
+            None => self.zeros(len),
+        }
+    }
+
+    /// Returns new memory for a payload. Its bytes are zero.
+    pub(crate) fn zeros(self: &Arc<Self>, len: usize) -> Option<Payload> {
+        let needed = len.checked_add(ALIGNMENT)?;
+        // Find out whether the system has the memory, because `vec!` ends the process otherwise. Only `vec!` gets
+        // memory with zeros from the system without writing it.
+        Vec::<u8>::new().try_reserve_exact(needed).ok()?;
+        Some(self.aligned(vec![0; needed], len))
+    }
+
+    fn aligned(self: &Arc<Self>, bytes: Vec<u8>, len: usize) -> Payload {
+        let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        Payload { bytes, range: start..start + len, spare: Arc::clone(self) }
     }
 }
 
@@ -159,7 +196,7 @@ pub(crate) struct Incoming<R> {
     end: usize,
     /// Maximum size of a message.
     limit: usize,
-    spare: Arc<Spare>,
+    pub(crate) spare: Arc<Spare>,
 }
 
 impl<R: Read> Incoming<R> {
@@ -262,33 +299,9 @@ impl<R: Read> Incoming<R> {
     /// Reads the bytes that follow a message. Returns `None`, without reading them, if the system has no memory for
     /// them. Memory is reserved for all of them, but the system provides it only as they arrive.
     pub(crate) fn payload(&mut self, len: u64) -> Result<Option<Payload>, Broken> {
-        let Some(mut payload) = self.memory(len) else { return Ok(None) };
+        let Some(mut payload) = self.spare.memory(len) else { return Ok(None) };
         self.payload_into(payload.as_mut())?;
         Ok(Some(payload))
-    }
-
-    /// Returns memory for a payload: that of an earlier payload if its size fits, or else new memory. The caller must
-    /// overwrite all of it, because it may contain data of others.
-    pub(crate) fn memory(&self, len: u64) -> Option<Payload> {
-        let len = usize::try_from(len).ok()?;
-        match self.spare.take(len.checked_add(ALIGNMENT)?) {
-            Some(bytes) => Some(self.aligned(bytes, len)),
-            None => self.zeros(len),
-        }
-    }
-
-    /// Returns new memory for a payload. Its bytes are zero.
-    pub(crate) fn zeros(&self, len: usize) -> Option<Payload> {
-        let needed = len.checked_add(ALIGNMENT)?;
-        // Find out whether the system has the memory, because `vec!` ends the process otherwise. Only `vec!` gets
-        // memory with zeros from the system without writing it.
-        Vec::<u8>::new().try_reserve_exact(needed).ok()?;
-        Some(self.aligned(vec![0; needed], len))
-    }
-
-    fn aligned(&self, bytes: Vec<u8>, len: usize) -> Payload {
-        let start = bytes.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-        Payload { bytes, range: start..start + len, spare: Arc::clone(&self.spare) }
     }
 
     /// Skips the bytes that follow a message.
