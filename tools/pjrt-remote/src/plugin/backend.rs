@@ -53,12 +53,18 @@ fn number(index: usize) -> Result<u32> {
 }
 
 impl RemoteBackend {
-    /// Creates a buffer with the request that `request` returns for a ticket and a handle.
-    fn create<R: Into<wire::Request>>(&self, request: impl FnOnce(u64, u64) -> R) -> Result<RemoteBuffer> {
+    /// Returns a new buffer, and the ticket for the request that creates it on the server.
+    fn new_buffer(&self) -> Result<(u64, RemoteBuffer)> {
         let (ticket, ready) = self.connection.ticket()?;
         let handle = Handle { id: self.connection.handles(1), connection: Arc::clone(&self.connection) };
-        self.connection.send(request(ticket, handle.id));
-        Ok(RemoteBuffer { handle: Arc::new(handle), ready })
+        Ok((ticket, RemoteBuffer { handle: Arc::new(handle), ready }))
+    }
+
+    /// Creates a buffer with the request that `request` returns for a ticket and a handle.
+    fn create<R: Into<wire::Request>>(&self, request: impl FnOnce(u64, u64) -> R) -> Result<RemoteBuffer> {
+        let (ticket, buffer) = self.new_buffer()?;
+        self.connection.send(request(ticket, buffer.handle.id));
+        Ok(buffer)
     }
 
     fn answer(&self, request: impl FnOnce(u64) -> wire::Request) -> Result<Vec<wire::NamedValue>> {
@@ -175,13 +181,11 @@ impl Backend for RemoteBackend {
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<RemoteBuffer> {
         let (memory, bytes) = (number(to.memory)?, host.bytes().len() as u64);
         let (shape, zero_copy) = (Some(wire::Shape::from(host.shape())), host.may_alias());
-        let (ticket, ready) = self.connection.ticket()?;
-        let handle = Handle { id: self.connection.handles(1), connection: Arc::clone(&self.connection) };
-        let id = handle.id;
-        let upload =
-            wire::Upload { ticket, handle: id, shape, memory, bytes, zero_copy, in_ring: false, new_ring: false };
+        let (ticket, buffer) = self.new_buffer()?;
+        let handle = buffer.handle.id;
+        let upload = wire::Upload { ticket, handle, shape, memory, bytes, zero_copy, in_ring: false, new_ring: false };
         self.connection.upload(upload, host.bytes());
-        Ok(RemoteBuffer { handle: Arc::new(handle), ready })
+        Ok(buffer)
     }
 
     fn ready(&self, buffer: &RemoteBuffer) -> Event {
@@ -297,7 +301,7 @@ impl MultiDevice for RemoteBackend {
 
 impl Poisoning for RemoteBackend {
     fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
-        let failure = Some(wire::Failure::new(error.code().as_raw(), error.message(), &[]));
+        let failure = Some(wire::Failure::of(error.code(), error.message()));
         let device = number(device)?;
         let values = self.answer(|ticket| wire::Poison { ticket, device, launch_id, failure }.into())?;
         Ok(values.iter().any(|value| value.name == "poisoned"))

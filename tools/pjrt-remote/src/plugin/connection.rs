@@ -150,7 +150,7 @@ impl Connection {
     pub(crate) fn tickets(&self, count: usize) -> Result<(u64, Vec<Event>)> {
         self.home.check()?;
         let (events, completers): (Vec<_>, Vec<_>) = (0..count).map(|_| Event::pending()).unzip();
-        Ok((self.tickets.add_all(completers.into_iter().map(Waiting::Event))?, events))
+        Ok((self.tickets.add(completers.into_iter().map(Waiting::Event))?, events))
     }
 
     /// Queues a request.

@@ -76,12 +76,11 @@ impl Tickets {
     /// # Errors
     ///
     /// Returns `UNAVAILABLE` if the connection failed, and `RESOURCE_EXHAUSTED` for more requests than may be pending.
-    pub(crate) fn add<const COUNT: usize>(&self, waiting: [Waiting; COUNT]) -> Result<u64> {
-        self.add_all(waiting.into_iter())
-    }
-
-    /// Like [`Self::add`], for a number of requests that is known at run time.
-    pub(crate) fn add_all(&self, waiting: impl ExactSizeIterator<Item = Waiting>) -> Result<u64> {
+    pub(crate) fn add<W>(&self, waiting: W) -> Result<u64>
+    where
+        W: IntoIterator<Item = Waiting, IntoIter: ExactSizeIterator>,
+    {
+        let waiting = waiting.into_iter();
         if waiting.len() > self.max {
             return Err(Error::resource_exhausted(format!(
                 "{} launches at once; the server accepts {} requests that it has not answered",

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use pjrt::{Buffer, ErrorCode, Event, ExecuteOptions, Input, Outputs};
 
+use crate::server::failure::{Outcome, fail, invalid};
 use crate::server::replies::{Batch, Replies};
 use crate::server::served::Served;
-use crate::server::table::{Counted, Loaded, Object, Table, invalid};
+use crate::server::table::{Counted, Loaded, Object, Table};
 use crate::wire::frame::Broken;
 use crate::wire::messages::{Execute, Failure, Launch};
 
@@ -47,8 +48,7 @@ pub(crate) fn execute(
     }
     let run = executable.and_then(|loaded| {
         let arguments = arguments.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let bytes = loaded.output_bytes.iter().fold(0u64, |sum, bytes| sum.saturating_add(*bytes));
-        table.check_space(bytes.saturating_mul(request.launches.len() as u64))?;
+        table.check_space(loaded.output_space.saturating_mul(request.launches.len() as u64))?;
         Ok((start(request, launch_id, &loaded, arguments, served)?, loaded))
     });
     match run {
@@ -73,13 +73,8 @@ pub(crate) fn execute(
     Ok(())
 }
 
-/// Returns the size of a buffer on the host, or 0 if the plugin does not report its shape.
-pub(crate) fn size(buffer: &Buffer) -> u64 {
-    buffer.shape().ok().and_then(|shape| shape.host_size()).map_or(0, |size| size as u64)
-}
-
 /// Takes the arguments of a launch from the table. Donated ones leave it.
-fn take_arguments(launch: &Launch, table: &mut Table) -> Result<Vec<Argument>, Arc<Failure>> {
+fn take_arguments(launch: &Launch, table: &mut Table) -> Outcome<Vec<Argument>> {
     let mut donated = launch.donated.iter().copied().peekable();
     let mut arguments = Vec::with_capacity(launch.arguments.len());
     for (index, handle) in (0u32..).zip(&launch.arguments) {
@@ -102,7 +97,7 @@ fn start(
     loaded: &Loaded,
     arguments: Vec<Vec<Argument>>,
     served: &Served,
-) -> Result<Runs, Arc<Failure>> {
+) -> Outcome<Runs> {
     let mut options = ExecuteOptions::new().with_launch_id(launch_id);
     if let Ok(location) = CString::new(request.call_location.as_str())
         && !location.is_empty()
@@ -133,7 +128,6 @@ fn start(
         };
         inputs.into_iter().filter_map(input)
     });
-    let fail = |error: pjrt::Error| Arc::new(Failure::from(&error));
     if !request.all_devices {
         let ([launch], Some(inputs)) = (&request.launches[..], inputs.into_iter().next()) else {
             return Err(invalid(&format!("a run on one device with {} launches", request.launches.len())));
@@ -149,7 +143,7 @@ fn start(
             "the program runs on the devices {:?}, but the client launches it on others or in another order",
             loaded.devices
         );
-        return Err(Arc::new(Failure::new(ErrorCode::INTERNAL.as_raw(), &message, &[])));
+        return Err(Arc::new(Failure::of(ErrorCode::INTERNAL, &message)));
     }
     let inputs = inputs.map(|list| list.collect()).collect();
     let run = loaded.executable.execute_sharded(inputs, &options).map_err(fail)?;

@@ -101,7 +101,7 @@ impl Server {
             Ok(opened) => opened,
             Err(failure) => {
                 session::refuse(&mut stream, &failure)?;
-                return Err(io::Error::other(failure.message));
+                return Err(io::Error::other(failure.message.clone()));
             }
         };
         let (served, access) = (Arc::clone(&self.served), access.clone());

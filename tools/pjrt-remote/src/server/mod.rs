@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod describe;
 pub(crate) mod execution;
+pub(crate) mod failure;
 pub(crate) mod launches;
 pub(crate) mod limits;
 pub(crate) mod listener;

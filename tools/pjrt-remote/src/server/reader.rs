@@ -6,16 +6,17 @@ use std::sync::mpsc::{self, Receiver, channel};
 
 use bytemuck::AnyBitPattern;
 use half::{bf16, f16};
-use pjrt::{Buffer, Element, ElementType, Error, ErrorCode};
+use pjrt::{Buffer, Element, ElementType, Error};
 
 use crate::net::stream::Descriptor;
+use crate::server::failure::{Outcome, fail, no_memory};
 use crate::server::limits::STALLED;
 use crate::server::replies::Replies;
 use crate::server::table::Counted;
 use crate::shared::limits::LARGE;
 use crate::shared::ring::Sender;
 use crate::wire::frame::{Payload, Spare};
-use crate::wire::messages::{Data, Failure, Reply};
+use crate::wire::messages::{Data, Reply};
 
 /// Maximum size of a buffer that the session's thread reads itself if it is ready.
 pub(crate) const SMALL: usize = 64 << 10;
@@ -157,12 +158,8 @@ fn send_in_place(buffer: &Buffer, send: impl FnOnce(&[u8])) -> bool {
 }
 
 /// Reads a buffer to memory of `spare`.
-fn fetch(buffer: &Buffer, spare: &Arc<Spare>) -> Result<Payload, Failure> {
-    let read = |payload| buffer.download().start_into(payload)?.wait();
-    let size = buffer.shape().map_err(|error| Failure::from(&error))?.host_size().map_or(u64::MAX, |size| size as u64);
-    let Some(payload) = spare.memory(size) else {
-        let message = format!("the server has no memory to read {size} bytes");
-        return Err(Failure::new(ErrorCode::RESOURCE_EXHAUSTED.as_raw(), &message, &[]));
-    };
-    read(payload).map_err(|error: Error| Failure::from(&error))
+fn fetch(buffer: &Buffer, spare: &Arc<Spare>) -> Outcome<Payload> {
+    let size = buffer.shape().map_err(fail)?.host_size().map_or(u64::MAX, |size| size as u64);
+    let payload = spare.memory(size).ok_or_else(|| no_memory(size))?;
+    buffer.download().start_into(payload).and_then(|read| read.wait()).map_err(fail)
 }

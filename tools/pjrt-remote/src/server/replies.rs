@@ -60,7 +60,7 @@ impl Replies {
             true => {
                 let text = error.message();
                 let text = text.get(..text.floor_char_boundary(SHORT)).unwrap_or_default();
-                Failure::new(error.code().as_raw(), text, &[])
+                Failure::of(error.code(), text)
             }
             false => Failure::from(error),
         };
@@ -75,8 +75,8 @@ impl Replies {
     }
 
     /// Sends the reason why the server closes the connection.
-    pub(crate) fn close(&self, code: u32, message: &str) {
-        let kind = ReplyKind::Closing(Failure::new(code, message, &[]));
+    pub(crate) fn close(&self, failure: Failure) {
+        let kind = ReplyKind::Closing(failure);
         self.outbox.send(&Reply { kind: Some(kind) });
         self.outbox.finish();
     }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use pjrt::{Client, CompileOptions, Device, DeviceAssignment, Error, Memory};
 
 use crate::server::describe;
+use crate::server::failure::{Outcome, invalid};
 use crate::server::launches::LaunchIds;
 use crate::server::limits::{Limits, OUTSTANDING, SPARE};
-use crate::server::table::invalid;
 use crate::wire::frame::Spare;
-use crate::wire::messages::{Failure, Welcome};
+use crate::wire::messages::Welcome;
 
 /// The client that a server serves.
 pub(crate) struct Served {
@@ -67,13 +67,13 @@ impl Served {
     }
 
     /// Returns the device that a message names.
-    pub(crate) fn device(&self, index: u32) -> Result<&Device, Arc<Failure>> {
+    pub(crate) fn device(&self, index: u32) -> Outcome<&Device> {
         let unknown = || invalid(&format!("unknown device {index}; the server has {}", self.devices.len()));
         self.devices.get(index as usize).ok_or_else(unknown)
     }
 
     /// Returns the memory that a message names.
-    pub(crate) fn memory(&self, index: u32) -> Result<&Memory, Arc<Failure>> {
+    pub(crate) fn memory(&self, index: u32) -> Outcome<&Memory> {
         let unknown = || invalid(&format!("unknown memory {index}; the server has {}", self.memories.len()));
         self.memories.get(index as usize).ok_or_else(unknown)
     }
@@ -85,7 +85,7 @@ impl Served {
 
     /// Returns the options with which to compile a program. If the limits name devices and the client assigns none, the
     /// program runs on the first of them.
-    pub(crate) fn compile_options<'a>(&self, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>, Arc<Failure>> {
+    pub(crate) fn compile_options<'a>(&self, encoded: &'a [u8]) -> Outcome<Cow<'a, [u8]>> {
         if self.limits.devices.is_empty() {
             return Ok(Cow::Borrowed(encoded));
         }

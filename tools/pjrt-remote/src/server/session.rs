@@ -5,22 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use pjrt::{
-    Buffer, Error, ErrorCode, Event, InFlightLimiter, InFlightPermit, Memory, NamedValue, Program, Shape, Upload,
-};
+use pjrt::{Buffer, ErrorCode, Event, InFlightLimiter, InFlightPermit, Memory, NamedValue, Program, Shape, Upload};
 
 use crate::net::outbox::Outbox;
 use crate::net::stream::{Receiving, Stream};
 use crate::server::access::Access;
 use crate::server::describe;
-use crate::server::execution::{execute, size};
+use crate::server::execution::execute;
+use crate::server::failure::{Outcome, exhausted, fail, invalid, no_memory};
 use crate::server::launches::Launches;
 use crate::server::limits::{PAYLOAD, PROGRAM, STALLED};
 use crate::server::reader::{Reader, SMALL};
 use crate::server::replies::{Batch, Replies};
 use crate::server::served::Served;
 use crate::server::sessions::Opened;
-use crate::server::table::{Loaded, Object, Table, invalid};
+use crate::server::table::{Loaded, Object, Table, host_bytes};
 use crate::server::token::Token;
 use crate::shared::memory::Readable;
 use crate::shared::ring::Receiver;
@@ -33,12 +32,6 @@ use crate::wire::messages::{Failure, RequestKind};
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Number of bytes of a client's uploads that the plugin may still read. A larger upload waits until it is alone.
 const UPLOADING: u64 = 64 << 20;
-
-type Outcome<T> = Result<T, Arc<Failure>>;
-
-fn fail(error: Error) -> Arc<Failure> {
-    Arc::new(Failure::from(&error))
-}
 
 /// The state of a connection after the first messages.
 struct Session<'a> {
@@ -77,7 +70,7 @@ pub(crate) fn serve(served: Arc<Served>, stream: Stream, access: &Access, opened
         Broken::Closed => tracing::debug!("a client closed its connection"),
         Broken::Protocol(message) => {
             tracing::info!(message, "the connection to a client is closed");
-            replies.close(ErrorCode::INVALID_ARGUMENT.as_raw(), &message);
+            replies.close(Failure::of(ErrorCode::INVALID_ARGUMENT, &message));
         }
         error => tracing::info!(%error, "the connection to a client failed"),
     }
@@ -101,18 +94,21 @@ impl<'a> Session<'a> {
                 }
                 Ok(version) => {
                     let shares_memory = hello.shares_memory && has_probe(&mut incoming);
-                    opened.admit(&hello).map(|held| (version, shares_memory, held))
+                    opened.admit(&hello).map(|held| {
+                        tracing::info!(program = hello.program, process = hello.process, "a client is connected");
+                        (version, shares_memory, held)
+                    })
                 }
                 Err(failure) => Err(failure),
             },
-            Err(Broken::Protocol(message)) => Err(failure(ErrorCode::INVALID_ARGUMENT, &message)),
+            Err(Broken::Protocol(message)) => Err(invalid(&message)),
             Err(broken) => return Err(broken),
         };
         let (version, shares_memory, held) = match accepted {
             Ok(accepted) => accepted,
             Err(failure) => {
                 refuse(&mut stream, &failure)?;
-                return Err(Broken::Protocol(failure.message));
+                return Err(Broken::Protocol(failure.message.clone()));
             }
         };
         incoming.after_first(frame::MAX_REQUEST).wait_forever()?;
@@ -190,7 +186,7 @@ impl<'a> Session<'a> {
     fn add(&mut self, ticket: u64, handle: u64, buffer: Outcome<(Buffer, Event)>) -> Result<(), Broken> {
         match buffer {
             Ok((buffer, ready)) => {
-                let bytes = size(&buffer);
+                let bytes = buffer.shape().map_or(0, host_bytes);
                 let buffer = self.table.buffer_object(buffer, bytes);
                 self.table.insert(handle, buffer)?;
                 self.batch.when_ready(ticket, &ready);
@@ -329,7 +325,7 @@ impl<'a> Session<'a> {
         let buffer = self.table.buffer(request.source).and_then(|source| match bitcast {
             Some(shape) => source.bitcast(&shape, None).map_err(fail),
             None => {
-                self.table.check_space(size(source))?;
+                self.table.check_space(source.bytes())?;
                 source.copy_to(self.served.memory(request.memory)?).map_err(fail)
             }
         });
@@ -346,7 +342,7 @@ impl<'a> Session<'a> {
             }
         };
         let is_ready = || buffer.ready_event().and_then(|ready| ready.is_ready());
-        if size(buffer) > SMALL as u64 || !is_ready().unwrap_or(false) {
+        if buffer.bytes() > SMALL as u64 || !is_ready().unwrap_or(false) {
             self.reader.read(request.ticket, Arc::clone(buffer));
             return Ok(());
         }
@@ -410,10 +406,11 @@ impl<'a> Session<'a> {
         };
         let devices = executable.addressable_devices().iter().map(index).collect::<Outcome<_>>()?;
         let shapes = executable.executable().output_shapes().map_err(fail)?;
-        let size = |shape: &Shape| shape.host_size().map_or(u64::MAX, |size| size as u64);
-        let output_bytes = shapes.iter().map(size).collect();
+        let output_bytes = shapes.iter().map(host_bytes).collect();
+        let add = |sum: u64, shape: &Shape| sum.checked_add(shape.host_size()? as u64);
+        let output_space = shapes.iter().try_fold(0, add).unwrap_or(u64::MAX);
         let (message, program) = describe::compiled(request.ticket, client, &executable, &shapes).map_err(fail)?;
-        Ok((Loaded { executable, devices, output_bytes }, message, program))
+        Ok((Loaded { executable, devices, output_bytes, output_space }, message, program))
     }
 
     fn device_query(&mut self, request: &wire::DeviceQuery) -> Result<(), Broken> {
@@ -422,7 +419,7 @@ impl<'a> Session<'a> {
             let values = if request.clear && self.served.limits.clients != 1 {
                 let message = "the memory statistics are those of all clients; `pjrt serve --clients 1` lets its only \
                                one reset them";
-                return Err(Arc::new(failure(ErrorCode::UNIMPLEMENTED, message)));
+                return Err(Arc::new(Failure::of(ErrorCode::UNIMPLEMENTED, message)));
             } else if request.clear {
                 device.clear_memory_stats().map(|()| Vec::new())
             } else {
@@ -471,14 +468,6 @@ impl<'a> Session<'a> {
     }
 }
 
-fn exhausted(message: &str) -> Arc<Failure> {
-    Arc::new(Failure::new(ErrorCode::RESOURCE_EXHAUSTED.as_raw(), message, &[]))
-}
-
-fn no_memory(bytes: u64) -> Arc<Failure> {
-    exhausted(&format!("the server has no memory for {bytes} bytes"))
-}
-
 /// Returns a buffer and the event with which it becomes ready.
 fn with_event(buffer: Buffer) -> Outcome<(Buffer, Event)> {
     let ready = buffer.ready_event().map_err(fail)?;
@@ -488,10 +477,6 @@ fn with_event(buffer: Buffer) -> Outcome<(Buffer, Event)> {
 /// Returns a shape in a request.
 fn shape(shape: Option<wire::Shape>) -> Result<Shape, Broken> {
     convert::shape(shape.unwrap_or_default()).map_err(Broken::Protocol)
-}
-
-fn failure(code: ErrorCode, message: &str) -> Failure {
-    Failure::new(code.as_raw(), message, &[])
 }
 
 /// Sends the reason why the server refuses a client.
@@ -513,9 +498,9 @@ fn has_probe(incoming: &mut Incoming<Receiving>) -> bool {
 }
 
 /// Checks the first message of a client. Returns the version of the protocol that both sides speak.
-fn check(hello: &wire::Hello, token: Option<&Token>) -> Result<u32, Failure> {
+fn check(hello: &wire::Hello, token: Option<&Token>) -> Outcome<u32> {
     if hello.magic != wire::MAGIC {
-        return Err(failure(ErrorCode::INVALID_ARGUMENT, "the other side is not a client of `pjrt serve`"));
+        return Err(invalid("the other side is not a client of `pjrt serve`"));
     }
     if hello.oldest > wire::NEWEST || hello.newest < wire::OLDEST {
         let message = format!(
@@ -525,12 +510,11 @@ fn check(hello: &wire::Hello, token: Option<&Token>) -> Result<u32, Failure> {
             wire::OLDEST,
             wire::NEWEST
         );
-        return Err(failure(ErrorCode::FAILED_PRECONDITION, &message));
+        return Err(Arc::new(Failure::of(ErrorCode::FAILED_PRECONDITION, &message)));
     }
     if token.is_some_and(|token| !token.is(&hello.token)) {
         let message = "the token is wrong; set PJRT_REMOTE_TOKEN_FILE to a copy of the file that `pjrt serve` names";
-        return Err(failure(ErrorCode::PERMISSION_DENIED, message));
+        return Err(Arc::new(Failure::of(ErrorCode::PERMISSION_DENIED, message)));
     }
-    tracing::info!(program = hello.program, process = hello.process, "a client is connected");
     Ok(hello.newest.min(wire::NEWEST))
 }

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use pjrt::ErrorCode;
-
 use crate::net::stream::Stream;
+use crate::server::failure::{Outcome, exhausted};
 use crate::server::limits::GREETING;
-use crate::wire::messages::{ClientStatus, Failure, Hello};
+use crate::wire::messages::{ClientStatus, Hello};
 
 /// The connections of a server.
 pub(crate) struct Sessions {
@@ -63,10 +62,6 @@ pub(crate) struct Opened {
     number: u64,
 }
 
-fn exhausted(message: &str) -> Failure {
-    Failure::new(ErrorCode::RESOURCE_EXHAUSTED.as_raw(), message, &[])
-}
-
 impl Sessions {
     pub(crate) fn new(max_clients: usize) -> Self {
         Self { open: Mutex::default(), ended: Condvar::new(), is_stopped: AtomicBool::new(false), max_clients }
@@ -85,7 +80,7 @@ impl Sessions {
     /// # Errors
     ///
     /// Returns the reason why the server refuses the connection.
-    pub(crate) fn add(self: &Arc<Self>, stream: &Stream) -> Result<Opened, Failure> {
+    pub(crate) fn add(self: &Arc<Self>, stream: &Stream) -> Outcome<Opened> {
         let mut open = self.lock();
         if open.count(false) >= GREETING {
             return Err(exhausted(&format!(
@@ -124,7 +119,7 @@ impl Opened {
     /// # Errors
     ///
     /// Returns the reason why the server refuses the client.
-    pub(crate) fn admit(&self, hello: &Hello) -> Result<Arc<Held>, Failure> {
+    pub(crate) fn admit(&self, hello: &Hello) -> Outcome<Arc<Held>> {
         let mut open = self.sessions.lock();
         let (clients, max) = (open.count(true), self.sessions.max_clients);
         if clients >= max {

@@ -5,8 +5,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pjrt::{Buffer, ErrorCode, LoadedExecutable};
+use pjrt::{Buffer, LoadedExecutable, Shape};
 
+use crate::server::failure::{Outcome, exhausted, invalid};
 use crate::server::limits::HANDLES;
 use crate::server::sessions::Held;
 use crate::wire::frame::Broken;
@@ -18,15 +19,27 @@ pub(crate) struct Loaded {
     pub(crate) devices: Vec<u32>,
     /// Sizes of the outputs on each device, as the sizes of their shapes on the host.
     pub(crate) output_bytes: Vec<u64>,
+    /// Sum of these sizes, or `u64::MAX` if one is unknown.
+    pub(crate) output_space: u64,
+}
+
+/// Returns the size of an array on the host, or 0 if it is unknown.
+pub(crate) fn host_bytes(shape: &Shape) -> u64 {
+    shape.host_size().map_or(0, |size| size as u64)
 }
 
 /// A buffer of a client. It counts until nothing in the server uses it, also if the client has released its handle.
 pub(crate) struct Counted {
     buffer: Buffer,
-    _charge: Charge,
+    charge: Charge,
 }
 
 impl Counted {
+    /// Returns the size of the buffer on the host, or 0 if it is unknown.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.charge.bytes
+    }
+
     pub(crate) fn into_buffer(self) -> Buffer {
         self.buffer
     }
@@ -67,11 +80,6 @@ pub(crate) struct Table {
     held: Arc<Held>,
 }
 
-/// Returns the failure for an invalid argument.
-pub(crate) fn invalid(message: &str) -> Arc<Failure> {
-    Arc::new(Failure::new(ErrorCode::INVALID_ARGUMENT.as_raw(), message, &[]))
-}
-
 impl Table {
     pub(crate) fn new(max_bytes: u64, held: Arc<Held>) -> Self {
         Self { objects: HashMap::new(), max_bytes, held }
@@ -81,7 +89,7 @@ impl Table {
     pub(crate) fn buffer_object(&self, buffer: Buffer, bytes: u64) -> Object {
         self.held.bytes.fetch_add(bytes, Ordering::Relaxed);
         let charge = Charge { bytes, held: Arc::clone(&self.held) };
-        Object::Buffer(Arc::new(Counted { buffer, _charge: charge }))
+        Object::Buffer(Arc::new(Counted { buffer, charge }))
     }
 
     /// Adds an object.
@@ -106,19 +114,18 @@ impl Table {
     }
 
     /// Checks that the client may hold another `bytes` bytes.
-    pub(crate) fn check_space(&self, bytes: u64) -> Result<(), Arc<Failure>> {
+    pub(crate) fn check_space(&self, bytes: u64) -> Outcome<()> {
         let (own, limit) = (self.held.bytes.load(Ordering::Relaxed), self.max_bytes);
         if own.saturating_add(bytes) <= limit {
             return Ok(());
         }
-        let message = format!(
+        Err(exhausted(&format!(
             "{bytes} bytes requested, but the buffers of this client have {own} of at most {limit} bytes; free buffers, \
              or raise the limit of the server"
-        );
-        Err(Arc::new(Failure::new(ErrorCode::RESOURCE_EXHAUSTED.as_raw(), &message, &[])))
+        )))
     }
 
-    pub(crate) fn buffer(&self, handle: u64) -> Result<&Arc<Counted>, Arc<Failure>> {
+    pub(crate) fn buffer(&self, handle: u64) -> Outcome<&Arc<Counted>> {
         match self.objects.get(&handle) {
             Some(Object::Buffer(buffer)) => Ok(buffer),
             Some(Object::Failed(failure)) => Err(Arc::clone(failure)),
@@ -126,7 +133,7 @@ impl Table {
         }
     }
 
-    pub(crate) fn executable(&self, handle: u64) -> Result<&Arc<Loaded>, Arc<Failure>> {
+    pub(crate) fn executable(&self, handle: u64) -> Outcome<&Arc<Loaded>> {
         match self.objects.get(&handle) {
             Some(Object::Executable(executable)) => Ok(executable),
             Some(Object::Failed(failure)) => Err(Arc::clone(failure)),

@@ -1,6 +1,6 @@
 //! Conversions between the fields of messages and the types of this SDK. Values of the other side are checked.
 
-use pjrt_types::{CompiledMemoryStats, ElementType, MemoryStats, NamedValue, Shape, Value};
+use pjrt_types::{CompiledMemoryStats, ElementType, ErrorCode, MemoryStats, NamedValue, Shape, Value};
 
 use crate::wire::messages as wire;
 
@@ -63,6 +63,11 @@ pub(crate) fn named_values(values: Vec<wire::NamedValue>) -> Vec<NamedValue> {
 }
 
 impl wire::Failure {
+    /// Creates a failure with a text only.
+    pub(crate) fn of(code: ErrorCode, message: &str) -> Self {
+        Self::new(code.as_raw(), message, &[])
+    }
+
     /// Creates a failure. Long texts and payloads are cut, so that the failure fits into a message.
     pub(crate) fn new(code: u32, message: &str, payloads: &[(String, Vec<u8>)]) -> Self {
         let fits = |payload: &&(String, Vec<u8>)| payload.0.len() + payload.1.len() <= MAX_TEXT;
