@@ -59,7 +59,7 @@ impl Watch {
 }
 
 /// Returns the exit code that shells report for a process that a signal ended.
-fn code(signal: i32) -> u8 {
+pub(crate) fn code(signal: i32) -> u8 {
     u8::try_from(128 + signal).unwrap_or(1)
 }
 

@@ -170,11 +170,18 @@ fn wait(
         Err(early) => early,
     };
     drop(lifeline);
-    if wait_until(child, Instant::now().checked_add(GRACE), &|| false)?.is_err() {
-        child.kill()?;
-        child.wait()?;
-    }
+    wait_or_kill(child, GRACE)?;
     Ok(Err(early))
+}
+
+/// Waits for a process, and kills it after `limit`. Returns `None` if it was killed.
+pub(crate) fn wait_or_kill(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    if let Ok(status) = wait_until(child, Instant::now().checked_add(limit), &|| false)? {
+        return Ok(Some(status));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
 }
 
 /// Waits for a process until `end`, or until `stop` returns `true`. If `end` is `None`, there is no time limit.

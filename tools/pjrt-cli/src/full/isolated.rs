@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -13,6 +13,9 @@ use signal_hook::iterator::Signals;
 use tempfile::TempDir;
 
 use crate::Report;
+use crate::full::guarded::wait_or_kill;
+use crate::full::private_folder::private_folder;
+use crate::interrupt;
 
 /// Maximum time between the end of the command and the end of the server.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -39,7 +42,7 @@ fn lock(signalled: &Mutex<Signalled>) -> MutexGuard<'_, Signalled> {
 /// of the command, which gets the signals that would end this process.
 pub(crate) fn run(
     plugin: &str,
-    variables: impl Iterator<Item = (OsString, OsString)>,
+    variables: &[(OsString, OsString)],
     mut command: Command,
     program: &str,
 ) -> Result<Report, String> {
@@ -57,13 +60,16 @@ pub(crate) fn run(
         status
     });
     let code = match (status, lock(&signalled).signal) {
-        (Ok(Some(status)), _) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()),
+        (Ok(Some(status)), _) => match status.code() {
+            Some(code) => u8::try_from(code).unwrap_or(1),
+            None => interrupt::code(status.signal().unwrap_or_default()),
+        },
         // The command has not started.
-        (_, Some(signal)) => 128 + signal,
+        (_, Some(signal)) => interrupt::code(signal),
         (Ok(None), None) => 1,
         (Err(message), None) => return Err(message),
     };
-    Ok(Report::new(String::new(), u8::try_from(code).unwrap_or(1)))
+    Ok(Report::new(String::new(), code))
 }
 
 /// Runs a command, unless a signal has arrived.
@@ -138,16 +144,16 @@ impl<'a> Server<'a> {
     /// Starts `pjrt serve` with a plugin.
     fn start(
         plugin: &str,
-        variables: impl Iterator<Item = (OsString, OsString)>,
+        variables: &[(OsString, OsString)],
         signalled: &'a Mutex<Signalled>,
     ) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("cannot start a server for the plugin: {error}");
-        let folder = tempfile::tempdir().map_err(failed)?;
+        let folder = private_folder("pjrt-with-")?;
         let address = format!("unix:{}", folder.path().join("socket").display());
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command.args(["serve", "--json", "--while-input", "--plugin", plugin, "--listen", &address]);
         // Ctrl-C ends the command, and its end ends the server.
-        command.envs(variables).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
+        command.envs(variables.iter().cloned()).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut process = command.spawn().map_err(failed)?;
         let (input, out) = (process.stdin.take(), process.stdout.take());
         let mut server = Self { process, address, signalled, input: None, _folder: folder };
@@ -178,15 +184,7 @@ impl Drop for Server<'_> {
     fn drop(&mut self) {
         // The server ends when its input is closed.
         drop(self.input.take());
-        let deadline = Instant::now() + PATIENCE;
-        while matches!(self.process.try_wait(), Ok(None)) {
-            if Instant::now() >= deadline {
-                // The server may have ended.
-                let _ = self.process.kill();
-                let _ = self.process.wait();
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        // There is nobody to whom an error could be reported.
+        let _ = wait_or_kill(&mut self.process, PATIENCE);
     }
 }

@@ -14,6 +14,7 @@ mod install;
 #[cfg(unix)]
 mod isolated;
 mod package;
+mod private_folder;
 mod probe;
 mod progress;
 mod record;

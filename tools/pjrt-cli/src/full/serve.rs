@@ -30,7 +30,8 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     client: ClientArgs,
-    /// The address for clients. [default: unix:$XDG_RUNTIME_DIR/pjrt/served]
+    /// The address for clients. With --status, also tls://HOST:PORT?fingerprint=HEX. [default:
+    /// unix:$XDG_RUNTIME_DIR/pjrt/served]
     #[arg(long, value_name = "unix:PATH|HOST:PORT")]
     listen: Option<Address>,
     /// The file with the token for clients of a TCP port. It is created if it does not exist.
@@ -72,7 +73,10 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         None => default_address()?,
     };
     let token = match &args.token_file {
-        Some(path) => Some(Token::in_file(path).map_err(|error| format!("{}: {error}", path.display()))?),
+        Some(path) => {
+            let token = if args.status { Token::read(path) } else { Token::in_file(path) };
+            Some(token.map_err(|error| format!("{}: {error}", path.display()))?)
+        }
         None if !matches!(address, Address::Unix(_)) => {
             return Err(format!("{address} is a TCP port, whose clients need a token; add --token-file PATH"));
         }
@@ -181,6 +185,8 @@ fn with_server(args: &Args, run: impl FnOnce(&Server, Value) -> Result<(), Strin
 /// the first one has no effect.
 #[cfg(unix)]
 fn serve(args: &Args, address: &Address, access: Access) -> Result<Report, String> {
+    use crate::full::guarded::wait_or_kill;
+    use crate::interrupt;
     use pjrt_remote::{Supervisor, WorkerEvent};
     use signal_hook::consts::{SIGINT, SIGTERM};
     use std::os::fd::OwnedFd;
@@ -235,11 +241,16 @@ fn serve(args: &Args, address: &Address, access: Access) -> Result<Report, Strin
             signals.next();
             supervisor.stop();
             if let Some(signal) = signals.next() {
-                signal_hook::low_level::exit(128 + signal);
+                signal_hook::low_level::exit(interrupt::code(signal).into());
             }
         });
         let worker = supervisor.run(start, event).map_err(|error| error.to_string()).and_then(|worker| match worker {
-            Some(worker) => wait(worker),
+            Some(mut worker) => match wait_or_kill(&mut worker, 3 * PATIENCE) {
+                Ok(Some(status)) if status.success() => Ok(()),
+                Ok(Some(status)) => Err(format!("the process with the plugin ended: {status}")),
+                Ok(None) => Err("the plugin did not close in time".to_owned()),
+                Err(error) => Err(format!("cannot wait for the process with the plugin: {error}")),
+            },
             None => Ok(()),
         });
         handle.close();
@@ -276,24 +287,6 @@ fn prepare_worker(limits: &Limits) -> Result<std::os::fd::OwnedFd, String> {
             limits.clients
         )),
         _ => Ok(control),
-    }
-}
-
-/// Waits until the process with the plugin ends, or ends it.
-#[cfg(unix)]
-fn wait(mut worker: std::process::Child) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("cannot wait for the process with the plugin: {error}");
-    let deadline = std::time::Instant::now() + 3 * PATIENCE;
-    loop {
-        match worker.try_wait().map_err(failed)? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(format!("the process with the plugin ended: {status}")),
-            None if std::time::Instant::now() >= deadline => {
-                worker.kill().and_then(|()| worker.wait()).map_err(failed)?;
-                return Err("the plugin did not close in time".to_owned());
-            }
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
     }
 }
 

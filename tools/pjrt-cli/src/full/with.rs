@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use device_plugin::{EnvPlan, Environment, ProcessTopology};
+use device_plugin::{Environment, ProcessTopology};
 use pjrt_layers::record::Selection;
 use plugin_registry::{PluginEntry, PluginRegistry, Policy};
 
@@ -102,8 +102,9 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let environment = Environment::of_this_process();
     let topology = ProcessTopology::detect(&environment).map_err(|faults| faults.to_string())?;
     let plan = entry.plan(&topology, &environment).map_err(|error| error.to_string())?;
-    let planned = plan.for_child().map(|(name, value)| (name.into(), value.into()));
-    let mut variables: Vec<(OsString, OsString)> = planned.collect();
+    let planned: Vec<(OsString, OsString)> =
+        plan.for_child().map(|(name, value)| (name.into(), value.into())).collect();
+    let mut variables = planned.clone();
     if !args.layers.is_empty() {
         variables.push(("PJRT_LAYERS".into(), args.layers.join(",").into()));
         variables.push(("PJRT_LAYERS_PLUGIN".into(), plugin.into()));
@@ -126,7 +127,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let mut command = Command::new(program);
     command.args(arguments).envs(variables);
     if args.isolate {
-        isolate(args, &entry, &plan, command, program)
+        isolate(args, &entry, &planned, command, program)
     } else {
         become_command(command, &program.to_string_lossy())
     }
@@ -137,17 +138,16 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
 fn isolate(
     args: &Args,
     entry: &PluginEntry,
-    plan: &EnvPlan,
+    planned: &[(OsString, OsString)],
     command: Command,
     program: &OsStr,
 ) -> Result<Report, String> {
     let name = args.plugin.as_deref().unwrap_or(entry.name());
-    let planned = plan.for_child().map(|(name, value)| (name.into(), value.into()));
     isolated::run(name, planned, command, &program.to_string_lossy())
 }
 
 #[cfg(not(unix))]
-fn isolate(_: &Args, _: &PluginEntry, _: &EnvPlan, _: Command, _: &OsStr) -> Result<Report, String> {
+fn isolate(_: &Args, _: &PluginEntry, _: &[(OsString, OsString)], _: Command, _: &OsStr) -> Result<Report, String> {
     Err("--isolate needs Unix sockets, which this system lacks".to_owned())
 }
 

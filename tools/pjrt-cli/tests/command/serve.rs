@@ -158,9 +158,20 @@ fn clients_see_the_chosen_devices_only() {
 }
 
 #[test]
+fn status_creates_no_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("missing/token");
+    let error = refused(&["--status", "--listen", "127.0.0.1:1", "--token-file", token.to_str().unwrap()]);
+    assert!(error.contains("missing/token: No such file"), "{error}");
+    assert!(!token.parent().unwrap().exists());
+}
+
+#[test]
 fn command_runs_with_the_plugin_in_another_process() {
     let isolated = |script: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
+        let mut command = Command::new("sh");
+        // All users may write to folders that get no mode.
+        command.args(["-c", "umask 0; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_pjrt")]);
         command.args(["with", "--plugin", "cpu", "--isolate", "--", "sh", "-c", script]);
         // The command does not load the library.
         command.env("PJRT_REMOTE_LIBRARY", env!("CARGO_BIN_EXE_pjrt")).output().unwrap()

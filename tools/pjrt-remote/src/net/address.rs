@@ -77,7 +77,9 @@ impl FromStr for Address {
         }
         let port = |text: &str| match text.rsplit_once(':') {
             Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(text.to_owned()),
-            _ => Err(format!("the address {text:?} is not valid; write unix:PATH or HOST:PORT")),
+            _ => Err(format!(
+                "the address {text:?} is not valid; write unix:PATH, HOST:PORT or tls://HOST:PORT?fingerprint=HEX"
+            )),
         };
         match text.strip_prefix("tls://") {
             None => port(text).map(Self::Tcp),

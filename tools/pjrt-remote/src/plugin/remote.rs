@@ -53,12 +53,14 @@ impl DevicePlugin for Remote {
             OptionSpec::new(
                 address,
                 OptionType::String,
-                format!("address of the server, unix:PATH or HOST:PORT; by default {ADDRESS}"),
+                format!(
+                    "address of the server, unix:PATH, HOST:PORT or tls://HOST:PORT?fingerprint=HEX; by default {ADDRESS}"
+                ),
             ),
             OptionSpec::new(
                 token_file,
                 OptionType::String,
-                format!("path of the file with the token of a server at HOST:PORT; by default {TOKEN_FILE}"),
+                format!("path of the file with the token of a server at a TCP port; by default {TOKEN_FILE}"),
             ),
         ])
     }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 use crate::Report;
 use crate::full::guarded::{Guarded, Task};
+use crate::full::private_folder::private_folder;
 use crate::full::progress::Progress;
 use crate::full::time_limit::duration;
 use crate::paint::Meaning;
@@ -103,7 +103,8 @@ pub(super) fn sweep(args: &SweepArgs, target: &Target<'_>) -> Result<Report, Str
     };
     rule(1).parse::<pjrt_layers::fault::Rules>().map_err(|error| format!("the sweep's rule: {error}"))?;
     let stop = Stop::new()?;
-    let files = private_folder()?;
+    // For the files of the layers.
+    let files = private_folder("pjrt-sweep-")?;
     let progress = Progress::one("running the command without a fault");
     let run = |number: u64, text: &str| -> Result<(Guarded, Option<String>, f64), String> {
         let folder = files.path().join(number.to_string());
@@ -263,23 +264,6 @@ fn as_json(args: &SweepArgs, target: &Target<'_>, expected: &str, runs: &[Run], 
         "runs": runs.iter().map(Run::to_json).collect::<Vec<_>>(),
     });
     format!("{report:#}\n")
-}
-
-/// Creates a folder for the files of the layers. It has a random name, and only this user may use it. It is removed
-/// when the value is dropped.
-fn private_folder() -> Result<TempDir, String> {
-    let parent = std::env::temp_dir();
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("pjrt-sweep-");
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-    let folder = builder
-        .tempdir_in(&parent)
-        .map_err(|error| format!("cannot create a folder in {}: {error}", parent.display()))?;
-    // In a temporary folder that other users control, they could replace the new folder.
-    private_files::Folder::private(folder.path())
-        .map_err(|error| format!("{error}. TMPDIR can name another folder for temporary files"))?;
-    Ok(folder)
 }
 
 /// Records whether the user interrupted the sweep. This process must end the processes of the command itself. They have
