@@ -1,6 +1,7 @@
 //! Connections: addresses, sockets, and the messages that wait to be sent.
 
 pub(crate) mod address;
+pub(crate) mod closer;
 pub(crate) mod greeting;
 pub(crate) mod outbox;
 pub(crate) mod stream;

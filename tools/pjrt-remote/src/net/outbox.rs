@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 
 use prost::Message;
 
+use crate::net::closer::Closer;
 use crate::net::stream::{Descriptor, Stream};
 use crate::wire::frame;
 use crate::wire::messages::Request;
@@ -73,8 +74,8 @@ struct Shared {
     emptied: Condvar,
     /// Locked while the queue is taken and written. A thread that holds both locks has locked this one first.
     stream: Mutex<Stream>,
-    /// The same connection, to close it while `stream` is locked, and connections that are closed with it.
-    control: Mutex<Vec<Stream>>,
+    /// Closes the connection, also while `stream` is locked.
+    closer: Arc<Closer>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -96,14 +97,13 @@ impl std::fmt::Debug for Outbox {
 
 impl Outbox {
     /// Starts the thread that writes to the connection.
-    pub(crate) fn new(stream: Stream) -> std::io::Result<Self> {
-        let control = stream.try_clone()?;
+    pub(crate) fn new(stream: Stream, closer: Arc<Closer>) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             queue: Mutex::default(),
             filled: Condvar::new(),
             emptied: Condvar::new(),
             stream: Mutex::new(stream),
-            control: Mutex::new(vec![control]),
+            closer,
         });
         let theirs = Arc::clone(&shared);
         let builder = std::thread::Builder::new().name("pjrt remote send".to_owned());
@@ -230,13 +230,9 @@ impl Outbox {
         self.shared.close();
     }
 
-    /// Closes another connection together with this one.
-    pub(crate) fn also_close(&self, stream: Stream) {
-        let mut control = lock(&self.shared.control);
-        if lock(&self.shared.queue).is_closed {
-            stream.shutdown();
-        }
-        control.push(stream);
+    /// Returns what closes the connection.
+    pub(crate) fn closer(&self) -> &Closer {
+        &self.shared.closer
     }
 
     /// Closes the connection, and waits for the thread that writes to it.
@@ -254,7 +250,7 @@ impl Shared {
         *lock(&self.queue) = Queue { is_closed: true, ..Queue::default() };
         self.filled.notify_all();
         self.emptied.notify_all();
-        lock(&self.control).iter().for_each(Stream::shutdown);
+        self.closer.close();
     }
 
     fn write_until_closed(&self) {

@@ -9,15 +9,16 @@ use std::time::Duration;
 use device_plugin::{Error, ErrorCode, Event, HomeProcess, HostDestination, Result};
 
 use crate::net::address::Address;
+use crate::net::closer::Closer;
 use crate::net::greeting;
 use crate::net::outbox::Outbox;
-use crate::net::stream::{Descriptor, Receiving, Stream};
+use crate::net::stream::{Receiving, Stream};
 use crate::plugin::settings::Settings;
 use crate::plugin::tickets::{Answered, Tickets, Waiting};
-use crate::shared::limits::LARGE;
+use crate::shared::arriving::Arriving;
 use crate::shared::memory::Writable;
-use crate::shared::ring::{Receiver, Sender};
-use crate::wire::frame::{Broken, Incoming, Payload};
+use crate::shared::outgoing::Outgoing;
+use crate::wire::frame::{Broken, Incoming};
 use crate::wire::messages::{self as wire, Failure, ReplyKind, Request, Welcome};
 
 /// Number of further attempts if a connection ends before the first message of the server, and the time between them.
@@ -44,10 +45,8 @@ pub(crate) struct Connection {
     outbox: Outbox,
     tickets: Tickets,
     next_handle: AtomicU64,
-    /// Whether the server shares memory.
-    shares_memory: bool,
-    /// The ring for large uploads, after the first one.
-    uploads: Mutex<Option<Sender>>,
+    /// Sends the arrays of uploads. The server's plugin may take any time.
+    uploads: Outgoing,
     receiver: Mutex<Option<JoinHandle<()>>>,
     /// Whether the process ends, so that no event may complete any more.
     is_ending: AtomicBool,
@@ -113,13 +112,14 @@ impl Connection {
     pub(crate) fn open(settings: &Settings) -> Result<(Arc<Self>, Welcome)> {
         let Greeted { stream, incoming, welcome } = greet(settings)?;
         let thread = |error| Error::resource_exhausted(format!("cannot start a thread of the connection: {error}"));
+        let closer = Arc::new(Closer::default());
+        closer.add(stream.try_clone().map_err(thread)?);
         let connection = Arc::new(Self {
             address: settings.address.clone(),
-            outbox: Outbox::new(stream).map_err(thread)?,
+            outbox: Outbox::new(stream, closer).map_err(thread)?,
             tickets: Tickets::new(welcome.max_outstanding.clamp(1, 1 << 16) as usize),
             next_handle: AtomicU64::new(1),
-            shares_memory: welcome.shares_memory,
-            uploads: Mutex::default(),
+            uploads: Outgoing::new(welcome.shares_memory, None),
             receiver: Mutex::default(),
             is_ending: AtomicBool::new(false),
             home: HomeProcess::current(),
@@ -171,40 +171,10 @@ impl Connection {
     /// Sends an upload, whose bytes pass in shared memory if they are many and the server is on this machine. Waits
     /// until the server has received nearly all of them.
     pub(crate) fn upload(&self, upload: wire::Upload, bytes: &[u8]) {
-        if !self.shares_memory || bytes.len() < LARGE {
-            return self.send_payload(upload, bytes);
+        let through_ring = |new_ring| Request::from(wire::Upload { in_ring: true, new_ring, ..upload.clone() });
+        if !self.uploads.send(&self.outbox, bytes, through_ring) {
+            self.send_payload(upload, bytes);
         }
-        // Locked until the bytes are in the ring, so that they have the order of the requests.
-        let mut ring = self.uploads.lock().unwrap_or_else(PoisonError::into_inner);
-        let ring = match &mut *ring {
-            Some(ring) => {
-                self.send(wire::Upload { in_ring: true, ..upload });
-                self.outbox.flush();
-                ring
-            }
-            none => match self.new_ring() {
-                Ok((new, descriptors)) => {
-                    let upload = wire::Upload { in_ring: true, new_ring: true, ..upload };
-                    self.outbox.write_with(&Request::from(upload), &descriptors, &[]);
-                    none.insert(new)
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "cannot create a ring of shared memory");
-                    return self.send_payload(upload, bytes);
-                }
-            },
-        };
-        if let Err(error) = ring.send(bytes) {
-            tracing::debug!(%error, "the server did not receive the data of an upload");
-            self.outbox.close();
-        }
-    }
-
-    /// Creates the ring for uploads. Also returns the descriptors for the server, whose plugin may take any time.
-    fn new_ring(&self) -> std::io::Result<(Sender, [Descriptor; 2])> {
-        let (ring, descriptors) = Sender::create(None)?;
-        self.outbox.also_close(ring.signals()?);
-        Ok((ring, descriptors))
     }
 
     /// Frees an object of the server. Never waits, because it runs in destructors.
@@ -264,7 +234,7 @@ impl Connection {
 
     /// Receives replies until the connection fails. Then fails all requests.
     fn receive(&self, mut incoming: Incoming<Receiving>) {
-        let mut ring = None;
+        let mut arriving = Arriving::default();
         let broken = loop {
             let reply = match incoming.next::<wire::Reply>() {
                 Ok(reply) => reply,
@@ -277,7 +247,7 @@ impl Connection {
                 let context = format!("the server {} closed the connection", self.address);
                 break unavailable(format!("{context}: {}", failure.message));
             }
-            if let Err(broken) = self.take(reply, &mut incoming, &mut ring) {
+            if let Err(broken) = self.take(reply, &mut incoming, &mut arriving) {
                 break unavailable(format!("the connection to {} is lost: {broken}", self.address));
             }
         };
@@ -285,16 +255,6 @@ impl Connection {
             self.outbox.close();
             self.tickets.fail_all(&broken);
         }
-    }
-
-    /// Opens the ring whose descriptors came with a message.
-    fn open_ring(&self, incoming: &mut Incoming<Receiving>) -> Result<Receiver, Broken> {
-        let missing = || Broken::Protocol("the server sent no descriptor of a ring".to_owned());
-        let mut take = || incoming.source().take_descriptor().ok_or_else(missing);
-        let (memory, signals) = (take()?, take()?);
-        let ring = Receiver::open(&memory, signals)?;
-        self.outbox.also_close(ring.signals()?);
-        Ok(ring)
     }
 
     fn waiting(&self, ticket: u64) -> Result<Waiting, Broken> {
@@ -306,7 +266,7 @@ impl Connection {
         &self,
         reply: wire::Reply,
         incoming: &mut Incoming<Receiving>,
-        ring: &mut Option<Receiver>,
+        arriving: &mut Arriving,
     ) -> Result<(), Broken> {
         let wrong = |ticket: u64| Broken::Protocol(format!("the server sent another answer than request {ticket} has"));
         match reply.kind {
@@ -327,15 +287,13 @@ impl Connection {
             Some(ReplyKind::Data(data)) => {
                 let waiting = self.waiting(data.ticket)?;
                 if data.new_ring {
-                    *ring = Some(self.open_ring(incoming)?);
+                    arriving.open(incoming, self.outbox.closer())?;
                 }
-                let mut contents =
-                    Contents { bytes: data.bytes, incoming, ring: ring.as_mut().filter(|_| data.in_ring) };
                 match waiting {
                     Waiting::Read(mut to, completer) => {
                         let expected = to.bytes().len();
                         if expected as u64 == data.bytes {
-                            if let Err(broken) = contents.read_into(to.bytes()) {
+                            if let Err(broken) = arriving.receive(incoming, data.in_ring, to.bytes()) {
                                 drop(to);
                                 completer.complete(Err(unavailable(format!("the transfer was cut: {broken}"))));
                                 return Err(broken);
@@ -343,13 +301,19 @@ impl Connection {
                             drop(to);
                             completer.complete(Ok(()));
                         } else {
-                            contents.read()?;
+                            arriving.skip(incoming, data.in_ring, data.bytes)?;
                             let message = format!("the buffer has {} bytes, and not {expected}", data.bytes);
                             Waiting::Read(to, completer).fail(Error::internal(message));
                         }
                     }
-                    // The caller waits for the answer.
-                    Waiting::Call(caller) => drop(caller.send(Ok(Answered::Bytes(contents.read()?)))),
+                    Waiting::Call(caller) => {
+                        let mut payload = incoming.spare.memory(data.bytes).ok_or_else(|| {
+                            Broken::Protocol(format!("the system has no memory for a reply of {} bytes", data.bytes))
+                        })?;
+                        arriving.receive(incoming, data.in_ring, payload.as_mut())?;
+                        // The caller waits for the answer.
+                        drop(caller.send(Ok(Answered::Bytes(payload))));
+                    }
                     Waiting::Event(completer) => {
                         Waiting::Event(completer).fail(Error::internal("the server sent data"));
                         return Err(wrong(data.ticket));
@@ -373,29 +337,6 @@ impl Connection {
             }
         }
         Ok(())
-    }
-}
-
-/// The contents of a buffer, which follow a message or pass through a ring.
-struct Contents<'a> {
-    bytes: u64,
-    incoming: &'a mut Incoming<Receiving>,
-    ring: Option<&'a mut Receiver>,
-}
-
-impl Contents<'_> {
-    fn read_into(&mut self, to: &mut [u8]) -> Result<(), Broken> {
-        match &mut self.ring {
-            Some(ring) => Ok(ring.receive(to)?),
-            None => self.incoming.payload_into(to),
-        }
-    }
-
-    fn read(&mut self) -> Result<Payload, Broken> {
-        let no_memory = || Broken::Protocol(format!("the system has no memory for a reply of {} bytes", self.bytes));
-        let mut payload = self.incoming.spare.memory(self.bytes).ok_or_else(no_memory)?;
-        self.read_into(payload.as_mut())?;
-        Ok(payload)
     }
 }
 

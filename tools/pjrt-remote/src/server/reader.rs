@@ -1,6 +1,5 @@
 //! Reads of buffers, in a thread of their own, so that later requests of the client do not wait for them.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, channel};
 
@@ -8,13 +7,11 @@ use bytemuck::AnyBitPattern;
 use half::{bf16, f16};
 use pjrt::{Buffer, Element, ElementType, Error};
 
-use crate::net::stream::Descriptor;
 use crate::server::failure::{Outcome, fail, no_memory};
 use crate::server::limits::STALLED;
 use crate::server::replies::Replies;
 use crate::server::table::Counted;
-use crate::shared::limits::LARGE;
-use crate::shared::ring::Sender;
+use crate::shared::outgoing::Outgoing;
 use crate::wire::frame::{Payload, Spare};
 use crate::wire::messages::{Data, Reply};
 
@@ -43,7 +40,10 @@ impl Reader {
         let theirs = Arc::clone(&replies);
         let read = move || {
             let spare = Arc::new(Spare::new(SPARE));
-            read_all(&received, &Sink { replies: &theirs, shares_memory, ring: RefCell::default(), spare });
+            read_all(
+                &received,
+                &Sink { replies: &theirs, outgoing: Outgoing::new(shares_memory, Some(STALLED)), spare },
+            );
         };
         std::thread::Builder::new().name("pjrt remote read".to_owned()).spawn(read)?;
         Ok(Self { jobs, replies })
@@ -68,9 +68,7 @@ impl Reader {
 /// Sends the contents of buffers to the client.
 struct Sink<'a> {
     replies: &'a Replies,
-    shares_memory: bool,
-    /// The ring for large buffers, after the first one.
-    ring: RefCell<Option<Sender>>,
+    outgoing: Outgoing,
     /// Memory to which buffers are read.
     spare: Arc<Spare>,
 }
@@ -82,38 +80,10 @@ impl Sink<'_> {
         self.replies.answered(1);
         let data = Data { ticket, bytes: bytes.len() as u64, ..Data::default() };
         let outbox = &self.replies.outbox;
-        if !self.shares_memory || bytes.len() < LARGE {
-            return outbox.write(&Reply::from(data), bytes);
+        let through_ring = |new_ring| Reply::from(Data { in_ring: true, new_ring, ..data.clone() });
+        if !self.outgoing.send(outbox, bytes, through_ring) {
+            outbox.write(&Reply::from(data), bytes);
         }
-        let mut ring = self.ring.borrow_mut();
-        let data = Data { in_ring: true, new_ring: ring.is_none(), ..data };
-        let ring = match &mut *ring {
-            Some(ring) => {
-                outbox.write(&Reply::from(data), &[]);
-                ring
-            }
-            none => match self.new_ring() {
-                Ok((new, descriptors)) => {
-                    outbox.write_with(&Reply::from(data), &descriptors, &[]);
-                    none.insert(new)
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "cannot create a ring of shared memory");
-                    return outbox.write(&Reply::from(Data { in_ring: false, new_ring: false, ..data }), bytes);
-                }
-            },
-        };
-        if let Err(error) = ring.send(bytes) {
-            tracing::debug!(%error, "a client did not receive the contents of a buffer");
-            outbox.close();
-        }
-    }
-
-    /// Creates the ring, which ends with the connection. Also returns the descriptors for the client.
-    fn new_ring(&self) -> std::io::Result<(Sender, [Descriptor; 2])> {
-        let (ring, descriptors) = Sender::create(Some(STALLED))?;
-        self.replies.outbox.also_close(ring.signals()?);
-        Ok((ring, descriptors))
     }
 }
 

@@ -21,8 +21,8 @@ use crate::server::served::Served;
 use crate::server::sessions::Opened;
 use crate::server::table::{Loaded, Object, Table, host_bytes};
 use crate::server::token::Token;
+use crate::shared::arriving::Arriving;
 use crate::shared::memory::Readable;
-use crate::shared::ring::Receiver;
 use crate::wire::convert;
 use crate::wire::frame::{self, Broken, Incoming, Payload};
 use crate::wire::messages as wire;
@@ -34,18 +34,17 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 const UPLOADING: u64 = 64 << 20;
 
 /// The state of a connection after the first messages.
-struct Session<'a> {
+struct Session {
     served: Arc<Served>,
-    opened: &'a Opened,
     incoming: Incoming<Receiving>,
+    /// Receives the arrays of uploads.
+    arriving: Arriving,
     table: Table,
     replies: Arc<Replies>,
     batch: Batch,
     reader: Reader,
     /// The bytes of uploads that have not ended.
     uploading: InFlightLimiter,
-    /// The ring through which the client sends large arrays.
-    ring: Option<Receiver>,
     launches: Launches,
 }
 
@@ -77,8 +76,8 @@ pub(crate) fn serve(served: Arc<Served>, stream: Stream, access: &Access, opened
     replies.outbox.join();
 }
 
-impl<'a> Session<'a> {
-    fn begin(served: Arc<Served>, mut stream: Stream, access: &Access, opened: &'a Opened) -> Result<Self, Broken> {
+impl Session {
+    fn begin(served: Arc<Served>, mut stream: Stream, access: &Access, opened: &Opened) -> Result<Self, Broken> {
         #[cfg(feature = "tls")]
         if let Some(identity) = &access.identity {
             stream = stream.encrypt(identity, HANDSHAKE)?;
@@ -113,7 +112,7 @@ impl<'a> Session<'a> {
         };
         incoming.after_first(frame::MAX_REQUEST).wait_forever()?;
         stream.set_write_timeout(Some(STALLED))?;
-        let replies = Arc::new(Replies::new(Outbox::new(stream)?));
+        let replies = Arc::new(Replies::new(Outbox::new(stream, Arc::clone(&opened.closer))?));
         let reader = Reader::start(Arc::clone(&replies), shares_memory)?;
         replies.outbox.send(&wire::Welcome { version, shares_memory, ..served.welcome.clone() });
         Ok(Self {
@@ -121,10 +120,9 @@ impl<'a> Session<'a> {
             batch: Batch::new(Arc::clone(&replies)),
             reader,
             uploading: InFlightLimiter::bytes(UPLOADING),
-            ring: None,
+            arriving: Arriving::default(),
             launches: Launches::default(),
             served,
-            opened,
             incoming,
             replies,
         })
@@ -207,45 +205,16 @@ impl<'a> Session<'a> {
             return Err(Broken::Protocol(message));
         }
         if request.new_ring {
-            self.open_ring()?;
+            self.arriving.open(&mut self.incoming, self.replies.outbox.closer())?;
         }
         let buffer = match self.check_payload(request.bytes) {
             Ok(()) => self.receive(&request, &shape)?,
-            Err(failure) => self.skip(&request).map(|()| Err(failure))?,
+            Err(failure) => {
+                self.arriving.skip(&mut self.incoming, request.in_ring, request.bytes)?;
+                Err(failure)
+            }
         };
         self.add(request.ticket, request.handle, buffer)
-    }
-
-    /// Opens the ring whose descriptors came with a message.
-    fn open_ring(&mut self) -> Result<(), Broken> {
-        let invalid = |reason: &str| Broken::Protocol(format!("the ring of shared memory {reason}"));
-        if self.ring.is_some() {
-            return Err(invalid("is the client's second one"));
-        }
-        let mut take = || self.incoming.source().take_descriptor().ok_or_else(|| invalid("came without a descriptor"));
-        let (memory, signals) = (take()?, take()?);
-        let ring = Receiver::open(&memory, signals).map_err(|error| invalid(&format!("cannot be used: {error}")))?;
-        self.opened.also_close(ring.signals()?);
-        self.replies.outbox.also_close(ring.signals()?);
-        self.ring = Some(ring);
-        Ok(())
-    }
-
-    /// Returns the ring with the data of an upload. Otherwise the data follows the message.
-    fn ring(&mut self, request: &wire::Upload) -> Result<Option<&mut Receiver>, Broken> {
-        match (&mut self.ring, request.in_ring) {
-            (Some(ring), true) => Ok(Some(ring)),
-            (None, true) => Err(Broken::Protocol("the client uses a ring that it has not opened".to_owned())),
-            (_, false) => Ok(None),
-        }
-    }
-
-    /// Drops the data of an upload.
-    fn skip(&mut self, request: &wire::Upload) -> Result<(), Broken> {
-        match self.ring(request)? {
-            Some(ring) => Ok(ring.skip(request.bytes)?),
-            None => self.incoming.skip(request.bytes),
-        }
     }
 
     /// Waits until the plugin has taken enough of the data before, and returns a permit for more.
@@ -266,13 +235,10 @@ impl<'a> Session<'a> {
             (false, false) => Lending::None,
         };
         let Some(mut payload) = self.served.spare.memory(request.bytes) else {
-            self.skip(request)?;
+            self.arriving.skip(&mut self.incoming, request.in_ring, request.bytes)?;
             return Ok(Err(no_memory(request.bytes)));
         };
-        match self.ring(request)? {
-            Some(ring) => ring.receive(payload.as_mut())?,
-            None => self.incoming.payload_into(payload.as_mut())?,
-        }
+        self.arriving.receive(&mut self.incoming, request.in_ring, payload.as_mut())?;
         let memory = self.served.memory(request.memory);
         Ok(memory.and_then(|memory| self.pass(payload, lending, shape, memory)))
     }

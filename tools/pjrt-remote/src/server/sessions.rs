@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::net::closer::Closer;
 use crate::net::stream::Stream;
 use crate::server::failure::{Outcome, exhausted};
 use crate::server::limits::GREETING;
@@ -26,10 +27,7 @@ struct Open {
 }
 
 struct Connection {
-    /// A handle of the connection, to close it.
-    stream: Stream,
-    /// The same of the ring for uploads.
-    uploads: Option<Stream>,
+    closer: Arc<Closer>,
     /// The client, if its first message was accepted.
     client: Option<Admitted>,
 }
@@ -60,6 +58,7 @@ impl Open {
 pub(crate) struct Opened {
     sessions: Arc<Sessions>,
     number: u64,
+    pub(crate) closer: Arc<Closer>,
 }
 
 impl Sessions {
@@ -89,10 +88,12 @@ impl Sessions {
         }
         let stream =
             stream.try_clone().map_err(|error| exhausted(&format!("the server cannot add a client: {error}")))?;
+        let closer = Arc::new(Closer::default());
+        closer.add(stream);
         let number = open.next;
         open.next += 1;
-        open.connections.insert(number, Connection { stream, uploads: None, client: None });
-        Ok(Opened { sessions: Arc::clone(self), number })
+        open.connections.insert(number, Connection { closer: Arc::clone(&closer), client: None });
+        Ok(Opened { sessions: Arc::clone(self), number, closer })
     }
 
     /// Accepts no further connections.
@@ -104,10 +105,7 @@ impl Sessions {
     pub(crate) fn close(&self, patience: Duration) -> bool {
         self.stop();
         let open = self.lock();
-        for connection in open.connections.values() {
-            connection.stream.shutdown();
-            connection.uploads.iter().for_each(Stream::shutdown);
-        }
+        open.connections.values().for_each(|connection| connection.closer.close());
         let wait = self.ended.wait_timeout_while(open, patience, |open| !open.connections.is_empty());
         !wait.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
@@ -134,17 +132,6 @@ impl Opened {
             connection.client = Some(Admitted { program, process, since: Instant::now(), held: Arc::clone(&held) });
         }
         Ok(held)
-    }
-
-    /// Closes the ring for uploads together with the connection.
-    pub(crate) fn also_close(&self, uploads: Stream) {
-        let mut open = self.sessions.lock();
-        if self.sessions.is_stopped() {
-            uploads.shutdown();
-        }
-        if let Some(connection) = open.connections.get_mut(&self.number) {
-            connection.uploads = Some(uploads);
-        }
     }
 
     /// Returns the clients of the server, in the order in which they connected.
