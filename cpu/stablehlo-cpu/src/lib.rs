@@ -43,7 +43,7 @@ pub use engine::{
     PoolUsage, Program, Progress, RemoteMembers, Stop, Tensor, TensorType, alone, custom_calls,
 };
 pub use error::{CompileError, CompileErrorKind, RunError};
-pub use order::{Order, inverse_permutation};
+pub use order::Order;
 pub use passes::preferred_output_order;
 pub use stablehlo_passes::{Cost, cost};
 pub use supports::supports;

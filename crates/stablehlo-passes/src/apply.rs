@@ -1,7 +1,7 @@
 //! The frame of a pass.
 
 use stablehlo::Result;
-use stablehlo::ir::{Func, Locations, Module};
+use stablehlo::ir::{Func, Locations, Module, Type};
 
 /// Changes copies of the functions to which a pass applies. `change` returns whether it has changed the function.
 /// Returns `None` if no function has changed.
@@ -32,4 +32,18 @@ pub(crate) fn apply_all(
     mut change: impl FnMut(&mut Func, &Locations) -> Result<()>,
 ) -> Result<Option<Module>> {
     apply(module, applies, |func, locations| change(func, locations).map(|()| true))
+}
+
+/// Changes the types of values and results for which `to` returns another type.
+pub(crate) fn retype(func: &mut Func, to: impl Fn(&Type) -> Option<Type>) {
+    for at in 0..func.values.len() {
+        if let Some(ty) = func.values.get(at).and_then(&to) {
+            func.values.set(at, ty);
+        }
+    }
+    for result in &mut func.results {
+        if let Some(ty) = to(result) {
+            *result = ty;
+        }
+    }
 }

@@ -1,15 +1,14 @@
 //! The pass `assign_layouts`.
 
-use std::collections::HashMap;
-
 use stablehlo::ir::{
-    Attribute, ConvDimensions, Dims, DotDimensions, Func, Module, Op, OpKind, TensorType, Type, ValueId, ValueTypes,
-    is_sharding,
+    Attribute, ConvDimensions, Dims, DotDimensions, Func, Module, Op, OpKind, Type, ValueId, ValueTypes,
+    inverse_permutation, is_sharding,
 };
 use stablehlo::{Error, ErrorKind, Patch, Result, VerifyLevel, rewrite};
 
 use crate::apply::{apply, apply_all};
 use crate::build::Build;
+use crate::canonicalize::facts::Known;
 use crate::eliminate_dead_code::eliminate_dead_code;
 
 /// The orders in which an op of a device has the dimensions of its operands and results. An order lists the dimensions
@@ -73,13 +72,6 @@ pub fn assign_layouts(
     Ok(Some(eliminate_dead_code(&changed).unwrap_or(changed)))
 }
 
-/// Returns the position of each dimension of the program in an order.
-fn positions(order: &[usize]) -> Vec<usize> {
-    let mut positions = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(at, &dimension)| positions[dimension] = at);
-    positions
-}
-
 /// Returns the order of a value of this rank, and an error if it does not list the dimensions.
 fn checked(order: Option<&Option<Vec<usize>>>, rank: usize) -> Result<Vec<usize>> {
     let Some(Some(order)) = order else { return Ok((0..rank).collect()) };
@@ -90,10 +82,6 @@ fn checked(order: Option<&Option<Vec<usize>>>, rank: usize) -> Result<Vec<usize>
     }
     let message = format_args!("the layout {order:?} does not list the {rank} dimensions of its value, each once");
     Err(Error::new(ErrorKind::Attribute, message))
-}
-
-fn permuted(ty: &TensorType, order: &[usize]) -> TensorType {
-    TensorType::new(order.iter().map(|&d| ty.shape[d]).collect::<Vec<_>>(), ty.element)
 }
 
 /// Adds an op on transposed operands, and the transposes.
@@ -110,7 +98,7 @@ fn transposed(mut op: Op, layouts: &Layouts, patch: &mut Patch<'_>) -> Result<()
     }
     match (&mut op.kind, &operands[..]) {
         (OpKind::Convolution { dimensions, .. }, [input, kernel]) => {
-            let [input, kernel, output] = [input, kernel, &results[0]].map(|order| positions(order));
+            let [input, kernel, output] = [input, kernel, &results[0]].map(|order| inverse_permutation(order));
             **dimensions = convolution(dimensions, &input, &kernel, &output);
         }
         (OpKind::DotGeneral { dimensions, .. }, [left, right]) => {
@@ -122,7 +110,7 @@ fn transposed(mut op: Op, layouts: &Layouts, patch: &mut Patch<'_>) -> Result<()
                 return Err(Error::new(ErrorKind::Unsupported, "the operands of a reduction need the same layout"));
             }
             let kept = kept(first, dimensions);
-            let places = positions(first);
+            let places = inverse_permutation(first);
             *dimensions = dimensions.iter().map(|&d| places[d]).collect();
             dimensions.sort_unstable();
             results = vec![kept; inputs];
@@ -137,7 +125,7 @@ fn transposed(mut op: Op, layouts: &Layouts, patch: &mut Patch<'_>) -> Result<()
     }
     let outer = op.results.clone();
     for (result, order) in op.results.iter_mut().zip(&results).filter(|(_, order)| !order.is_sorted()) {
-        let ty = permuted(patch.tensor(*result)?, order);
+        let ty = patch.tensor(*result)?.permuted(order)?;
         *result = patch.value(Type::Tensor(ty));
     }
     let inner = op.results.clone();
@@ -152,7 +140,7 @@ fn transposed(mut op: Op, layouts: &Layouts, patch: &mut Patch<'_>) -> Result<()
     patch.push(op);
     for ((&inner, &outer), order) in inner.iter().zip(&outer).zip(&results).filter(|((inner, outer), _)| inner != outer)
     {
-        let kind = OpKind::Transpose { permutation: positions(order).into() };
+        let kind = OpKind::Transpose { permutation: inverse_permutation(order).into() };
         patch.define(kind, &[inner], &[outer]).attributes = std::mem::take(&mut shardings);
     }
     Ok(())
@@ -190,7 +178,7 @@ fn product(dimensions: &mut DotDimensions, left: &[usize], right: &[usize]) -> V
         let free: Vec<usize> = operand.iter().copied().filter(is_free).collect();
         let first = order.len();
         order.extend(free.iter().map(|d| first + free.iter().filter(|other| *other < d).count()));
-        let positions = positions(operand);
+        let positions = inverse_permutation(operand);
         batching.iter_mut().chain(contracting.iter_mut()).for_each(|d| *d = positions[*d]);
     }
     order
@@ -204,10 +192,8 @@ fn kept(order: &[usize], reduced: &[usize]) -> Vec<usize> {
 
 /// Moves transposes down.
 struct Moves {
-    /// The operand and the permutation of each transpose.
-    transposes: HashMap<ValueId, (ValueId, Dims)>,
-    /// Constants of equal elements, and broadcasts.
-    flexible: HashMap<ValueId, (OpKind, Vec<ValueId>)>,
+    /// Transposes, constants of equal elements, and broadcasts, without a sharding.
+    known: Known,
     /// The number of uses of each value.
     uses: Vec<usize>,
     /// The region that defines each value. A transpose must not move into a loop.
@@ -229,7 +215,7 @@ impl Moves {
                 }
             }
         }
-        Self { transposes: HashMap::new(), flexible: HashMap::new(), uses, regions, changed: false }
+        Self { known: Known::default(), uses, regions, changed: false }
     }
 
     fn op(&mut self, op: Op, patch: &mut Patch<'_>) -> Result<()> {
@@ -239,8 +225,8 @@ impl Moves {
                 let permutation = permutation.clone();
                 return self.transpose(x, &permutation, y, patch);
             }
-            (OpKind::BroadcastInDim { .. }, ..) => self.remember(&op),
-            (OpKind::Constant(literal), ..) if literal.splat => self.remember(&op),
+            (OpKind::BroadcastInDim { .. }, ..) => self.known.add(&op),
+            (OpKind::Constant(literal), ..) if literal.splat => self.known.add(&op),
             (kind, _, &[_]) if is_elementwise(kind) && self.below(&op, patch)? => return Ok(()),
             (OpKind::Reduce { .. }, ..) if self.below_reduction(&op, patch)? => return Ok(()),
             _ => {}
@@ -249,18 +235,21 @@ impl Moves {
         Ok(())
     }
 
-    fn remember(&mut self, op: &Op) {
-        if let &[result] = &op.results[..] {
-            self.flexible.insert(result, (op.kind.clone(), op.operands.to_vec()));
+    /// Returns the operand and the permutation of a transpose.
+    fn transposed(&self, value: ValueId) -> Option<(ValueId, &Dims)> {
+        match self.known.definition(value)? {
+            (OpKind::Transpose { permutation }, &[from]) => Some((from, permutation)),
+            _ => None,
         }
     }
 
     /// Adds a transpose of a value, which may itself be a transpose.
     fn transpose(&mut self, x: ValueId, permutation: &Dims, y: ValueId, patch: &mut Patch<'_>) -> Result<()> {
-        let (from, permutation) = match self.transposes.get(&x) {
+        let (from, permutation) = match self.transposed(x) {
             Some((from, inner)) => {
+                let joined = permutation.iter().map(|&d| inner[d]).collect();
                 self.changed = true;
-                (*from, permutation.iter().map(|&d| inner[d]).collect())
+                (from, joined)
             }
             None => (x, permutation.clone()),
         };
@@ -269,8 +258,7 @@ impl Moves {
             patch.replace_uses(y, from);
             return Ok(());
         }
-        patch.define(OpKind::Transpose { permutation: permutation.clone() }, &[from], &[y]);
-        self.transposes.insert(y, (from, permutation));
+        self.known.add(patch.define(OpKind::Transpose { permutation }, &[from], &[y]));
         Ok(())
     }
 
@@ -278,34 +266,32 @@ impl Moves {
     fn permutation(&self, op: &Op, values: &[ValueId]) -> Option<Dims> {
         let region = |value: &ValueId| self.regions.get(value.0 as usize);
         let is_outer = |value: &&ValueId| region(value) != op.results.first().and_then(region);
-        if values.iter().filter(|value| self.transposes.contains_key(value)).any(|value| is_outer(&value)) {
+        if values.iter().filter(|value| self.transposed(**value).is_some()).any(|value| is_outer(&value)) {
             return None;
         }
-        let (_, permutation) = values.iter().find_map(|value| self.transposes.get(value))?;
+        let (_, permutation) = values.iter().find_map(|&value| self.transposed(value))?;
         let is_last = |value: &&ValueId| {
             let uses = values.iter().filter(|other| other == value).count();
-            self.transposes.contains_key(value) && self.uses.get(value.0 as usize).is_none_or(|&all| all <= uses)
+            self.transposed(**value).is_some() && self.uses.get(value.0 as usize).is_none_or(|&all| all <= uses)
         };
         values.iter().any(|value| is_last(&value)).then(|| permutation.clone())
     }
 
     /// Returns the operand whose transpose the value is. Adds it if the value adapts to any order.
     fn above(&self, value: ValueId, permutation: &Dims, patch: &mut Patch<'_>) -> Result<Option<ValueId>> {
-        let ty = patch.tensor(value)?.clone();
+        let ty = patch.tensor(value)?;
         if ty.rank() == 0 {
             return Ok(Some(value));
         }
-        let order = positions(permutation);
-        Ok(match (self.transposes.get(&value), self.flexible.get(&value)) {
-            (Some((from, other)), _) => (other == permutation).then_some(*from),
-            (_, Some((OpKind::Constant(literal), _))) => {
-                Some(patch.constant(permuted(&ty, &order), literal.data.clone())?)
-            }
-            (_, Some((OpKind::BroadcastInDim { broadcast_dimensions }, operands))) => {
+        let permuted = ty.permuted(&inverse_permutation(permutation))?;
+        Ok(match self.known.definition(value) {
+            Some((OpKind::Transpose { permutation: other }, &[from])) => (other == permutation).then_some(from),
+            Some((OpKind::Constant(literal), _)) => Some(patch.constant(permuted, literal.data.clone())?),
+            Some((OpKind::BroadcastInDim { broadcast_dimensions }, operands)) => {
                 let dimensions: Dims = broadcast_dimensions.iter().map(|&d| permutation[d]).collect();
                 // The dimensions of the operand must stay in their order.
                 let kind = OpKind::BroadcastInDim { broadcast_dimensions: dimensions.clone() };
-                dimensions.is_sorted().then(|| patch.add(kind, operands, permuted(&ty, &order)))
+                dimensions.is_sorted().then(|| patch.add(kind, operands, permuted))
             }
             _ => None,
         })
@@ -315,8 +301,11 @@ impl Moves {
     fn all_above(&self, values: &[ValueId], permutation: &Dims, patch: &mut Patch<'_>) -> Result<Option<Vec<ValueId>>> {
         let fits = |value: &ValueId| {
             let is_scalar = patch.tensor(*value).is_ok_and(|ty| ty.rank() == 0);
-            let is_same = |(_, other): &(ValueId, Dims)| other == permutation;
-            is_scalar || self.transposes.get(value).is_some_and(is_same) || self.flexible.contains_key(value)
+            let adapts = |(kind, _): (&OpKind, _)| match kind {
+                OpKind::Transpose { permutation: other } => other == permutation,
+                _ => true,
+            };
+            is_scalar || self.known.definition(*value).is_some_and(adapts)
         };
         if !values.iter().all(fits) {
             return Ok(None);
@@ -329,7 +318,7 @@ impl Moves {
         let Some(permutation) = self.permutation(op, &op.operands) else { return Ok(false) };
         let Some(operands) = self.all_above(&op.operands, &permutation, patch)? else { return Ok(false) };
         let result = op.results[0];
-        let ty = permuted(patch.tensor(result)?, &positions(&permutation));
+        let ty = patch.tensor(result)?.permuted(&inverse_permutation(&permutation))?;
         let value = patch.value(Type::Tensor(ty));
         patch.push(op.copied(operands.into(), [value][..].into(), Vec::new()));
         self.changed = true;
@@ -349,7 +338,7 @@ impl Moves {
         let order: Dims = kept(&permutation, &reduced).into();
         let mut results = Vec::with_capacity(op.results.len());
         for &result in &op.results {
-            let ty = permuted(patch.tensor(result)?, &positions(&order));
+            let ty = patch.tensor(result)?.permuted(&inverse_permutation(&order))?;
             results.push(patch.value(Type::Tensor(ty)));
         }
         let mut reduction = op.copied(operands.into(), results[..].into(), op.regions.clone());

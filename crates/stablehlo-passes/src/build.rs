@@ -36,6 +36,34 @@ pub(crate) fn of(ty: &TensorType, element: ElementType) -> TensorType {
     TensorType { shape: ty.shape.clone(), element }
 }
 
+/// Returns the integer type with the width of a float type.
+pub(crate) fn bits_of(element: ElementType) -> Result<ElementType> {
+    match element {
+        ElementType::Bf16 | ElementType::F16 => Ok(ElementType::I16),
+        ElementType::F32 => Ok(ElementType::I32),
+        ElementType::F64 => Ok(ElementType::I64),
+        _ => Err(Error::new(ErrorKind::Unsupported, format_args!("cannot compute with the bits of {element}"))),
+    }
+}
+
+/// Adds `x op number`.
+pub(crate) fn with(patch: &mut Patch<'_>, op: Binary, x: ValueId, number: f64) -> Result<ValueId> {
+    let number = patch.like(x, number)?;
+    patch.binary(op, x, number)
+}
+
+/// Compares with a number.
+pub(crate) fn is(patch: &mut Patch<'_>, direction: ComparisonDirection, x: ValueId, number: f64) -> Result<ValueId> {
+    let number = patch.like(x, number)?;
+    patch.compare(direction, x, number)
+}
+
+/// Adds a NaN with the shape and the element type of another value.
+pub(crate) fn nan(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
+    let zero = patch.like(x, 0.0)?;
+    patch.binary(Binary::Divide, zero, zero)
+}
+
 impl Build for Patch<'_> {
     fn unary(&mut self, op: Unary, x: ValueId) -> Result<ValueId> {
         let ty = self.tensor(x)?;
@@ -106,8 +134,7 @@ impl Build for Patch<'_> {
         if order.is_sorted() {
             return Ok(x);
         }
-        let ty = self.tensor(x)?;
-        let to = TensorType::new(order.iter().map(|&d| ty.shape[d]).collect::<Vec<_>>(), ty.element);
+        let to = self.tensor(x)?.permuted(order)?;
         Ok(self.add(OpKind::Transpose { permutation: Dims::from(order) }, &[x], to))
     }
 

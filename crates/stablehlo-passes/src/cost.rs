@@ -44,8 +44,6 @@ impl Cost {
 /// }", stablehlo::VerifyLevel::FULL)?;
 /// let total = stablehlo_passes::cost(&module);
 /// assert_eq!((total.flops, total.transcendentals, total.bytes_accessed), (8.0, 8.0, 160.0));
-/// let main = &module.funcs[0];
-/// assert_eq!(stablehlo_passes::op_cost(&module, main, &main.body.ops[1]).bytes_accessed, 96.0);
 /// # Ok::<(), stablehlo::Error>(())
 /// ```
 #[must_use]
@@ -54,14 +52,6 @@ pub fn cost(module: &Module) -> Cost {
     if let Some(entry) = module.entry() {
         walk.region(entry, &entry.body, Run { times: 1.0, depth: 0, in_memory: true });
     }
-    walk.cost
-}
-
-/// Estimates the cost of one execution of an op of a function, with its regions and the functions that it calls.
-#[must_use]
-pub fn op_cost(module: &Module, func: &Func, op: &Op) -> Cost {
-    let mut walk = Walk { module, cost: Cost::default(), visits: 0 };
-    walk.operation(func, op, Run { times: 1.0, depth: 0, in_memory: true });
     walk.cost
 }
 
@@ -285,7 +275,11 @@ mod tests {
         )
         .unwrap();
         let main = &module.funcs[0];
-        let of = |at: usize| op_cost(&module, main, &main.body.ops[at]);
+        let of = |at: usize| {
+            let mut walk = Walk { module: &module, cost: Cost::default(), visits: 0 };
+            walk.operation(main, &main.body.ops[at], Run { times: 1.0, depth: 0, in_memory: true });
+            walk.cost
+        };
         // 24 additions of elements, which are not in memory of their own.
         let sum = of(1);
         assert_eq!((sum.flops, sum.bytes_accessed, sum.unknown), (24.0, 4.0 * f64::from(32 + 1 + 8), 0));

@@ -5,7 +5,7 @@ use stablehlo::ir::{
 };
 use stablehlo::{Error, ErrorKind, Patch, Result, rewrite};
 
-use crate::apply::apply_all;
+use crate::apply::{apply_all, retype};
 use crate::quantized_type::{Params, Quantized};
 
 /// Replaces quantized types with arithmetic on their stored integers. Returns `None` if the program contains no
@@ -22,16 +22,7 @@ pub fn decompose_quantized(module: &Module) -> Result<Option<Module>> {
     let quantized = |f: &Func| f.values.iter().chain(&f.results).any(|ty| Quantized::of(ty).is_some());
     apply_all(module, quantized, |func, locations| {
         let types = Original(func.values.iter().map(Quantized::of).collect());
-        for (at, of) in types.0.iter().enumerate() {
-            if let Some(of) = of {
-                func.values.set(at, Type::Tensor(of.stored()));
-            }
-        }
-        for ty in &mut func.results {
-            if let Some(of) = Quantized::of(ty) {
-                *ty = Type::Tensor(of.stored());
-            }
-        }
+        retype(func, |ty| Some(Type::Tensor(Quantized::of(ty)?.stored())));
         rewrite(func, locations, |op, patch| types.replace(op, patch))
     })
 }

@@ -14,11 +14,9 @@ pub fn eliminate_dead_code(module: &Module) -> Option<Module> {
     if !live.iter().any(|live| live.has_dead) {
         return None;
     }
-    let cleaned = |(func, live): (&Func, &Live<'_>)| match live.has_dead {
-        true => Func { body: live.region(&func.body), ..func.clone() },
-        false => func.clone(),
-    };
-    Some(module.with_funcs(module.funcs.iter().zip(&live).map(cleaned).collect()))
+    let mut funcs = module.funcs.clone();
+    funcs.iter_mut().zip(&live).filter(|(_, live)| live.has_dead).for_each(|(func, live)| live.keep(&mut func.body));
+    Some(module.with_funcs(funcs))
 }
 
 /// The values that live ops use.
@@ -52,15 +50,14 @@ impl<'f> Live<'f> {
         }
     }
 
-    /// Returns the region without the ops that are not live.
-    fn region(&self, region: &Region) -> Region {
-        let end = region.ops.len();
-        let live = region.ops.iter().enumerate().filter(|(at, op)| self.is_live(op, at + 1 == end));
-        let copied = |op: &Op| {
-            let regions = op.regions.iter().map(|region| self.region(region)).collect();
-            op.copied(op.operands.clone(), op.results.clone(), regions)
-        };
-        Region { args: region.args.clone(), ops: live.map(|(_, op)| copied(op)).collect() }
+    /// Removes the ops that are not live.
+    fn keep(&self, region: &mut Region) {
+        let (end, mut at) = (region.ops.len(), 0);
+        region.ops.retain(|op| {
+            at += 1;
+            self.is_live(op, at == end)
+        });
+        region.ops.iter_mut().flat_map(|op| &mut op.regions).for_each(|region| self.keep(region));
     }
 
     /// Returns whether an op is needed. The last op of a region ends it.

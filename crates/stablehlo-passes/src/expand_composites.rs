@@ -21,15 +21,18 @@ use stablehlo::{Result, inline_ops};
 /// Returns an error if a decomposition does not exist, if it does not fit its composite, or if the program becomes too
 /// large. The module must be verified.
 pub fn expand_composites(module: &Module, keep: impl Fn(&str, &Attributes) -> bool) -> Result<Option<Module>> {
-    let decomposition = |op: &Op| match &op.kind {
-        OpKind::Composite { name, decomposition, composite_attributes } => {
-            (!keep(name, composite_attributes)).then(|| decomposition.clone())
+    let Some(done) = inline_ops(module, |op| decomposition(op, &keep).is_some())? else { return Ok(None) };
+    let ops = module.funcs.iter().flat_map(|func| func.body.all_ops());
+    Ok(Some(without(done, &ops.filter_map(|op| decomposition(op, &keep)).cloned().collect())))
+}
+
+fn decomposition(op: &Op, keep: impl Fn(&str, &Attributes) -> bool) -> Option<&String> {
+    match &op.kind {
+        OpKind::Composite { name, decomposition, composite_attributes } if !keep(name, composite_attributes) => {
+            Some(decomposition)
         }
         _ => None,
-    };
-    let Some(done) = inline_ops(module, |op| decomposition(op).is_some())? else { return Ok(None) };
-    let ops = module.funcs.iter().flat_map(|func| func.body.all_ops());
-    Ok(Some(without(done, &ops.filter_map(decomposition).collect())))
+    }
 }
 
 /// Removes private functions with these names to which nothing refers any more.

@@ -66,7 +66,7 @@ fn is_zero(op: &Op, types: &ValueTypes) -> bool {
 }
 
 /// Returns the value of a constant, or of an op on constants.
-fn value(op: &Op, known: &HashMap<ValueId, Literal>, types: &ValueTypes) -> Option<Literal> {
+pub(crate) fn value(op: &Op, known: &HashMap<ValueId, Literal>, types: &ValueTypes) -> Option<Literal> {
     match (&op.kind, &op.results[..]) {
         (OpKind::Constant(literal), &[result]) => (types.tensor(result) == Some(&literal.ty)).then(|| literal.clone()),
         (OpKind::GetDimensionSize { dimension }, &[result]) => {

@@ -50,7 +50,7 @@ pub use assign_layouts::{Layouts, assign_layouts};
 pub use canonicalize::canonicalize;
 pub use canonicalize_dots::canonicalize_dots;
 pub use combine_all_reduces::combine_all_reduces;
-pub use cost::{Cost, cost, op_cost};
+pub use cost::{Cost, cost};
 pub use counted_loop::{CountedLoop, counted_loop};
 pub use decompose_quantized::decompose_quantized;
 pub use eliminate_common_subexpressions::eliminate_common_subexpressions;

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use stablehlo::ir::{
-    Attribute, DYNAMIC, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId, ValueIds, Window,
+    Attribute, DYNAMIC, ElementType, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId, ValueIds,
+    Window,
 };
 use stablehlo::{Error, ErrorKind, Result, VerifyLevel, infer};
 
-use crate::evaluate::{evaluate, is_integer};
+use crate::evaluate::is_integer;
+use crate::fold_constants::value;
 
 /// Gives the arguments of the entry function these types, and replaces sizes `?` that follow from them throughout the
 /// function. Returns `None` if nothing changes.
@@ -121,25 +123,13 @@ impl Refinement<'_> {
         let ops = std::mem::take(&mut region.ops);
         region.ops.reserve(ops.len());
         for mut op in ops {
-            let place = op.copied(op.operands.clone(), op.results.clone(), Vec::new());
-            if self.op(&mut op).map_err(|error| self.placed(&error, &place))? {
+            if self.op(&mut op).map_err(|error| error.of_op(&op, &self.func, self.module))? {
                 region.ops.push(op);
             } else {
                 self.changed = true;
             }
         }
         Ok(())
-    }
-
-    /// Adds the op, its types and its location to a message.
-    fn placed(&self, error: &Error, op: &Op) -> Error {
-        if error.op().is_some() || error.message().contains(" (in ") {
-            return error.clone();
-        }
-        let (name, signature) = (op.kind.name(), op.signature(&self.func.values));
-        let location = self.module.location(op.location);
-        let at = if location.is_empty() { location } else { format!(" at {location}") };
-        Error::new(error.kind(), format_args!("{} (in {name} : {signature}{at})", error.message()))
     }
 
     fn ty(&self, value: ValueId) -> Option<&TensorType> {
@@ -200,8 +190,12 @@ impl Refinement<'_> {
         if self.is_held_assertion(op)? {
             return Ok(false);
         }
-        self.make_static(op)?;
-        self.results(op)?;
+        let made = self.make_static(op)?;
+        self.results(made.as_ref().unwrap_or(op))?;
+        if let Some(made) = made {
+            *op = made;
+            self.changed = true;
+        }
         self.fold(op);
         Ok(true)
     }
@@ -217,8 +211,8 @@ impl Refinement<'_> {
         }
     }
 
-    /// Replaces an op whose operands are known sizes with an op of static shape.
-    fn make_static(&mut self, op: &mut Op) -> Result<()> {
+    /// Returns the op of static shape that replaces an op whose operands are known sizes.
+    fn make_static(&mut self, op: &Op) -> Result<Option<Op>> {
         let known = |at: usize| self.integers(op, at);
         let first = op.operands.first().copied();
         let result = op.results.first().copied();
@@ -234,14 +228,14 @@ impl Refinement<'_> {
                 (Some(edge_padding_low), Some(edge_padding_high), Some(interior_padding)) => {
                     (OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding }, &[0, 1], None)
                 }
-                _ => return Ok(()),
+                _ => return Ok(None),
             },
             (OpKind::DynamicGather { dimensions, indices_are_sorted }, ..) => match known(2) {
                 Some(slice_sizes) => {
                     let (dimensions, indices_are_sorted) = (dimensions.clone(), *indices_are_sorted);
                     (OpKind::Gather { dimensions, slice_sizes, indices_are_sorted }, &[0, 1], None)
                 }
-                None => return Ok(()),
+                None => return Ok(None),
             },
             (OpKind::DynamicConv { dimensions, window, feature_group_count, batch_group_count, precision }, ..) => {
                 match known(2) {
@@ -256,57 +250,58 @@ impl Refinement<'_> {
                         };
                         (kind, &[0, 1], None)
                     }
-                    None => return Ok(()),
+                    None => return Ok(None),
                 }
             }
             (OpKind::RealDynamicSlice, ..) => match (known(1), known(2), known(3)) {
                 (Some(start_indices), Some(limit_indices), Some(strides)) => {
                     (OpKind::Slice { start_indices, limit_indices, strides }, &[0], None)
                 }
-                _ => return Ok(()),
+                _ => return Ok(None),
             },
             // A reshape to the same shape.
             (OpKind::SetDimensionSize { dimension }, Some(x), _) => match known(1).as_deref() {
                 Some(&[size]) if self.shape(x).get(*dimension) == Some(&size) => {
                     (OpKind::Reshape, &[0], Some(self.shape(x).to_vec()))
                 }
-                _ => return Ok(()),
+                _ => return Ok(None),
             },
             (OpKind::CustomCall { .. }, ..) => return self.custom_call(op),
-            _ => return Ok(()),
+            _ => return Ok(None),
         };
         let is_shaped = matches!(kind, OpKind::Reshape | OpKind::BroadcastInDim { .. } | OpKind::Iota { .. });
         if let (true, Some(result)) = (is_shaped, result) {
             let declared = self.shape(result).to_vec();
             let Some(shape) = shape.or_else(|| (!declared.contains(&DYNAMIC)).then_some(declared)) else {
-                return Ok(());
+                return Ok(None);
             };
             self.set_shape(result, &shape)?;
         }
-        self.changed = true;
-        op.kind = kind;
-        op.operands = operands.iter().filter_map(|&at| op.operands.get(at).copied()).collect();
-        Ok(())
+        let operands = operands.iter().filter_map(|&at| op.operands.get(at).copied()).collect();
+        Ok(Some(Op { kind, operands, ..op.clone() }))
     }
 
-    /// Gives the results of a custom call the shapes that some of its operands contain, and removes these operands.
-    fn custom_call(&mut self, op: &mut Op) -> Result<()> {
+    /// Gives the results of a custom call the shapes that some of its operands contain. Returns the call without these
+    /// operands.
+    fn custom_call(&mut self, op: &Op) -> Result<Option<Op>> {
         const LIST: &str = "indices_of_shape_operands";
         let list = op.attributes.iter().find(|(name, _)| name == LIST).and_then(|(_, list)| list.as_integers());
-        let Some(list) = list.filter(|list| list.len() == op.results.len()) else { return Ok(()) };
+        let Some(list) = list.filter(|list| list.len() == op.results.len()) else { return Ok(None) };
         let places: Option<Vec<usize>> = list.iter().map(|&at| usize::try_from(at).ok()).collect();
-        let places = places.ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("{LIST} is {list:?}")))?;
+        let mut places = places.ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("{LIST} is {list:?}")))?;
         let shapes: Option<Vec<Vec<i64>>> = places.iter().map(|&at| self.integers(op, at)).collect();
-        let Some(shapes) = shapes else { return Ok(()) };
+        let Some(shapes) = shapes else { return Ok(None) };
         for (&result, shape) in op.results.iter().zip(&shapes) {
             self.set_shape(result, shape)?;
         }
-        without_operands(op, &places)?;
-        self.changed = true;
-        let kept = op.operands.iter().enumerate().filter(|(at, _)| !places.contains(at));
-        op.operands = kept.map(|(_, &operand)| operand).collect::<ValueIds>();
-        op.attributes.retain(|(name, _)| name != LIST);
-        Ok(())
+        places.sort_unstable();
+        places.dedup();
+        let mut call = op.clone();
+        without_operands(&mut call, &places)?;
+        let mut at = 0..;
+        call.operands.retain(|_| at.next().is_none_or(|at| !places.contains(&at)));
+        call.attributes.retain(|(name, _)| name != LIST);
+        Ok(Some(call))
     }
 
     /// Sets the sizes of the results that follow from the operands.
@@ -347,14 +342,23 @@ impl Refinement<'_> {
                 vec![self.func.ty(x).clone()]
             }
             (OpKind::Reshape, &[x], &[y]) => {
-                let (from, to) = (self.shape(x), self.shape(y));
-                let unknown = to.iter().filter(|&&size| size == DYNAMIC).count();
-                let product = |shape: &[i64]| shape.iter().filter(|&&size| size != DYNAMIC).product::<i64>();
-                if unknown != 1 || from.contains(&DYNAMIC) || product(to) == 0 {
+                let (Some(from), Some(to)) = (self.ty(x), self.ty(y)) else { return Ok(()) };
+                let mut known = to.clone();
+                known.shape.retain(|&size| size != DYNAMIC);
+                if known.rank() + 1 != to.rank() || !from.is_static() {
                     return Ok(());
                 }
-                let rest = product(from) / product(to);
-                let shape: Vec<i64> = to.iter().map(|&size| if size == DYNAMIC { rest } else { size }).collect();
+                let rest = match (from.num_elements(), known.num_elements()) {
+                    (_, Some(0)) => return Ok(()),
+                    (Some(0), _) => Some(0),
+                    (Some(all), Some(known)) if all % known == 0 => i64::try_from(all / known).ok(),
+                    _ => None,
+                };
+                let rest = rest.ok_or_else(|| {
+                    let message = format_args!("the number of elements of {from} is not a multiple of that of {known}");
+                    Error::new(ErrorKind::Shape, message)
+                })?;
+                let shape: Vec<i64> = to.shape.iter().map(|&size| if size == DYNAMIC { rest } else { size }).collect();
                 return self.set_shape(y, &shape);
             }
             (_, _, results) => {
@@ -381,23 +385,10 @@ impl Refinement<'_> {
     fn fold(&mut self, op: &mut Op) {
         let &[result] = &op.results[..] else { return };
         let Some(ty) = self.ty(result) else { return };
-        if !op.regions.is_empty() || !(is_integer(ty.element) || ty.element == stablehlo::ir::ElementType::Bool) {
+        if !is_integer(ty.element) && ty.element != ElementType::Bool {
             return;
         }
-        let literal = match &op.kind {
-            OpKind::Constant(literal) => Some(literal.clone()),
-            OpKind::GetDimensionSize { dimension } => {
-                let size = op.operands.first().and_then(|&x| self.shape(x).get(*dimension)).copied();
-                let size = size.filter(|&size| size != DYNAMIC).and_then(|size| i32::try_from(size).ok());
-                size.and_then(|size| Literal::new(ty.clone(), size.to_le_bytes().to_vec()).ok())
-            }
-            _ => {
-                let operands: Option<Vec<&Literal>> =
-                    op.operands.iter().map(|operand| self.known.get(operand)).collect();
-                operands.and_then(|operands| evaluate(op, &operands, &self.func.values))
-            }
-        };
-        let Some(literal) = literal else { return };
+        let Some(literal) = value(op, &self.known, &self.func.values) else { return };
         self.known.insert(result, literal.clone());
         if !matches!(op.kind, OpKind::Constant(_) | OpKind::Iota { .. }) {
             (op.kind, op.operands) = (OpKind::Constant(literal), ValueIds::new());
@@ -440,7 +431,7 @@ fn without_operands(op: &mut Op, places: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the text of an alias of an operand that comes after removed ones.
+/// Returns the text of an alias without the removed operands, each of which `removed` lists once.
 fn with_operand_index(text: &str, removed: &[usize]) -> Result<String> {
     const NAME: &str = "operand_index";
     let parts = text.split_once(NAME).and_then(|(before, rest)| {
@@ -455,6 +446,6 @@ fn with_operand_index(text: &str, removed: &[usize]) -> Result<String> {
         let message = format_args!("operand {index} contains a shape and is removed, but an alias names it");
         return Err(Error::new(ErrorKind::Attribute, message));
     }
-    let less = (0..index).filter(|at| removed.contains(at)).count();
+    let less = removed.iter().filter(|&&at| at < index).count();
     Ok(format!("{before}{NAME} = {}{after}", index - less))
 }

@@ -6,8 +6,8 @@ use stablehlo::ir::{
 };
 use stablehlo::{Error, ErrorKind, FloatFormat, NonFinite, Patch, Result, rewrite};
 
-use crate::apply::apply_all;
-use crate::build::{Build, of};
+use crate::apply::{apply_all, retype};
+use crate::build::{Build, bits_of, of};
 use crate::evaluate::Number;
 
 /// Stores elements of types of at most eight bits, other than `i8`, `ui8` and `i1`, as bytes, for devices without these
@@ -38,16 +38,7 @@ pub fn store_as_bytes(module: &Module) -> Result<Option<Module>> {
     let applies = |func: &Func| func.values.iter().chain(&func.results).any(is_narrow);
     apply_all(module, applies, |func, locations| {
         let elements: Vec<Option<ElementType>> = func.values.iter().map(|ty| Some(ty.as_tensor()?.element)).collect();
-        for at in 0..func.values.len() {
-            if let Some(ty) = func.values.get(at).and_then(stored) {
-                func.values.set(at, ty);
-            }
-        }
-        for ty in &mut func.results {
-            if let Some(stored) = stored(ty) {
-                *ty = stored;
-            }
-        }
+        retype(func, stored);
         let element = |value: ValueId| elements.get(value.0 as usize).copied().flatten();
         rewrite(func, locations, |op, patch| replace(op, patch, &element))
     })
@@ -189,11 +180,9 @@ struct Bits {
 }
 
 impl Bits {
-    fn of(ty: &TensorType) -> Self {
-        let is_wide = ty.element == ElementType::F64;
-        let (mantissa, bias) = if is_wide { (52, 1023) } else { (23, 127) };
-        let int = of(ty, if is_wide { ElementType::I64 } else { ElementType::I32 });
-        Self { int, mantissa, bias }
+    fn of(ty: &TensorType) -> Result<Self> {
+        let (mantissa, bias) = if ty.element == ElementType::F64 { (52, 1023) } else { (23, 127) };
+        Ok(Self { int: of(ty, bits_of(ty.element)?), mantissa, bias })
     }
 
     fn number(&self, patch: &mut Patch<'_>, number: i64) -> Result<ValueId> {
@@ -224,7 +213,7 @@ fn infinity(format: FloatFormat) -> i64 {
 /// Returns the `f32` of each bit pattern.
 fn decoded(patch: &mut Patch<'_>, x: ValueId, from: ElementType) -> Result<ValueId> {
     let ty = of(patch.tensor(x)?, ElementType::F32);
-    let bits = Bits::of(&ty);
+    let bits = Bits::of(&ty)?;
     let code = patch.convert(x, bits.int.element)?;
     let nan = patch
         .constant(ty.clone(), if ty.num_elements() == Some(0) { vec![] } else { f32::NAN.to_le_bytes().to_vec() })?;
@@ -283,7 +272,7 @@ fn with_nan(patch: &mut Patch<'_>, y: ValueId, is_nan: ValueId, is_negative: Val
 
 /// Returns the bit pattern of each `f32` or `f64`, rounded to nearest even.
 fn encoded(patch: &mut Patch<'_>, x: ValueId, to: ElementType) -> Result<ValueId> {
-    let bits = Bits::of(&patch.tensor(x)?.clone());
+    let bits = Bits::of(patch.tensor(x)?)?;
     let all = bits.cast(patch, x, &bits.int);
     let is_negative = bits.is(patch, D::Lt, all, 0)?;
     let magnitude = patch.unary(U::Abs, x)?;

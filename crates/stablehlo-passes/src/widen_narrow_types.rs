@@ -54,15 +54,6 @@ pub fn widen_narrow_types(
             && values.clone().any(|&value| widened(types, value).is_some())
             && !values.any(|&value| is_complex(types, value))
     };
-    for func in &module.funcs {
-        for op in func.body.all_ops().filter(|op| is_concerned(op, &func.values)) {
-            for &value in op.operands.iter().chain(&op.results) {
-                if let (Some(wide), Some(ty)) = (widened(&func.values, value), func.values.tensor(value)) {
-                    check(ty.element, wide)?;
-                }
-            }
-        }
-    }
     let applies = |func: &Func| func.body.all_ops().any(|op| is_concerned(op, &func.values));
     apply(module, applies, |func, locations| {
         // The ops of the regions that stay as they are, in the wide type.
@@ -70,8 +61,15 @@ pub fn widen_narrow_types(
         let whole: HashSet<ValueId> = whole.copied().collect();
         let mut changed = false;
         rewrite(func, locations, |op, patch| {
+            let types = patch.types();
+            let is_concerned = is_concerned(&op, types);
+            for &value in op.operands.iter().chain(&op.results).filter(|_| is_concerned) {
+                if let (Some(wide), Some(ty)) = (widened(types, value), types.tensor(value)) {
+                    check(ty.element, wide)?;
+                }
+            }
             let is_in_reducer = op.results.first().is_some_and(|result| whole.contains(result));
-            if is_in_reducer || !is_concerned(&op, patch.types()) || !is_whole(&op, patch.types()) {
+            if is_in_reducer || !is_concerned || !is_whole(&op, types) {
                 patch.push(op);
                 return Ok(());
             }

@@ -178,8 +178,8 @@ impl Error {
     }
 
     /// Returns the types and the sharding of the op that caused the error, as
-    /// [`Op::signature`](crate::ir::Op::signature) does, if the error comes from [`rewrite`](crate::rewrite()) or
-    /// [`verify`](crate::verify()). `Display` omits them.
+    /// [`Op::signature`](crate::ir::Op::signature) does, if the error comes from [`rewrite`](crate::rewrite()),
+    /// [`verify`](crate::verify()), [`infer`](crate::infer()) or [`Error::of_op`]. `Display` omits them.
     #[must_use]
     pub fn signature(&self) -> Option<&str> {
         self.0.signature.as_deref()

@@ -2,10 +2,10 @@
 
 use device_plugin::stablehlo::{LayoutMode, layout_modes};
 use device_plugin::{Error, Layout, Result, Shape};
-use stablehlo::ir::{Func, Module, Type};
+use stablehlo::ir::{Func, Module, Type, inverse_permutation};
 
 use super::types;
-use stablehlo_cpu::{Order, TensorType, inverse_permutation, preferred_output_order};
+use stablehlo_cpu::{Order, TensorType, preferred_output_order};
 
 /// The storage orders of the arguments, or of the results.
 pub(crate) struct Layouts {

@@ -1,10 +1,13 @@
 //! The pass `assign_layouts`: changes the storage order of the entry function's arguments and results.
 
-use stablehlo::ir::{Attribute, Attributes, ElementType, Func, Literal, Module, Op, OpKind, TensorType, Type, ValueId};
+use stablehlo::ir::{
+    Attribute, Attributes, ElementType, Func, Literal, Module, Op, OpKind, TensorType, Type, ValueId,
+    inverse_permutation,
+};
 
 use crate::engine::CompileSettings;
 use crate::error::CompileError;
-use crate::order::{Order, inverse_permutation};
+use crate::order::Order;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -21,10 +24,9 @@ pub(crate) fn assign_layouts(module: &Module, parameters: &[Order], outputs: &[O
     let mut before = Vec::new();
     for (at, order) in parameters.iter().enumerate() {
         let (Some(order), Some(&named)) = (order, func.body.args.get(at)) else { continue };
-        let ty = type_of(func, named)?;
         // `permutation` contains the position of each of the program's dimensions in storage.
         let permutation = inverse_permutation(order);
-        let stored = func.values.push(Type::Tensor(permuted(&ty, order)?));
+        let stored = func.values.push(Type::Tensor(type_of(func, named)?.permuted(order)?));
         before.push(transpose(permutation, stored, named));
         func.body.args[at] = stored;
     }
@@ -34,7 +36,7 @@ pub(crate) fn assign_layouts(module: &Module, parameters: &[Order], outputs: &[O
     let mut end = end;
     for (at, order) in outputs.iter().enumerate() {
         let (Some(order), Some(&named)) = (order, end.operands.get(at)) else { continue };
-        let ty = permuted(&type_of(func, named)?, order)?;
+        let ty = type_of(func, named)?.permuted(order)?;
         let stored = func.values.push(Type::Tensor(ty.clone()));
         func.body.ops.push(transpose(order.clone(), named, stored));
         end.operands[at] = stored;
@@ -50,13 +52,6 @@ pub(crate) fn assign_layouts(module: &Module, parameters: &[Order], outputs: &[O
 fn type_of(func: &Func, value: ValueId) -> Result<TensorType> {
     let tensor = func.values.get(value.0 as usize).and_then(Type::as_tensor);
     tensor.cloned().ok_or_else(|| CompileError::invalid("a storage order is given for a value that is not an array"))
-}
-
-fn permuted(ty: &TensorType, order: &[usize]) -> Result<TensorType> {
-    let dims: Option<Vec<i64>> = order.iter().map(|&dimension| ty.shape.get(dimension).copied()).collect();
-    let dims = dims.filter(|dims| dims.len() == ty.shape.len());
-    let dims = dims.ok_or_else(|| CompileError::invalid(format!("{order:?} does not order the dimensions of {ty}")))?;
-    Ok(TensorType::new(dims, ty.element))
 }
 
 fn transpose(permutation: Vec<usize>, from: ValueId, to: ValueId) -> Op {

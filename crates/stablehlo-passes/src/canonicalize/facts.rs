@@ -26,12 +26,12 @@ impl Simpler {
 
 /// The ops that define values, without their regions.
 #[derive(Default)]
-pub(super) struct Known {
+pub(crate) struct Known {
     ops: HashMap<ValueId, (OpKind, ValueIds)>,
 }
 
 impl Known {
-    pub(super) fn definition(&self, value: ValueId) -> Option<(&OpKind, &[ValueId])> {
+    pub(crate) fn definition(&self, value: ValueId) -> Option<(&OpKind, &[ValueId])> {
         self.ops.get(&value).map(|(kind, operands)| (kind, &operands[..]))
     }
 
@@ -51,7 +51,7 @@ impl Known {
         Some(self.number(value)?.integer()? != 0)
     }
 
-    pub(super) fn add(&mut self, op: &Op) {
+    pub(crate) fn add(&mut self, op: &Op) {
         let is_useful = matches!(
             op.kind,
             OpKind::BroadcastInDim { .. }

@@ -1,7 +1,7 @@
 //! The pass `canonicalize`.
 
 mod arithmetic;
-mod facts;
+pub(crate) mod facts;
 mod shape;
 
 use stablehlo::ir::{Module, Op, OpKind, ValueId, ValueTypes, is_sharding};

@@ -6,13 +6,7 @@ use stablehlo::ir::{Binary as B, ComparisonDirection as D, ElementType, Unary as
 use stablehlo::{Patch, Result};
 
 use super::erf_tables::{CENTER, INNER_F32, INNER_F64, OUTER_F32, OUTER_F64, SCALE, SHIFT};
-use crate::build::Build;
-
-/// Adds `x op number`.
-pub(super) fn with(patch: &mut Patch<'_>, op: B, x: ValueId, number: f64) -> Result<ValueId> {
-    let number = patch.like(x, number)?;
-    patch.binary(op, x, number)
-}
+use crate::build::{Build, is, with};
 
 /// Adds the root of `(1 - x) * (1 + x)`, which is more exact than that of `1 - x * x`.
 fn root(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
@@ -64,8 +58,7 @@ pub(super) fn asinh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let sum = patch.binary(B::Add, magnitude, quotient)?;
     let small = patch.unary(U::LogPlusOne, sum)?;
     let limit = large(patch, x)?;
-    let limit = patch.like(x, limit)?;
-    let is_large = patch.compare(D::Ge, magnitude, limit)?;
+    let is_large = is(patch, D::Ge, magnitude, limit)?;
     let log = log_of_double(patch, magnitude)?;
     let y = patch.select(is_large, log, small)?;
     with_sign(patch, y, x)
@@ -90,8 +83,7 @@ pub(super) fn acosh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let sum = patch.binary(B::Add, less, product)?;
     let small = patch.unary(U::LogPlusOne, sum)?;
     let limit = large(patch, x)?;
-    let limit = patch.like(x, limit)?;
-    let is_large = patch.compare(D::Ge, x, limit)?;
+    let is_large = is(patch, D::Ge, x, limit)?;
     let log = log_of_double(patch, x)?;
     patch.select(is_large, log, small)
 }
@@ -139,8 +131,7 @@ pub(crate) fn sinh(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let shrinks = patch.unary(U::Exponential, negated)?;
     let shrinks = with(patch, B::Multiply, shrinks, 0.5)?;
     let large = patch.binary(B::Subtract, grows, shrinks)?;
-    let one = patch.like(x, 1.0)?;
-    let is_small = patch.compare(D::Lt, magnitude, one)?;
+    let is_small = is(patch, D::Lt, magnitude, 1.0)?;
     let y = patch.select(is_small, small, large)?;
     with_sign(patch, y, x)
 }

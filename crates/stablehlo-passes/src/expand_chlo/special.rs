@@ -5,18 +5,12 @@ use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 use stablehlo::ir::{Binary as B, ComparisonDirection as D, ElementType, OpKind, Unary as U, ValueId};
 use stablehlo::{Patch, Result};
 
-use super::functions::{erf, erf_tail, polynomial, with, with_sign};
-use crate::build::{Build, of};
+use super::functions::{erf, erf_tail, polynomial, with_sign};
+use crate::build::{Build, bits_of, is, nan, of, with};
 use crate::evaluate::Number;
 
 fn is_wide(patch: &Patch<'_>, x: ValueId) -> Result<bool> {
     Ok(patch.tensor(x)?.element == ElementType::F64)
-}
-
-/// Compares with a number.
-fn is(patch: &mut Patch<'_>, direction: D, x: ValueId, number: f64) -> Result<ValueId> {
-    let number = patch.like(x, number)?;
-    patch.compare(direction, x, number)
 }
 
 /// `exp(-x * x)`. The square of the high bits of `x` is exact, so that the error does not grow with `x`.
@@ -107,7 +101,7 @@ pub(super) fn erf_inv(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
         y = patch.binary(B::Subtract, y, step)?;
     }
     let (is_end, is_outside) = (is(patch, D::Eq, rest, 0.0)?, is(patch, D::Lt, rest, 0.0)?);
-    let (infinity, nan) = (patch.like(x, f64::INFINITY)?, patch.binary(B::Divide, zero, zero)?);
+    let (infinity, nan) = (patch.like(x, f64::INFINITY)?, nan(patch, x)?);
     let y = patch.select(is_end, infinity, y)?;
     let y = patch.select(is_outside, nan, y)?;
     with_sign(patch, y, x)
@@ -215,25 +209,14 @@ pub(super) fn digamma(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let floor = patch.unary(U::Floor, x)?;
     let (is_whole, is_low) = (patch.compare(D::Eq, x, floor)?, is(patch, D::Le, x, 0.0)?);
     let is_pole = patch.binary(B::And, is_whole, is_low)?;
-    let zero = patch.like(x, 0.0)?;
-    let nan = patch.binary(B::Divide, zero, zero)?;
+    let nan = nan(patch, x)?;
     patch.select(is_pole, nan, y)
-}
-
-/// The integer type with the width of a float type.
-fn bits_of(element: ElementType) -> Option<ElementType> {
-    Some(match element {
-        ElementType::Bf16 | ElementType::F16 => ElementType::I16,
-        ElementType::F32 => ElementType::I32,
-        ElementType::F64 => ElementType::I64,
-        _ => return None,
-    })
 }
 
 /// Adds 1 to the bits of a number, or subtracts 1. Returns `None` for other types than `bf16`, `f16`, `f32` and `f64`.
 pub(super) fn next_after(patch: &mut Patch<'_>, x: ValueId, y: ValueId) -> Result<Option<ValueId>> {
     let float = patch.tensor(x)?.clone();
-    let Some(element) = bits_of(float.element) else { return Ok(None) };
+    let Ok(element) = bits_of(float.element) else { return Ok(None) };
     let ty = of(&float, element);
     let bits = |patch: &mut Patch<'_>, x| patch.add(OpKind::BitcastConvert, &[x], ty.clone());
     let number = |patch: &mut Patch<'_>, number| patch.splat(ty.clone(), Number::Integer(number));

@@ -1,26 +1,16 @@
 //! Functions of complex numbers as ops on their parts. Special points follow C99, Annex G, as on the CPU device.
 
-use stablehlo::ir::{Binary as B, ComparisonDirection as D, ElementType, OpKind, Unary as U, ValueId};
+use stablehlo::ir::{Binary as B, ComparisonDirection as D, OpKind, Unary as U, ValueId};
 use stablehlo::{Patch, Result};
 
 use super::pairs::Pair;
-use crate::build::{Build, of};
+use crate::build::{Build, bits_of, is, of, with};
 use crate::evaluate::Number;
 use crate::expand_chlo::functions::{cosh, sinh};
 
-fn is_number(patch: &mut Patch<'_>, x: ValueId, number: f64) -> Result<ValueId> {
-    let number = patch.like(x, number)?;
-    patch.compare(D::Eq, x, number)
-}
-
-fn times(patch: &mut Patch<'_>, x: ValueId, number: f64) -> Result<ValueId> {
-    let number = patch.like(x, number)?;
-    patch.binary(B::Multiply, x, number)
-}
-
 fn is_infinite(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
     let magnitude = patch.unary(U::Abs, x)?;
-    is_number(patch, magnitude, f64::INFINITY)
+    is(patch, D::Eq, magnitude, f64::INFINITY)
 }
 
 /// Returns whether a number is infinite or NaN.
@@ -32,7 +22,7 @@ fn is_not_finite(patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
 /// Gives a number without sign the sign of another number, also that of a zero.
 fn with_sign(patch: &mut Patch<'_>, magnitude: ValueId, sign: ValueId) -> Result<ValueId> {
     let ty = patch.tensor(sign)?;
-    let ty = of(ty, if ty.element == ElementType::F64 { ElementType::I64 } else { ElementType::I32 });
+    let ty = of(ty, bits_of(ty.element)?);
     let bits = patch.add(OpKind::BitcastConvert, &[sign], ty.clone());
     let zero = patch.splat(ty, Number::Integer(0))?;
     let is_negative = patch.compare(D::Lt, bits, zero)?;
@@ -58,9 +48,9 @@ impl Magnitudes {
         let (larger, smaller) = (patch.binary(B::Maximum, re, im)?, patch.binary(B::Minimum, re, im)?);
         let ratio = patch.binary(B::Divide, smaller, larger)?;
         let square = patch.binary(B::Multiply, ratio, ratio)?;
-        let (re_infinite, im_infinite) = (is_number(patch, re, f64::INFINITY)?, is_number(patch, im, f64::INFINITY)?);
+        let (re_infinite, im_infinite) = (is(patch, D::Eq, re, f64::INFINITY)?, is(patch, D::Eq, im, f64::INFINITY)?);
         let is_infinite = patch.binary(B::Or, re_infinite, im_infinite)?;
-        Ok(Self { re, larger, smaller, square, is_zero: is_number(patch, larger, 0.0)?, is_infinite })
+        Ok(Self { re, larger, smaller, square, is_zero: is(patch, D::Eq, larger, 0.0)?, is_infinite })
     }
 
     /// Returns the magnitude divided by the larger part.
@@ -91,10 +81,10 @@ pub(super) fn log(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
     let square = patch.binary(B::Multiply, parts.smaller, parts.smaller)?;
     let sum = patch.binary(B::Add, product, square)?;
     let near = patch.unary(U::LogPlusOne, sum)?;
-    let near = times(patch, near, 0.5)?;
+    let near = with(patch, B::Multiply, near, 0.5)?;
     let log = patch.unary(U::Log, parts.larger)?;
     let rest = patch.unary(U::LogPlusOne, parts.square)?;
-    let rest = times(patch, rest, 0.5)?;
+    let rest = with(patch, B::Multiply, rest, 0.5)?;
     let far = patch.binary(B::Add, log, rest)?;
     let far = patch.select(parts.is_zero, log, far)?;
     let (low, high) = (patch.like(log, 0.5)?, patch.like(log, 2.0)?);
@@ -108,7 +98,7 @@ pub(super) fn log(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
 /// `exp(re)` times the cosine and the sine of the imaginary part.
 pub(super) fn exponential(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
     // Multiplies by the root twice, because the exponential may overflow even if the product does not.
-    let half = times(patch, x.0, 0.5)?;
+    let half = with(patch, B::Multiply, x.0, 0.5)?;
     let root = patch.unary(U::Exponential, half)?;
     let scaled = |patch: &mut Patch<'_>, function| {
         let y = patch.unary(function, x.1)?;
@@ -119,10 +109,10 @@ pub(super) fn exponential(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
     // The factor of an infinite angle is a zero or an infinity.
     let (is_extreme, is_undefined) = (is_infinite(patch, x.0)?, is_not_finite(patch, x.1)?);
     let takes_scale = patch.binary(B::And, is_extreme, is_undefined)?;
-    let vanishes = is_number(patch, x.0, f64::NEG_INFINITY)?;
+    let vanishes = is(patch, D::Eq, x.0, f64::NEG_INFINITY)?;
     let vanishes = patch.binary(B::And, vanishes, is_undefined)?;
     let (re, im) = (patch.select(takes_scale, root, re)?, patch.select(vanishes, root, im)?);
-    let is_real = is_number(patch, x.1, 0.0)?;
+    let is_real = is(patch, D::Eq, x.1, 0.0)?;
     Ok((re, patch.select(is_real, x.1, im)?))
 }
 
@@ -139,11 +129,10 @@ impl Hyperbolic {
         let (cosh, sinh) = (cosh(patch, x)?, sinh(patch, x)?);
         let magnitude = patch.unary(U::Abs, x)?;
         // The magnitudes of both functions of larger numbers are half of the exponential.
-        let limit = patch.like(x, 20.0)?;
-        let is_large = patch.compare(D::Gt, magnitude, limit)?;
-        let half = times(patch, magnitude, 0.5)?;
+        let is_large = is(patch, D::Gt, magnitude, 20.0)?;
+        let half = with(patch, B::Multiply, magnitude, 0.5)?;
         let root = patch.unary(U::Exponential, half)?;
-        let (one, even) = (patch.like(x, 1.0)?, times(patch, root, 0.5)?);
+        let (one, even) = (patch.like(x, 1.0)?, with(patch, B::Multiply, root, 0.5)?);
         let odd = with_sign(patch, even, x)?;
         Ok(Self {
             factor: patch.select(is_large, root, one)?,
@@ -165,7 +154,7 @@ pub(super) fn sine(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
     let of_im = Hyperbolic::new(patch, x.1)?;
     let (re, im) = (of_im.product(patch, sine, of_im.cosh)?, of_im.product(patch, cosine, of_im.sinh)?);
     // A zero stays a zero, and the sine of an infinite angle times an infinity is an infinity.
-    let is_zero = is_number(patch, x.0, 0.0)?;
+    let is_zero = is(patch, D::Eq, x.0, 0.0)?;
     let keeps = keeps_imaginary(patch, x, true)?;
     Ok((patch.select(is_zero, x.0, re)?, patch.select(keeps, x.1, im)?))
 }
@@ -176,7 +165,7 @@ pub(super) fn cosine(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
     let of_im = Hyperbolic::new(patch, x.1)?;
     let (re, im) = (of_im.product(patch, cosine, of_im.cosh)?, of_im.product(patch, sine, of_im.sinh)?);
     // The product of a zero and an infinity is a zero with the signs of both.
-    let is_zero = is_number(patch, x.0, 0.0)?;
+    let is_zero = is(patch, D::Eq, x.0, 0.0)?;
     let one = patch.like(im, 1.0)?;
     let one = with_sign(patch, one, x.1)?;
     let zero = patch.binary(B::Multiply, sine, one)?;
@@ -193,7 +182,7 @@ pub(super) fn cosine(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
 /// `or_infinite` is set, and the angle is infinite or NaN.
 fn keeps_imaginary(patch: &mut Patch<'_>, x: Pair, or_infinite: bool) -> Result<ValueId> {
     let is_undefined = is_not_finite(patch, x.0)?;
-    let mut fixed = is_number(patch, x.1, 0.0)?;
+    let mut fixed = is(patch, D::Eq, x.1, 0.0)?;
     if or_infinite {
         let infinite = is_infinite(patch, x.1)?;
         fixed = patch.binary(B::Or, fixed, infinite)?;
@@ -207,14 +196,14 @@ pub(super) fn sqrt(patch: &mut Patch<'_>, x: Pair) -> Result<Pair> {
     // Both magnitudes are divided by the larger part, so that their sum does not overflow.
     let (root, share) = (parts.root(patch)?, patch.binary(B::Divide, parts.re, parts.larger)?);
     let sum = patch.binary(B::Add, root, share)?;
-    let half = times(patch, sum, 0.5)?;
+    let half = with(patch, B::Multiply, sum, 0.5)?;
     let (factor, scale) = (patch.unary(U::Sqrt, half)?, patch.unary(U::Sqrt, parts.larger)?);
     let larger = patch.binary(B::Multiply, scale, factor)?;
     let quotient = patch.binary(B::Divide, x.1, larger)?;
-    let smaller = times(patch, quotient, 0.5)?;
+    let smaller = with(patch, B::Multiply, quotient, 0.5)?;
     // An infinite real part makes the smaller part a zero, or NaN if the imaginary part is NaN.
-    let re_infinite = is_number(patch, parts.re, f64::INFINITY)?;
-    let flat = times(patch, x.1, 0.0)?;
+    let re_infinite = is(patch, D::Eq, parts.re, f64::INFINITY)?;
+    let flat = with(patch, B::Multiply, x.1, 0.0)?;
     let (larger, smaller) = (patch.select(re_infinite, parts.re, larger)?, patch.select(re_infinite, flat, smaller)?);
     let (larger, smaller) =
         (patch.select(parts.is_zero, parts.larger, larger)?, patch.select(parts.is_zero, x.1, smaller)?);

@@ -171,11 +171,10 @@ fn composites(
                 continue;
             }
             used.extend(slice.iter().map(|op| std::ptr::from_ref(*op)));
-            let name = names.next(&format!("pjrt.{}", pattern.name()));
-            added.push(decomposition(&name, &slice, &operands, result, func)?);
-            let name_of_composite = format!("pjrt.{}", pattern.name());
-            let kind =
-                OpKind::Composite { name: name_of_composite, decomposition: name, composite_attributes: attributes };
+            let name = format!("pjrt.{}", pattern.name());
+            let callee = names.next(&name);
+            added.push(decomposition(&callee, &slice, &operands, result, func)?);
+            let kind = OpKind::Composite { name, decomposition: callee, composite_attributes: attributes };
             found.insert(result, (kind, operands));
         }
     }

@@ -294,7 +294,8 @@ fn other_kinds_of_types_are_refused() {
         let text = format!("func.func @main(%x: {t}) -> {t} {{ %0 = stablehlo.add %x, %x : {t} return %0 : {t} }}");
         let narrow = ElementType::from_name(element);
         let error = widen_narrow_types(&parsed(&text), |element| (Some(element) == narrow).then_some(wide));
-        assert_eq!(error.expect_err(element).kind(), ErrorKind::Unsupported);
+        let error = error.expect_err(element);
+        assert_eq!((error.kind(), error.op()), (ErrorKind::Unsupported, Some("stablehlo.add")));
     };
     fault("i4", ElementType::F32);
     fault("i4", ElementType::Ui8);

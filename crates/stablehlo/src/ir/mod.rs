@@ -33,4 +33,4 @@ pub use ops::{
 pub use program::{Func, Module, Op, Region, Version};
 pub use types::{DYNAMIC, ElementType, TensorType, Type};
 pub(crate) use types::{function_text, write_list};
-pub use values::{Dims, ValueId, ValueIds, ValueTypes};
+pub use values::{Dims, ValueId, ValueIds, ValueTypes, inverse_permutation};

@@ -163,6 +163,19 @@ impl Op {
     }
 }
 
+impl Error {
+    /// Sets the op, its types and its sharding, the function, and the location of the op, unless those of an inner op
+    /// are already set.
+    #[cold]
+    #[must_use]
+    pub fn of_op(self, op: &Op, func: &Func, module: &Module) -> Self {
+        self.with_op(&op.kind.name())
+            .with_signature(|| op.signature(&func.values))
+            .with_func(&func.name)
+            .with_location(module.location(op.location))
+    }
+}
+
 impl Module {
     /// Returns the module with other functions.
     #[must_use]

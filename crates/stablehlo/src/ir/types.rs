@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::{Error, ErrorKind, Result};
+
 /// Extent of a dimension that is known only at run time.
 pub const DYNAMIC: i64 = i64::MIN;
 
@@ -222,6 +224,22 @@ impl TensorType {
     #[must_use]
     pub fn rank(&self) -> usize {
         self.shape.len()
+    }
+
+    /// Returns the type with its dimensions in another order.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the order has another length than the shape, or contains a number that is not a dimension.
+    pub fn permuted(&self, order: &[usize]) -> Result<Self> {
+        let shape: Option<Vec<i64>> = order.iter().map(|&dimension| self.shape.get(dimension).copied()).collect();
+        match shape.filter(|shape| shape.len() == self.rank()) {
+            Some(shape) => Ok(Self { shape, element: self.element }),
+            None => {
+                let message = format_args!("{order:?} does not order the dimensions of {self}");
+                Err(Error::new(ErrorKind::Attribute, message))
+            }
+        }
     }
 
     /// Returns whether every extent is static.

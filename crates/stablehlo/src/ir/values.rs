@@ -19,6 +19,19 @@ pub type ValueIds = SmallVec<[ValueId; 4]>;
 /// A short list of dimension indices. Up to two indices are stored inline. See [`ValueIds`].
 pub type Dims = SmallVec<[usize; 2]>;
 
+/// Returns the inverse of a permutation. Element `d` of the inverse is the position of `d` in `permutation`. Ignores
+/// numbers that are not less than the length.
+#[must_use]
+pub fn inverse_permutation(permutation: &[usize]) -> Vec<usize> {
+    let mut inverse = vec![0; permutation.len()];
+    for (at, &dimension) in permutation.iter().enumerate() {
+        if let Some(place) = inverse.get_mut(dimension) {
+            *place = at;
+        }
+    }
+    inverse
+}
+
 /// Type of each value of a function, indexed by [`ValueId`]. Values of the same type can share one allocation.
 ///
 /// ```

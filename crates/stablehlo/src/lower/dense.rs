@@ -40,16 +40,6 @@ fn product(shape: &[i64]) -> u64 {
     shape.iter().map(|&extent| u64::try_from(extent).unwrap_or(0)).fold(1, u64::saturating_mul)
 }
 
-/// Returns the permutation that transposes a tensor to the order of the result. Dimension `i` of the tensor is
-/// dimension `from[i]` of the result, and `from` lists each dimension once.
-fn inverse(from: &[usize]) -> Dims {
-    let mut places = vec![0; from.len()];
-    for (place, &dimension) in from.iter().enumerate() {
-        places[dimension] = place;
-    }
-    places.into()
-}
-
 /// Adds a mask with a row of `extent` elements for each index. The row has a one at the index, and zeros elsewhere. If
 /// `clamped` is true, limits each index to the valid range first.
 fn mask(
@@ -105,16 +95,15 @@ pub(super) fn gather(rules: &DeviceRules, op: &Op, patch: &mut Patch<'_>) -> Opt
     let result = patch.tensor(op.results[0]).ok()?.clone();
     let batch: Vec<usize> = (0..result.rank()).filter(|dimension| !d.offset_dims.contains(dimension)).collect();
     let order: Vec<usize> = batch.iter().chain(&d.offset_dims).copied().collect();
-    let made: Vec<i64> = order.iter().map(|&dimension| result.shape[dimension]).collect();
+    let made = result.permuted(&order).ok()?;
     let dimensions = DotDimensions {
         lhs_contracting: [of.indices.rank()].into_iter().collect(),
         rhs_contracting: [of.dimension].into_iter().collect(),
         ..DotDimensions::default()
     };
     let dot = OpKind::DotGeneral { dimensions, precision: EXACT };
-    let made = TensorType::new(made, result.element);
     let product = patch.add(dot, &[mask, op.operands[0]], made);
-    let transpose = OpKind::Transpose { permutation: inverse(&order) };
+    let transpose = OpKind::Transpose { permutation: inverse_permutation(&order).into() };
     Some(Op { kind: transpose, operands: [product].into_iter().collect(), ..op.clone() })
 }
 
@@ -150,10 +139,9 @@ pub(super) fn scatter(rules: &DeviceRules, op: &Op, patch: &mut Patch<'_>) -> Op
     };
     // The result of the matrix multiplication has the dimensions of the window, followed by the indexed dimension.
     let order: Vec<usize> = others.iter().copied().chain([of.dimension]).collect();
-    let made: Vec<i64> = order.iter().map(|&dimension| ty.shape[dimension]).collect();
     let dot = OpKind::DotGeneral { dimensions, precision: EXACT };
-    let sums = patch.add(dot, &[updates, mask], TensorType::new(made, ty.element));
-    let transpose = OpKind::Transpose { permutation: inverse(&order) };
+    let sums = patch.add(dot, &[updates, mask], ty.permuted(&order).ok()?);
+    let transpose = OpKind::Transpose { permutation: inverse_permutation(&order).into() };
     let sums = patch.add(transpose, &[sums], ty);
     Some(Op {
         kind: OpKind::Binary(Binary::Add),

@@ -47,7 +47,7 @@ pub fn infer(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
     } else {
         Err(Error::new(ErrorKind::Reference, "an operand has no type"))
     };
-    types.map_err(|e| e.with_op(&op.kind.name()).with_func(&func.name).with_location(module.location(op.location)))
+    types.map_err(|e| e.of_op(op, func, module))
 }
 
 /// Infers the result types of an op without regions that is not part of a module. `name` is the op's full name, such as

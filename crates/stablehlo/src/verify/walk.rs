@@ -157,11 +157,11 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn op(&mut self, op: &'a Op, last: bool, depth: usize) -> Result<()> {
-        self.flat(op, last).map_err(|e| self.place(e, op))?;
+        self.flat(op, last).map_err(|e| e.of_op(op, self.func, self.module))?;
         for region in &op.regions {
             self.region(region, depth + 1)?;
         }
-        self.finish(op).map_err(|e| self.place(e, op))
+        self.finish(op).map_err(|e| e.of_op(op, self.func, self.module))
     }
 
     /// Runs the checks that do not depend on the op's regions.
@@ -245,13 +245,5 @@ impl<'a> Walk<'a, '_> {
         }
         self.sound[position] |= 1 << bit;
         Ok(())
-    }
-
-    #[cold]
-    fn place(&self, error: Error, op: &Op) -> Error {
-        error
-            .with_op(&op.kind.name())
-            .with_signature(|| op.signature(&self.func.values))
-            .with_location(self.module.location(op.location))
     }
 }

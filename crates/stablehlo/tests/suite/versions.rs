@@ -149,6 +149,7 @@ fn fma_needs_floats_of_one_type() {
     assert_eq!(error.kind(), ErrorKind::Structure);
 }
 
+#[cfg(feature = "hlo")]
 #[test]
 fn hlo_round_trip() {
     for (op, _) in OPS {

@@ -1,6 +1,6 @@
 //! `custom_call`: targets that frameworks emit for every platform, and targets with a registered handler.
 
-use stablehlo::ir::{Attribute, Attributes, OpKind, Type};
+use stablehlo::ir::{Attribute, Attributes, OpKind, Type, inverse_permutation};
 
 use super::context::find_attribute;
 use super::{Binding, LoweringContext, Result, TypedValue};
@@ -11,7 +11,7 @@ use crate::engine::kernels::custom::Custom;
 use crate::engine::kernels::sort::{Order, SortKey};
 use crate::engine::tile::Iota;
 use crate::error::CompileError;
-use crate::order::{Order as StorageOrder, inverse_permutation};
+use crate::order::Order as StorageOrder;
 
 /// Returns the indices of the result and the operand of `#stablehlo.output_operand_alias<output_tuple_indices = [1],
 /// operand_index = 0, …>`. Returns `None` if the operand is inside a tuple or the text does not have this form.
