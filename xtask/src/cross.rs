@@ -20,6 +20,9 @@ use crate::{Error, sh};
 const FEATURES: &str = "stablehlo-rs/default,plugin-manifest/default,device-plugin/default,plugin-registry/cpu,\
                         plugin-registry/stablehlo,plugin-registry/hazards";
 
+/// Options of cargo for the CPU plugin and the command.
+const PROGRAMS: [&str; 6] = ["-p", "pjrt-cpu-plugin", "-p", "pjrt-cli", "--bin", "pjrt"];
+
 const OPTIONS: &[&str] = &["--skip-missing", "--programs"];
 
 /// Parses the arguments `[--skip-missing] [--programs] PLATFORM ...`, and runs the task. With `--skip-missing`, a
@@ -82,6 +85,9 @@ impl Emulated {
         let mut cargo = self.cargo(task);
         self.platform.packages().for_each(|package| _ = cargo.args(["-p", package]));
         cargo.args(["--lib", "--no-default-features", "--features", FEATURES]);
+        if self.platform.has_full_command {
+            cargo.args(PROGRAMS).args(["--features", "pjrt-cli/cpu,pjrt-cli/full"]);
+        }
         cargo
     }
 
@@ -90,11 +96,13 @@ impl Emulated {
         let mut libraries = self.packages("build");
         platform::LIBRARIES.iter().for_each(|library| _ = libraries.args(["--example", library]));
         sh::shown(&mut libraries)?;
+        if self.platform.has_full_command {
+            return Ok(());
+        }
         // With the examples in one build, the command would have the features of its own tests.
         let mut programs = self.cargo("build");
-        programs.args(["-p", "pjrt-cpu-plugin", "-p", "pjrt-cli", "--lib", "--bin", "pjrt", "--no-default-features"]);
         // With `pjrt-cli/cpu`, cargo would set the feature of the package's dependency on itself for its tests.
-        sh::shown(programs.args(["--features", "cpu"]).args(self.platform.features))
+        sh::shown(programs.args(PROGRAMS).args(["--lib", "--no-default-features", "--features", "cpu"]))
     }
 
     /// Builds and runs the tests.

@@ -53,6 +53,8 @@ impl Project {
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.folder).env("CARGO_TARGET_DIR", &self.build);
+        // Debug information takes time, and several times the space of everything else.
+        command.env("CARGO_PROFILE_DEV_DEBUG", "false");
         // Flags from the environment would replace those of the project.
         for flags in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"] {
             command.env_remove(flags);

@@ -21,8 +21,9 @@ pub(super) struct Platform {
     emulator: &'static [&'static str],
     /// The files that the linker and the emulator need.
     needs: &'static [Need],
-    /// Options of cargo for the command `pjrt`.
-    pub(super) features: &'static [&'static str],
+    /// Whether the command `pjrt` has all subcommands. Its own tests need them, so one selection of packages can contain
+    /// the command and the tests, and no dependency is built twice.
+    pub(super) has_full_command: bool,
     /// Whether to test [`KERNELS`] in addition to [`PACKAGES`].
     has_kernel_tests: bool,
     /// File name of the command `pjrt`.
@@ -88,7 +89,7 @@ const AARCH64: Platform = Platform {
         Need { file: "/usr/aarch64-linux-gnu/lib/crt1.o", package: "libc6-dev-arm64-cross" },
         Need { file: "/usr/bin/qemu-aarch64", package: "qemu-user" },
     ],
-    features: &[],
+    has_full_command: false,
     has_kernel_tests: true,
     command: "pjrt",
     plugin: "libpjrt_plugin_cpu.so",
@@ -134,7 +135,7 @@ const WINDOWS: Platform = Platform {
         Need { file: "/usr/lib/wine/wine64", package: "wine64" },
     ],
     // `pjrt doctor` is one of the programs.
-    features: &["--features", "full"],
+    has_full_command: true,
     // Without vector instructions, the kernels call the C library's `fmaf`, and MinGW's `fmaf` does not round
     // correctly.
     has_kernel_tests: false,

@@ -111,10 +111,11 @@ impl Session {
             }
         };
         incoming.after_first(frame::MAX_REQUEST).wait_forever()?;
+        // Written at once, so that it also reaches a client that then sends nothing.
+        answer(&mut stream, &wire::Welcome { version, shares_memory, ..served.welcome.clone() })?;
         stream.set_write_timeout(Some(STALLED))?;
         let replies = Arc::new(Replies::new(Outbox::new(stream, Arc::clone(&opened.closer))?));
         let reader = Reader::start(Arc::clone(&replies), shares_memory)?;
-        replies.outbox.send(&wire::Welcome { version, shares_memory, ..served.welcome.clone() });
         Ok(Self {
             table: Table::new(served.limits.memory, held),
             batch: Batch::new(Arc::clone(&replies)),
