@@ -115,10 +115,12 @@ fn manifests(args: &Args, library: &Path) -> Result<Vec<Manifest>, String> {
 
 /// Returns the symbols that a library exports. Reads the file without loading the library.
 fn exports(path: &Path) -> Result<BTreeSet<String>, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    // Before it is opened, because opening a pipe would wait, and Windows opens no folder.
+    if !metadata.is_file() {
         return Err("not a file".to_owned());
     }
+    let file = File::open(path).map_err(|error| error.to_string())?;
     let data = ReadCache::new(file);
     let damaged = |error: object::Error| format!("a damaged library ({error})");
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
@@ -153,7 +155,7 @@ mod tests {
         let own = Path::new(env!("CARGO_MANIFEST_DIR"));
         assert_eq!(exports(&own.join("Cargo.toml")), Err("not a library".to_owned()));
         assert_eq!(exports(own), Err("not a file".to_owned()));
-        assert!(exports(&own.join("none.so")).unwrap_err().contains("No such file"));
+        assert!(exports(&own.join("none.so")).unwrap_err().ends_with("(os error 2)"));
     }
 
     #[test]

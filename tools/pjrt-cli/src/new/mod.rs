@@ -272,7 +272,8 @@ mod tests {
                     if path.is_dir() && !matches!(name.as_str(), "target" | "__pycache__") {
                         folders.push(path);
                     } else if path.is_file() {
-                        found.push(path.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned());
+                        let name = path.strip_prefix(&folder).unwrap().to_str().unwrap();
+                        found.push(name.replace(std::path::MAIN_SEPARATOR, "/"));
                     }
                 }
             }

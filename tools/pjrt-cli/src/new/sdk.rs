@@ -158,7 +158,8 @@ mod tests {
     fn dependencies_are_written_as_toml() {
         let source = |sdk: &Sdk| sdk.source("crates/pjrt").unwrap();
         let path = Sdk::Path(PathBuf::from("/a \"b\"/c"), false);
-        assert_eq!(source(&path), r#"path = "/a \"b\"/c/crates/pjrt""#);
+        let separator = if cfg!(windows) { r"\\" } else { "/" };
+        assert_eq!(source(&path), format!(r#"path = "/a \"b\"/c{separator}crates/pjrt""#));
         assert_eq!(source(&Sdk::Git("https://h/r".into(), None)), r#"git = "https://h/r""#);
         assert_eq!(source(&Sdk::Git("https://h/r".into(), Some("v1".into()))), r#"git = "https://h/r", rev = "v1""#);
         assert_eq!(source(&Sdk::Version("0.1".into())), r#"version = "0.1""#);
