@@ -21,7 +21,7 @@ pub(super) struct Platform {
     emulator: &'static [&'static str],
     /// The files that the linker and the emulator need.
     needs: &'static [Need],
-    /// Whether the command `pjrt` has all subcommands. Its own tests need them, so one selection of packages can contain
+    /// Whether the command `pjrt` has all subcommands. Its own tests need them, so one selection of packages contains
     /// the command and the tests, and no dependency is built twice.
     pub(super) has_full_command: bool,
     /// Whether to test [`KERNELS`] in addition to [`PACKAGES`].
