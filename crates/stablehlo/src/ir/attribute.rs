@@ -38,3 +38,11 @@ pub type Attributes = Vec<(String, Attribute)>;
 pub fn is_sharding(name: &str) -> bool {
     matches!(name, "sdy.sharding" | "mhlo.sharding")
 }
+
+/// Returns the integers in the list after `name = [`. Returns `None` if the field `name` is absent or is not such a
+/// list.
+pub(crate) fn list_field(text: &str, name: &str) -> Option<Vec<i64>> {
+    let rest = text[text.find(name)? + name.len()..].trim_start().strip_prefix('=')?;
+    let inside = rest.trim_start().strip_prefix('[')?.split(']').next()?;
+    inside.split(',').map(str::trim).filter(|i| !i.is_empty()).map(|i| i.parse().ok()).collect()
+}

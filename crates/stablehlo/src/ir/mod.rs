@@ -15,9 +15,11 @@ mod literal;
 mod locations;
 mod ops;
 mod program;
+mod ragged_dot;
 mod types;
 mod values;
 
+pub(crate) use attribute::list_field;
 pub use attribute::{Attribute, Attributes, is_sharding};
 pub use collectives::{ChannelHandle, ReplicaGroups};
 pub use literal::Literal;
@@ -31,6 +33,7 @@ pub use ops::{
     Precision, RngAlgorithm, RngDistribution, ScatterDimensions, TransposeA, Unary, Window,
 };
 pub use program::{Func, Module, Op, Region, Version};
+pub use ragged_dot::RaggedDotDimensions;
 pub use types::{DYNAMIC, ElementType, TensorType, Type};
 pub(crate) use types::{function_text, write_list};
 pub use values::{Dims, ValueId, ValueIds, ValueTypes, inverse_permutation};

@@ -2,7 +2,6 @@
 
 use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
 use super::site::{Site, ensure, returned};
-use super::string_attributes::list_field;
 use crate::compatible::{all_compatible, compatible, list};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
@@ -37,10 +36,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             ensure!(Type, result.element == *element, "the value is of type {element}, but the result is {result}");
             Ok(())
         }
-        "ragged_dot" => match find("ragged_dot_dimension_numbers") {
-            Some(Attribute::Other(text)) => ragged_dot(site, text),
-            _ => Err(Error::new(ErrorKind::Attribute, "attribute `ragged_dot_dimension_numbers` is missing")),
-        },
+        "ragged_dot" => ragged_dot(site, attributes),
         _ if base.starts_with("broadcast_") => super::quantized::alike(site),
         _ => Ok(()),
     }
@@ -113,55 +109,35 @@ fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
 
 /// Checks a ragged dot product. One dimension of the left operand is split into groups, and `group_sizes` contains
 /// their sizes.
-fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
+fn ragged_dot(site: &Site<'_>, attributes: &Attributes) -> Result<()> {
     let (lhs, rhs, sizes) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2));
-    let dims = |name: &str| -> Result<Vec<usize>> {
-        let list = list_field(text, name).unwrap_or_default();
-        let dims = list.iter().map(|&d| usize::try_from(d)).collect::<std::result::Result<_, _>>();
-        dims.map_err(|_| Error::new(ErrorKind::Attribute, format_args!("`{name}` holds a negative dimension")))
-    };
-    let (batch, contracting) = (dims("lhs_batching_dimensions")?, dims("lhs_contracting_dimensions")?);
-    let (rhs_batch, rhs_contracting) = (dims("rhs_batching_dimensions")?, dims("rhs_contracting_dimensions")?);
-    let (ragged, group) = (dims("lhs_ragged_dimensions")?, dims("rhs_group_dimensions")?);
-    distinct(&[&batch[..], &contracting].concat(), lhs.rank(), "lhs dimensions")?;
-    distinct(&[&rhs_batch[..], &rhs_contracting, &group].concat(), rhs.rank(), "rhs dimensions")?;
+    let dims = RaggedDotDimensions::of(attributes)?;
+    let RaggedDotDimensions { dot, lhs_ragged, rhs_group: group } = &dims;
+    let ragged = *lhs_ragged;
+    let (batch, contracting) = (&dot.lhs_batching, &dot.lhs_contracting);
+    let (rhs_batch, rhs_contracting) = (&dot.rhs_batching, &dot.rhs_contracting);
+    distinct(&[&batch[..], contracting].concat(), lhs.rank(), "lhs dimensions")?;
+    distinct(&[&rhs_batch[..], rhs_contracting, group].concat(), rhs.rank(), "rhs dimensions")?;
     ensure!(
         Shape,
         batch.len() == rhs_batch.len() && contracting.len() == rhs_contracting.len(),
         "the two sides have different numbers of batching or contracting dimensions"
     );
-    for (&l, &r) in batch.iter().zip(&rhs_batch).chain(contracting.iter().zip(&rhs_contracting)) {
+    for (&l, &r) in batch.iter().zip(rhs_batch).chain(contracting.iter().zip(rhs_contracting)) {
         ensure!(
             Shape,
             extents_agree(lhs.shape[l], rhs.shape[r]),
             "dimension {l} of {lhs} and dimension {r} of {rhs} differ"
         );
     }
-    let [ragged] = ragged[..] else {
-        return Err(Error::new(
-            ErrorKind::Attribute,
-            format_args!("one dimension of lhs must be ragged, not {}", ragged.len()),
-        ));
-    };
     within(ragged, lhs.rank(), "lhs_ragged_dimensions")?;
-    // The group sizes may have leading dimensions, which are batch dimensions and dimensions that precede the ragged
-    // dimension.
-    let before = |list: &[usize]| list.iter().copied().take_while(|&d| d != ragged).collect::<Vec<_>>();
     let grouped = !batch.contains(&ragged) && !contracting.contains(&ragged);
-    let leading = if batch.contains(&ragged) {
-        before(&batch)
-    } else if contracting.contains(&ragged) {
-        [&batch[..], &before(&contracting)].concat()
-    } else {
-        let free = (0..ragged).filter(|d| !batch.contains(d) && !contracting.contains(d));
-        batch.iter().copied().chain(free).collect()
-    };
     let wanted = usize::from(grouped);
     ensure!(Shape, group.len() == wanted, "rhs must have {wanted} group dimensions, not {}", group.len());
     let Some(&groups) = sizes.shape.last() else {
         return Err(Error::new(ErrorKind::Shape, "the group sizes must not be a scalar"));
     };
-    let mut expected: Vec<i64> = leading.iter().map(|&d| lhs.shape[d]).collect();
+    let mut expected: Vec<i64> = dims.group_size_dimensions().iter().map(|&d| lhs.shape[d]).collect();
     expected.push(groups);
     ensure!(
         Shape,
@@ -169,7 +145,7 @@ fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
         "the group sizes are {sizes} but must be {}",
         TensorType::new(expected, sizes.element)
     );
-    for &dimension in &group {
+    for &dimension in group {
         let extent = rhs.shape[dimension];
         ensure!(Shape, extents_agree(extent, groups), "dimension {dimension} of {rhs} must have {groups} elements");
     }
@@ -178,7 +154,7 @@ fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
     };
     let mut shape = if contracting.contains(&ragged) { vec![groups] } else { Vec::new() };
     shape.extend(batch.iter().map(|&d| lhs.shape[d]));
-    shape.extend(free(lhs, &[&batch[..], &contracting].concat()));
-    shape.extend(free(rhs, &[&rhs_batch[..], &rhs_contracting, &group].concat()));
+    shape.extend(free(lhs, &[&batch[..], contracting].concat()));
+    shape.extend(free(rhs, &[&rhs_batch[..], rhs_contracting, group].concat()));
     shape_is(tensors!(site.result_tensor(0)), &shape)
 }

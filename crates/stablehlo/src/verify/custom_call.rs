@@ -1,7 +1,7 @@
 //! Rules of custom calls: layouts, results that share the memory of operands, and calls that create buffers.
 
 use super::site::{Site, ensure};
-use super::string_attributes::{field, list_field};
+use super::string_attributes::field;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 

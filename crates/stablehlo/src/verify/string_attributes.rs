@@ -41,14 +41,6 @@ pub(super) fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     rest.split([',', '>']).next().map(str::trim)
 }
 
-/// Returns the integers in the list after `name = [`. Returns `None` if the field `name` is absent or is not such a
-/// list.
-pub(super) fn list_field(text: &str, name: &str) -> Option<Vec<i64>> {
-    let rest = text[text.find(name)? + name.len()..].trim_start().strip_prefix('=')?;
-    let inside = rest.trim_start().strip_prefix('[')?.split(']').next()?;
-    inside.split(',').map(str::trim).filter(|i| !i.is_empty()).map(|i| i.parse().ok()).collect()
-}
-
 /// Checks that tolerances are not negative, and that they are zero if the mode is `HIGHEST`.
 fn accuracy(text: &str) -> Result<()> {
     let highest = text.contains("<HIGHEST>") || text.contains("mode HIGHEST");

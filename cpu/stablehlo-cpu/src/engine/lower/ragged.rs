@@ -1,8 +1,7 @@
 //! `chlo.ragged_dot`: a contraction whose rows or terms belong to groups of different sizes.
 
-use stablehlo::ir::{Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, DotDimensions};
+use stablehlo::ir::{Attributes, Binary, ComparisonDirection, ComparisonType, DotDimensions, RaggedDotDimensions};
 
-use super::context::find_attribute;
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::kernels::shape::Concatenate;
@@ -10,19 +9,11 @@ use crate::engine::kernels::shape::Concatenate;
 /// Maximum number of groups. Each group becomes a separate contraction.
 const MAX_GROUPS: usize = 1024;
 
-/// The dimension numbers of a ragged contraction.
-struct RaggedDimensions {
-    dot: DotDimensions,
-    /// The dimension of the left operand that is divided into groups.
-    ragged: usize,
-    /// The dimension of the right operand that is indexed by groups. Empty if the ragged dimension is contracted.
-    group: Vec<usize>,
-}
-
 impl LoweringContext<'_, '_> {
     pub(super) fn ragged_dot(&mut self, attributes: &Attributes) -> Result<()> {
         let [a, b, sizes] = self.take()?;
-        let RaggedDimensions { dot, ragged, group } = self.ragged_dimensions(attributes, &a.ty, &b.ty)?;
+        let numbers = self.ragged_dimensions(attributes, &a.ty, &b.ty)?;
+        let RaggedDotDimensions { dot, lhs_ragged: ragged, rhs_group: group } = numbers;
         let dtype = self.result_dtype(0)?;
         if dot.lhs_batching.contains(&ragged) {
             // Groups of whole batches do not change the result.
@@ -57,28 +48,18 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![sum])
     }
 
-    fn ragged_dimensions(&self, attributes: &Attributes, a: &TensorType, b: &TensorType) -> Result<RaggedDimensions> {
-        let Some(Attribute::Other(text)) = find_attribute(attributes, "ragged_dot_dimension_numbers") else {
-            return Err(self.invalid("attribute ragged_dot_dimension_numbers is missing"));
-        };
-        let list = |name: &str| {
-            let list = dimensions(text, name);
-            list.ok_or_else(|| self.invalid(format!("{name} in {text}")))
-        };
-        let dot = DotDimensions {
-            lhs_batching: list("lhs_batching_dimensions")?.into(),
-            rhs_batching: list("rhs_batching_dimensions")?.into(),
-            lhs_contracting: list("lhs_contracting_dimensions")?.into(),
-            rhs_contracting: list("rhs_contracting_dimensions")?.into(),
-        };
-        let (ragged, group) = (list("lhs_ragged_dimensions")?, list("rhs_group_dimensions")?);
-        let &[ragged] = &ragged[..] else {
-            return Err(self.invalid(format!("lhs_ragged_dimensions must have one dimension, but is {ragged:?}")));
-        };
-        self.distinct(&[ragged], a.rank(), "lhs_ragged_dimensions")?;
+    fn ragged_dimensions(
+        &self,
+        attributes: &Attributes,
+        a: &TensorType,
+        b: &TensorType,
+    ) -> Result<RaggedDotDimensions> {
+        let numbers = RaggedDotDimensions::of(attributes).map_err(|error| self.invalid(error))?;
+        let RaggedDotDimensions { dot, lhs_ragged, rhs_group } = &numbers;
+        self.distinct(&[*lhs_ragged], a.rank(), "lhs_ragged_dimensions")?;
         self.distinct(&[&dot.lhs_batching[..], &dot.lhs_contracting].concat(), a.rank(), "lhs dimensions")?;
-        self.distinct(&[&dot.rhs_batching[..], &dot.rhs_contracting, &group].concat(), b.rank(), "rhs dimensions")?;
-        Ok(RaggedDimensions { dot, ragged, group })
+        self.distinct(&[&dot.rhs_batching[..], &dot.rhs_contracting, rhs_group].concat(), b.rank(), "rhs dimensions")?;
+        Ok(numbers)
     }
 
     /// Returns, for each group, `a` with zeros outside of the group's positions in the dimension `ragged`.
@@ -142,12 +123,4 @@ impl LoweringContext<'_, '_> {
         };
         Ok((TypedValue { value: part.value, ty: self.typed(part.ty.dtype, &dims)? }, d))
     }
-}
-
-/// Parses the list `name` in the text of the attribute, for example `lhs_ragged_dimensions = [0]`. Returns an empty
-/// list if `text` does not contain `name`, and `None` if the list is malformed.
-fn dimensions(text: &str, name: &str) -> Option<Vec<usize>> {
-    let Some((_, rest)) = text.split_once(name) else { return Some(Vec::new()) };
-    let (list, _) = rest.trim_start().strip_prefix('=')?.trim_start().strip_prefix('[')?.split_once(']')?;
-    list.split(',').map(str::trim).filter(|item| !item.is_empty()).map(|item| item.parse().ok()).collect()
 }
