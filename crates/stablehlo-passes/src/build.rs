@@ -26,7 +26,7 @@ pub(crate) trait Build {
     /// Adds a tensor whose elements do not matter.
     fn blank(&mut self, ty: &TensorType) -> Result<ValueId>;
     /// Reduces some dimensions with an op whose initial value is the given number.
-    fn reduce(&mut self, op: Binary, init: f64, x: ValueId, dimensions: &[usize]) -> Result<ValueId>;
+    fn reduce(&mut self, op: Binary, init: Number, x: ValueId, dimensions: &[usize]) -> Result<ValueId>;
     /// Lets values of the same types stand for the results of the replaced op.
     fn replace(&mut self, results: &[ValueId], values: &[ValueId]) -> Result<()>;
 }
@@ -152,10 +152,10 @@ impl Build for Patch<'_> {
         self.constant(ty.clone(), vec![0; size])
     }
 
-    fn reduce(&mut self, op: Binary, init: f64, x: ValueId, dimensions: &[usize]) -> Result<ValueId> {
+    fn reduce(&mut self, op: Binary, init: Number, x: ValueId, dimensions: &[usize]) -> Result<ValueId> {
         let ty = self.tensor(x)?.clone();
         let scalar = TensorType::new([], ty.element);
-        let init = self.splat(scalar.clone(), Number::Float(init))?;
+        let init = self.splat(scalar.clone(), init)?;
         let args = vec![self.value(Type::Tensor(scalar.clone())), self.value(Type::Tensor(scalar.clone()))];
         let (a, b) = (args[0], args[1]);
         let region = self.region(args, |patch| {

@@ -145,7 +145,7 @@ impl Norm {
 
     /// Returns the sum of the elements of each feature.
     fn sum(&self, patch: &mut Patch<'_>, x: ValueId) -> Result<ValueId> {
-        patch.reduce(Binary::Add, 0.0, x, &self.rest)
+        patch.reduce(Binary::Add, Number::Float(0.0), x, &self.rest)
     }
 
     fn mean(&self, patch: &mut Patch<'_>, sum: ValueId) -> Result<ValueId> {

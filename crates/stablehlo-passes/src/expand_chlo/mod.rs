@@ -1,10 +1,14 @@
 //! The pass `expand_chlo`.
 
+mod attributes;
+mod bessel;
 #[rustfmt::skip]
 mod erf_tables;
 pub(crate) mod functions;
 mod named;
+mod ragged_dot;
 mod special;
+mod zeta;
 
 use stablehlo::ir::{
     Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, ElementType, Module, Op, OpKind, Region,
@@ -12,9 +16,11 @@ use stablehlo::ir::{
 };
 use stablehlo::{Patch, Result, rewrite};
 
+use self::attributes::{can_be_zero, filled, last_word, number};
+use self::named::{Function, named};
 use crate::apply::apply;
 use crate::build::{Build, of};
-use crate::evaluate::{Number, encode, is_float, is_integer};
+use crate::evaluate::{is_float, is_integer};
 
 /// Replaces ops of CHLO, StableHLO's client dialect, with ops of StableHLO. Keeps an op if `keep` returns `true` for
 /// its name, such as `chlo.erf`. Returns `None` if the program has no other op that the pass replaces.
@@ -33,12 +39,23 @@ use crate::evaluate::{Number, encode, is_float, is_integer};
 /// | `tan` | as `stablehlo.tan` |
 /// | `acos`, `acosh`, `asin`, `asinh`, `atan`, `atanh`, `cosh`, `sinh` | the relative error is at most 8 units in the last place, if the device's functions have at most 1 |
 /// | `erf` | the relative error is at most 8 units in the last place |
+/// | `bessel_i1e` | the relative error is at most 16 units in the last place |
+/// | `zeta`, `polygamma` | the error is at most 16 units in the last place of the result, or of its largest term |
 /// | `erfc`, `erf_inv` | the relative error is at most 64 units in the last place |
 /// | `digamma`, `lgamma` | the error is at most 64 units in the last place of the result, or of 1 for smaller results |
 ///
-/// Functions of numbers narrower than `f32` are computed in `f32`. Keeps functions of complex numbers, other ops of
-/// dynamic shape, and `bessel_i1e`, `polygamma`, `ragged_dot` and `zeta`. The pass
-/// [`expand_scans`](crate::expand_scans) replaces `scan`. Frameworks send most ops of CHLO as composites, which
+/// | `ragged_dot` | as `stablehlo.dot_general` |
+///
+/// Functions of numbers narrower than `f32` are computed in `f32`. For a negative `q`, terms of
+/// `zeta(s, q)` and `polygamma(n, q)` cancel near zeros of the function. `polygamma` is the product of `n!` and a value
+/// of the zeta function. Both must be in the range of the type, so `n` is at most 34 for `f32` and 170 for `f64`.
+///
+/// Unless the ragged dimension is a batching one, `ragged_dot` becomes one product with a copy of its left operand for
+/// each group. The copies need as much memory as the left operand times the number of groups, unless the device fuses
+/// them with the product.
+///
+/// Keeps functions of complex numbers and other ops of dynamic shape. The pass [`expand_scans`](crate::expand_scans)
+/// replaces `scan`. Frameworks send most ops of CHLO as composites, which
 /// [`expand_composites`](crate::expand_composites) replaces.
 ///
 /// # Errors
@@ -52,7 +69,7 @@ pub fn expand_chlo(module: &Module, keep: impl Fn(&str) -> bool) -> Result<Optio
         |func, locations| {
             let mut changed = false;
             rewrite(func, locations, |op, patch| {
-                if is_chlo(&op) && expanded(&op, patch)? {
+                if is_chlo(&op) && expanded(&op, patch, &is_chlo)? {
                     changed = true;
                 } else {
                     patch.push(op);
@@ -65,7 +82,7 @@ pub fn expand_chlo(module: &Module, keep: impl Fn(&str) -> bool) -> Result<Optio
 }
 
 /// Adds the ops that replace an op. Returns `false` if the pass does not replace it, and then adds nothing.
-fn expanded(op: &Op, patch: &mut Patch<'_>) -> Result<bool> {
+fn expanded(op: &Op, patch: &mut Patch<'_>, is_chlo: &dyn Fn(&Op) -> bool) -> Result<bool> {
     let OpKind::Other { name, attributes } = &op.kind else { return Ok(false) };
     let Some(name) = name.strip_prefix("chlo.") else { return Ok(false) };
     if name == "dynamic_reshape" {
@@ -79,7 +96,11 @@ fn expanded(op: &Op, patch: &mut Patch<'_>) -> Result<bool> {
     let (operands, results) = types.split_at(op.operands.len());
     let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
     if let Some(name) = name.strip_prefix("broadcast_") {
-        return broadcasting(name, op, attributes, operands, &results[0], patch);
+        let Some(op) = broadcasting(name, op, attributes, operands, &results[0], patch)? else { return Ok(false) };
+        if !is_chlo(&op) || !expanded(&op, patch, is_chlo)? {
+            patch.push(op);
+        }
+        return Ok(true);
     }
     let value = match (name, &op.operands[..]) {
         ("constant", []) => match find("value") {
@@ -119,12 +140,22 @@ fn expanded(op: &Op, patch: &mut Patch<'_>) -> Result<bool> {
             let values = top_k(patch, x, &results[0], &results[1])?;
             return patch.replace(&op.results, &values).map(|()| true);
         }
-        (_, &[x]) if operands[0].element.is_float() => {
+        ("ragged_dot", &[lhs, rhs, sizes]) if operands.iter().all(|ty| can_be_zero(ty.element)) => {
+            ragged_dot::ragged_dot(patch, attributes, [lhs, rhs, sizes], &results[0])?
+        }
+        (_, &[x, ref rest @ ..]) if operands[0].element.is_float() && operands.iter().all(|ty| *ty == operands[0]) => {
             let element = operands[0].element;
             let computed = if element == ElementType::F64 { ElementType::F64 } else { ElementType::F32 };
-            let Some(function) = named::named(name) else { return Ok(false) };
-            let wide = patch.convert(x, computed)?;
-            let y = function(patch, wide)?;
+            let Some(function) = named(name) else { return Ok(false) };
+            let x = patch.convert(x, computed)?;
+            let y = match (function, rest) {
+                (Function::One(function), []) => function(patch, x)?,
+                (Function::Two(function), &[y]) => {
+                    let y = patch.convert(y, computed)?;
+                    function(patch, x, y)?
+                }
+                _ => return Ok(false),
+            };
             patch.convert(y, element)?
         }
         _ => return Ok(false),
@@ -133,37 +164,7 @@ fn expanded(op: &Op, patch: &mut Patch<'_>) -> Result<bool> {
     Ok(true)
 }
 
-fn number(attribute: &Attribute) -> Option<Number> {
-    match attribute {
-        Attribute::Float(number, _) => Some(Number::Float(*number)),
-        Attribute::Integer(number, _) => Some(Number::Integer((*number).into())),
-        _ => None,
-    }
-}
-
-/// Adds a constant of equal elements. Numbers of other types than those with which the passes compute are converted.
-fn filled(patch: &mut Patch<'_>, number: Number, ty: &TensorType) -> Result<ValueId> {
-    if encode(ty.element, number).is_some() {
-        return patch.splat(ty.clone(), number);
-    }
-    let element = match number {
-        Number::Integer(_) => ElementType::I64,
-        Number::Float(_) if ty.element == ElementType::ComplexF64 => ElementType::F64,
-        Number::Float(_) => ElementType::F32,
-    };
-    let x = match number {
-        // The bits of the NaN are those that every parser gives it.
-        Number::Float(number) if number.is_nan() => {
-            let bits = f32::NAN.to_le_bytes().to_vec();
-            let data = if ty.num_elements() == Some(0) { Vec::new() } else { bits };
-            patch.constant(of(ty, ElementType::F32), data)?
-        }
-        _ => patch.splat(of(ty, element), number)?,
-    };
-    patch.convert(x, ty.element)
-}
-
-/// Expands an op that first broadcasts its operands to a common shape.
+/// Broadcasts the operands of an op to a common shape. Returns the op on the broadcast operands.
 fn broadcasting(
     name: &str,
     op: &Op,
@@ -171,14 +172,14 @@ fn broadcasting(
     operands: &[TensorType],
     result: &TensorType,
     patch: &mut Patch<'_>,
-) -> Result<bool> {
+) -> Result<Option<Op>> {
     let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
     let kind = match (name, operands.len()) {
         ("select", 3) => OpKind::Select,
         ("compare", 2) => {
             let word = |name: &str| find(name).and_then(last_word);
             let direction = word("comparison_direction").and_then(|word| ComparisonDirection::from_name(&word));
-            let Some(direction) = direction else { return Ok(false) };
+            let Some(direction) = direction else { return Ok(None) };
             let compare_type = word("compare_type").and_then(|word| ComparisonType::from_name(&word));
             OpKind::Compare { direction, compare_type: compare_type.unwrap_or(ComparisonType::NoType) }
         }
@@ -187,9 +188,9 @@ fn broadcasting(
         }
         (_, 2) => match Binary::from_name(name) {
             Some(binary) => OpKind::Binary(binary),
-            None => return Ok(false),
+            None => return Ok(None),
         },
-        _ => return Ok(false),
+        _ => return Ok(None),
     };
     let given = find("broadcast_dimensions").and_then(Attribute::as_integers);
     let rank = result.rank();
@@ -210,25 +211,13 @@ fn broadcasting(
         pairs.all(|(&d, &extent)| result.shape.get(d).is_some_and(|&to| extent == to || extent == 1))
             && dimensions.is_sorted_by(|a, b| a < b)
     };
-    let Some(dimensions) = dimensions.filter(|all| all.iter().zip(operands).all(fits)) else { return Ok(false) };
+    let Some(dimensions) = dimensions.filter(|all| all.iter().zip(operands).all(fits)) else { return Ok(None) };
     let mut broadcast = Vec::with_capacity(operands.len());
     for ((&x, ty), dimensions) in op.operands.iter().zip(operands).zip(dimensions) {
         let is_same = ty.shape == result.shape;
         broadcast.push(if is_same { x } else { patch.broadcast(x, &dimensions, &result.shape)? });
     }
-    patch.define(kind, &broadcast, &op.results);
-    Ok(true)
-}
-
-/// Returns the last word of an enumeration value such as `#chlo<comparison_direction LT>`, or the text of a string.
-fn last_word(attribute: &Attribute) -> Option<String> {
-    match attribute {
-        Attribute::Other(text) => {
-            text.trim_end_matches('>').rsplit([' ', '<', '.']).next().map(str::to_owned).filter(|word| !word.is_empty())
-        }
-        Attribute::String(text) => std::str::from_utf8(text).ok().map(str::to_owned),
-        _ => None,
-    }
+    Ok(Some(Op { location: op.location, ..Op::new(kind, broadcast, op.results.clone()) }))
 }
 
 /// Sorts the elements of the last dimension with their positions, and takes the first ones.
