@@ -3,21 +3,23 @@
 use stablehlo::ir::{Attribute, Binary as B, DotDimensions, Op, OpKind, ValueId};
 
 use super::found::{Match, flag, float, integers, operands, text};
-use super::matcher::Matcher;
-use super::softmax::{Softmax, softmax};
+use super::matcher::{Axis, Matcher};
+use super::softmax::softmax;
 
 pub(super) fn find(matcher: &Matcher<'_>, value: ValueId) -> Option<Match> {
     let (output, left, right) = dot(matcher, value)?;
     [true, false].into_iter().find_map(|value_first| {
         let (weights, values) = if value_first { (right, left) } else { (left, right) };
         let contracted = if value_first { &output.rhs_contracting } else { &output.lhs_contracting };
-        let weights = matcher.unconverted(weights);
-        let found = softmax(matcher, weights)?;
         let ty = matcher.ty(weights)?;
-        let core = Matcher::core_dimensions(ty);
+        let &[dimension] = &contracted[..] else { return None };
+        let keys = Axis::of(ty, dimension)?;
+        let found = softmax(matcher, matcher.around(keys, matcher.unconverted(matcher.around(keys, weights))))?;
         // The product must be over the dimension of the softmax.
-        let (&[dimension], Some(&summed)) = (&contracted[..], core.get(found.dimension)) else { return None };
-        let scores = scores(matcher, &found)?;
+        let of_softmax = matcher.ty(found.x)?;
+        let &summed = Matcher::core_dimensions(of_softmax).get(found.dimension)?;
+        (Axis::of(of_softmax, summed) == Some(keys)).then_some(())?;
+        let scores = scores(matcher, found.x, keys)?;
         let shape: Vec<usize> = ty.shape.iter().map(|&extent| usize::try_from(extent).ok()).collect::<Option<_>>()?;
         let attributes = vec![
             float("scale", scores.scale),
@@ -31,7 +33,7 @@ pub(super) fn find(matcher: &Matcher<'_>, value: ValueId) -> Option<Match> {
         ];
         let mask = scores.mask.map(|(_, mask)| mask);
         let operands = operands(&[scores.query, scores.key, values], &[mask]);
-        (dimension == summed).then_some(Match { attributes, operands })
+        Some(Match { attributes, operands })
     })
 }
 
@@ -61,27 +63,30 @@ struct Scores<'f> {
     mask_value: f64,
 }
 
-fn scores<'f>(matcher: &Matcher<'f>, found: &Softmax) -> Option<Scores<'f>> {
-    let mut value = matcher.core(matcher.unconverted(matcher.core(found.x)));
+/// `x` is the operand of the softmax over the keys. Reshapes may split and merge the other dimensions.
+fn scores<'f>(matcher: &Matcher<'f>, x: ValueId, keys: Axis) -> Option<Scores<'f>> {
+    let around = |value| matcher.around(keys, value);
+    let mut value = around(matcher.unconverted(around(x)));
     let (mut mask, mut mask_value) = (None, 0.0);
     if let Some(Op { kind: OpKind::Select, operands, .. }) = matcher.op(value) {
         let &[on, yes, no] = &operands[..] else { return None };
+        // A predicate for all scores is not a mask.
+        (matcher.ty(on)?.shape == matcher.ty(yes)?.shape).then_some(())?;
         mask_value = matcher.number(no)?;
         mask = Some(("select", on));
-        value = matcher.core(yes);
+        value = around(yes);
     } else if let Some((scores, added)) =
-        matcher.both(value, B::Add).into_iter().find(|&(scores, _)| scaled(matcher, matcher.core(scores)).is_some())
+        matcher.both(value, B::Add).into_iter().find(|&(scores, _)| scaled(matcher, around(scores), keys).is_some())
     {
         mask = Some(("add", added));
-        value = matcher.core(scores);
+        value = around(scores);
     }
-    let (scale, product) = scaled(matcher, value)?;
+    let (scale, product) = scaled(matcher, value, keys)?;
     let (dimensions, left, right) = dot(matcher, product)?;
     // The dimensions of the scores are those of both operands that are neither batching nor contracting, after the
     // batching ones. The softmax is over the keys.
     let free = matcher.ty(left)?.rank() - dimensions.lhs_contracting.len();
-    let ty = matcher.ty(product)?;
-    let &summed = Matcher::core_dimensions(ty).get(found.dimension)?;
+    let summed = keys.find(matcher.ty(product)?)?;
     (summed >= dimensions.lhs_batching.len()).then_some(())?;
     let key_first = summed < free;
     let (query, key) = if key_first { (right, left) } else { (left, right) };
@@ -89,7 +94,7 @@ fn scores<'f>(matcher: &Matcher<'f>, found: &Softmax) -> Option<Scores<'f>> {
 }
 
 /// Returns the factor and the product of the queries and the keys.
-fn scaled(matcher: &Matcher<'_>, value: ValueId) -> Option<(f64, ValueId)> {
+fn scaled(matcher: &Matcher<'_>, value: ValueId, keys: Axis) -> Option<(f64, ValueId)> {
     if dot(matcher, value).is_some() {
         return Some((1.0, value));
     }
@@ -101,6 +106,6 @@ fn scaled(matcher: &Matcher<'_>, value: ValueId) -> Option<(f64, ValueId)> {
             (matcher.number(factor)?, product)
         }
     };
-    let product = matcher.core(matcher.unconverted(product));
+    let product = matcher.around(keys, matcher.unconverted(matcher.around(keys, product)));
     dot(matcher, product).map(|_| (scale, product))
 }

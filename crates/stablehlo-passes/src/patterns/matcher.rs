@@ -32,6 +32,27 @@ pub(super) struct Reduced {
     pub(super) kept: Vec<usize>,
 }
 
+/// A dimension that a reshape may keep while it splits and merges others: its extent, and the number of elements within
+/// each of its positions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Axis {
+    extent: i64,
+    inner: i64,
+}
+
+impl Axis {
+    pub(super) fn of(ty: &TensorType, dimension: usize) -> Option<Self> {
+        let (&extent, rest) = ty.shape.get(dimension..)?.split_first()?;
+        let inner = rest.iter().try_fold(1i64, |product, &extent| product.checked_mul(extent))?;
+        Some(Self { extent, inner })
+    }
+
+    /// Returns the dimension of a tensor that is this one.
+    pub(super) fn find(self, ty: &TensorType) -> Option<usize> {
+        (0..ty.rank()).find(|&d| Self::of(ty, d) == Some(self))
+    }
+}
+
 impl<'f> Matcher<'f> {
     pub(super) fn new(func: &'f Func) -> Self {
         Self { uses: Uses::of(func), types: &func.values, body: &func.body }
@@ -110,6 +131,17 @@ impl<'f> Matcher<'f> {
             && let Some(&from) = operands.first()
             && let (Some(before), Some(after)) = (self.ty(from), self.ty(value))
             && Self::core_shape(before) == Self::core_shape(after)
+        {
+            value = from;
+        }
+        value
+    }
+
+    /// Removes reshapes that keep a dimension.
+    pub(super) fn around(&self, axis: Axis, mut value: ValueId) -> ValueId {
+        while let Some(Op { kind: OpKind::Reshape, operands, .. }) = self.op(value)
+            && let Some(&from) = operands.first()
+            && self.ty(from).is_some_and(|ty| axis.find(ty).is_some())
         {
             value = from;
         }

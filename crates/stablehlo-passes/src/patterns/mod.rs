@@ -84,13 +84,15 @@ impl Pattern {
 /// - Attention is `dot(softmax(mask(dot(query, key) * scale)), value)`. `scores` and `output` are the dimension numbers
 ///   of the two `dot_general` ops, as lists of batching and contracting dimensions of their left and right operands.
 ///   `key_first` and `value_first` are true if `key` and `value` are the left operands. The softmax is over the
-///   dimension of the keys. Its result has the shape `weights`, which differs from that of the scores at most in
-///   dimensions of extent 1, and is an operand of the second product. With the mask `select`, a score whose mask is
-///   `false` becomes `mask_value`. With the mask `add`, the mask is added to the scores. `mask` has the shape of the
-///   scores, up to dimensions of extent 1.
+///   dimension of the keys. Its result has the shape `weights`, and is an operand of the second product. With the mask
+///   `select`, a score whose mask is `false` becomes `mask_value`. With the mask `add`, the mask is added to the
+///   scores. The weights and `mask` have their elements in the order of the scores. They keep the dimension of the
+///   keys, but may have dimensions of extent 1, and the other dimensions may be split or merged, as in `4x6x6` and
+///   `2x2x6x6`.
 ///
-/// Also finds groups that differ only in reshapes with dimensions of extent 1, and groups that compute sums in a wider
-/// type. Every value that the program uses elsewhere is still computed.
+/// Also finds groups that differ only in reshapes with dimensions of extent 1, attention that reshapes the scores, such
+/// as products over merged batch and head dimensions, and groups that compute sums in a wider type. Every value that
+/// the program uses elsewhere is still computed.
 ///
 /// Call [`stablehlo::inline`], [`expand_chlo`](crate::expand_chlo), [`fold_constants`](crate::fold_constants),
 /// [`canonicalize`](crate::canonicalize) and

@@ -124,6 +124,11 @@ fn attention() {
     finds("dot_product_attention", &[("pjrt.attention", &text(3, "0.35355338454246521", none, jax))]);
     let causal = "select, mask_value=-2.381976325057654E+38";
     finds("causal_attention", &[("pjrt.attention", &text(4, "0.35355338454246521", causal, jax))]);
+    let merged = "scores=[[0], [0], [2], [1]], key_first=false, output=[[0], [0], [2], [1]], value_first=false, weights=[6, 4, 5]";
+    let add = "add, mask_value=0.000000e+00";
+    finds("torch_attention", &[("pjrt.attention", &text(4, "2.500000e-01", add, merged))]);
+    let select = "select, mask_value=-1.000000e+09";
+    finds("torch_masked_attention", &[("pjrt.attention", &text(4, "2.500000e-01", select, merged))]);
 }
 
 /// An array of numbers.
@@ -314,6 +319,8 @@ fn composites_are_what_their_names_say() {
         "masked_attention",
         "dot_product_attention",
         "causal_attention",
+        "torch_attention",
+        "torch_masked_attention",
     ] {
         let module = pass(&prepared(&program(name))).expect("a pattern");
         let main = module.entry().expect("main");
@@ -351,7 +358,7 @@ fn composites_are_what_their_names_say() {
         }
         count += 1;
     }
-    assert_eq!(count, 16);
+    assert_eq!(count, 18);
 }
 
 /// Programs that are almost a pattern.
@@ -490,4 +497,79 @@ fn parts_of_other_values() {
     let square = text("attention").replace("2x6x8", "2x4x8").replace("2x4x6", "2x4x4");
     let queries = changed(square, "contracting_dims = [3] x [2]", "contracting_dims = [2] x [2]");
     assert!(matches!(&queries[..], [(name, _)] if name == "pjrt.softmax"), "{queries:?}");
+}
+
+/// Reshapes of the scores may split and merge dimensions other than the keys.
+#[test]
+fn attention_over_reshaped_scores() {
+    let text = |masked: &str, normalized: &str| {
+        let rank = normalized.split('x').count();
+        let (m, n) = (format!("tensor<{masked}xf32>"), format!("tensor<{normalized}xf32>"));
+        let kept = normalized.rsplit_once('x').expect("two dimensions").0;
+        let dims: Vec<usize> = (0..rank - 1).collect();
+        format!(
+            "func.func @main(%q: tensor<6x4x8xf32>, %k: tensor<6x4x8xf32>, %v: tensor<6x4x8xf32>, %m: {m}) -> tensor<6x4x8xf32> {{
+               %0 = stablehlo.dot_general %q, %k, batching_dims = [0] x [0], contracting_dims = [2] x [2]
+                 : (tensor<6x4x8xf32>, tensor<6x4x8xf32>) -> tensor<6x4x4xf32>
+               %1 = stablehlo.reshape %0 : (tensor<6x4x4xf32>) -> {m}
+               %2 = stablehlo.add %1, %m : {m}
+               %3 = stablehlo.reshape %2 : ({m}) -> {n}
+               %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+               %4 = stablehlo.reduce(%3 init: %low) applies stablehlo.maximum across dimensions = [{last}]
+                 : ({n}, tensor<f32>) -> tensor<{kept}xf32>
+               %5 = stablehlo.broadcast_in_dim %4, dims = {dims:?} : (tensor<{kept}xf32>) -> {n}
+               %6 = stablehlo.subtract %3, %5 : {n}
+               %7 = stablehlo.exponential %6 : {n}
+               %zero = stablehlo.constant dense<0.0> : tensor<f32>
+               %8 = stablehlo.reduce(%7 init: %zero) applies stablehlo.add across dimensions = [{last}]
+                 : ({n}, tensor<f32>) -> tensor<{kept}xf32>
+               %9 = stablehlo.broadcast_in_dim %8, dims = {dims:?} : (tensor<{kept}xf32>) -> {n}
+               %10 = stablehlo.divide %7, %9 : {n}
+               %11 = stablehlo.reshape %10 : ({n}) -> tensor<6x4x4xf32>
+               %12 = stablehlo.dot_general %11, %v, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+                 : (tensor<6x4x4xf32>, tensor<6x4x8xf32>) -> tensor<6x4x8xf32>
+               return %12 : tensor<6x4x8xf32>
+             }}",
+            last = rank - 1
+        )
+    };
+    for (masked, normalized, wanted) in [
+        ("6x4x4", "6x4x4", "pjrt.attention"),
+        ("2x3x4x4", "2x3x4x4", "pjrt.attention"),
+        ("2x3x4x4", "24x4", "pjrt.attention"),
+        ("24x4", "2x3x1x2x2x4", "pjrt.attention"),
+        // The mask, or the softmax, is over queries and keys.
+        ("6x16", "6x4x4", "pjrt.softmax"),
+        ("2x3x4x4", "6x16", "pjrt.softmax"),
+        ("6x4x4", "6x2x8", "pjrt.softmax"),
+        ("6x4x4", "48x2", "pjrt.softmax"),
+        ("96", "6x4x4", "pjrt.softmax"),
+    ] {
+        let name = format!("{masked} {normalized}");
+        let before = prepared(&parsed(&text(masked, normalized)));
+        let after = applied(&name, &before, pass).expect("a pattern");
+        let found = composites(&after);
+        assert!(matches!(&found[..], [(found, _)] if found == wanted), "{name}: {found:?}");
+        same_values(&name, &before, &after, &[], 0.0);
+    }
+    // The weights of the keys are multiplied with the values as if they were those of the queries.
+    let swapped = text("6x4x4", "6x4x4").replace("contracting_dims = [2] x [1]", "contracting_dims = [1] x [1]");
+    let found = composites(&pass(&prepared(&parsed(&swapped))).expect("a softmax"));
+    assert!(matches!(&found[..], [(found, _)] if found == "pjrt.softmax"), "{found:?}");
+}
+
+/// A predicate for all scores is not a mask.
+#[test]
+fn attention_with_a_scalar_predicate() {
+    let text =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/torch_masked_attention.mlir"))
+            .expect("a text");
+    let text = text.replace("%m: tensor<2x1x4x5xi1>", "%m: tensor<2x1x4x5xi1>, %all: tensor<i1>");
+    let scalar = text.replace(
+        "select %7, %5, %other : tensor<2x3x4x5xi1>, tensor<2x3x4x5xf32>",
+        "select %all, %5, %other : tensor<i1>, tensor<2x3x4x5xf32>",
+    );
+    assert_ne!(text, scalar);
+    let found = composites(&pass(&prepared(&parsed(&scalar))).expect("a softmax"));
+    assert!(matches!(&found[..], [(found, _)] if found == "pjrt.softmax"), "{found:?}");
 }
