@@ -40,15 +40,16 @@ use crate::evaluate::{is_float, is_integer};
 /// | `acos`, `acosh`, `asin`, `asinh`, `atan`, `atanh`, `cosh`, `sinh` | the relative error is at most 8 units in the last place, if the device's functions have at most 1 |
 /// | `erf` | the relative error is at most 8 units in the last place |
 /// | `bessel_i1e` | the relative error is at most 16 units in the last place |
-/// | `zeta`, `polygamma` | the error is at most 16 units in the last place of the result, or of its largest term |
 /// | `erfc`, `erf_inv` | the relative error is at most 64 units in the last place |
 /// | `digamma`, `lgamma` | the error is at most 64 units in the last place of the result, or of 1 for smaller results |
-///
+/// | `zeta(s, q)`, `polygamma(n, q)` | the error is at most 16 units in the last place of the result for a positive `q` and an `s` up to 100, if the device's functions have at most 1 |
 /// | `ragged_dot` | as `stablehlo.dot_general` |
 ///
-/// Functions of numbers narrower than `f32` are computed in `f32`. For a negative `q`, terms of
-/// `zeta(s, q)` and `polygamma(n, q)` cancel near zeros of the function. `polygamma` is the product of `n!` and a value
-/// of the zeta function. Both must be in the range of the type, so `n` is at most 34 for `f32` and 170 for `f64`.
+/// Functions of numbers narrower than `f32` are computed in `f32`.
+///
+/// For a negative `q`, large terms of `zeta` and `polygamma` cancel near zeros of the function, and the error is
+/// relative to these terms. `polygamma` is `digamma` if `n` is 0. Otherwise, it is the product of `n!` and a value of
+/// `zeta`, which must both be in the range of the type, so `n` is at most 34 for `f32` and 170 for `f64`.
 ///
 /// Unless the ragged dimension is a batching one, `ragged_dot` becomes one product with a copy of its left operand for
 /// each group. The copies need as much memory as the left operand times the number of groups, unless the device fuses
