@@ -28,20 +28,22 @@ pub(super) fn ragged_dot(
     }
     let leading = if patch.tensor(sizes)?.rank() == 1 { Dims::new() } else { numbers.group_size_dimensions() };
     let lhs = of_groups(patch, lhs, sizes, ragged, &leading)?;
-    // The groups are the first dimension of the left operand.
-    let moved = |list: &Dims| list.iter().map(|d| d + 1).collect::<Dims>();
+    // The groups are the dimension of the left operand after the ragged one.
+    let moved = |list: &Dims| list.iter().map(|&d| d + usize::from(d > ragged)).collect::<Dims>();
     let mut dimensions = DotDimensions {
         lhs_batching: moved(&dot.lhs_batching),
         lhs_contracting: moved(&dot.lhs_contracting),
         ..dot.clone()
     };
     if !dot.lhs_contracting.contains(&ragged) {
-        dimensions.lhs_contracting.push(0);
-        dimensions.rhs_contracting.extend(rhs_group.iter().copied());
+        dimensions.lhs_contracting.insert(0, ragged + 1);
+        dimensions.rhs_contracting.insert_many(0, rhs_group.iter().copied());
         return Ok(patch.add(OpKind::DotGeneral { dimensions, precision }, &[lhs, rhs], result.clone()));
     }
-    // The product has the groups after the batching dimensions, but the result before them.
-    let count = dot.lhs_batching.len();
+    // The product has the groups after the batching dimensions and those before the ragged one, but the result first.
+    let batching = dot.lhs_batching.len();
+    let is_free = |d: &usize| !dot.lhs_batching.contains(d) && !dot.lhs_contracting.contains(d);
+    let count = batching + (0..ragged).filter(is_free).count();
     let mut shape = result.shape.clone();
     shape[..=count].rotate_left(1);
     let ty = TensorType { shape, element: result.element };
@@ -50,8 +52,8 @@ pub(super) fn ragged_dot(
     patch.transpose(product, &order)
 }
 
-/// Returns a tensor whose first dimension are the groups. `leading` are the dimensions of `x` that the group sizes
-/// have before their last one.
+/// Returns a tensor that has the groups after the ragged dimension. `leading` are the dimensions of `x` that the group
+/// sizes have before their last one.
 fn of_groups(patch: &mut Patch<'_>, x: ValueId, sizes: ValueId, ragged: usize, leading: &[usize]) -> Result<ValueId> {
     let ty = patch.tensor(x)?.clone();
     let element = match patch.tensor(sizes)?.element {
@@ -60,12 +62,11 @@ fn of_groups(patch: &mut Patch<'_>, x: ValueId, sizes: ValueId, ragged: usize, l
     };
     let sizes = patch.convert(sizes, element)?;
     let of_sizes = patch.tensor(sizes)?.clone();
-    let own: Vec<usize> = (0..of_sizes.rank()).collect();
     let (&groups, at) = (of_sizes.shape.last().unwrap_or(&0), leading.len());
     // The end of a group is the sum of its size and of those before it.
     let mut square = of_sizes.clone();
     square.shape.insert(at, groups);
-    let others: Vec<usize> = own.iter().map(|&d| d + usize::from(d == at)).collect();
+    let others: Vec<usize> = (0..of_sizes.rank()).map(|d| d + usize::from(d == at)).collect();
     let spread = patch.broadcast(sizes, &others, &square.shape)?;
     let iota =
         |patch: &mut Patch<'_>, ty: &TensorType, d| patch.add(OpKind::Iota { iota_dimension: d }, &[], ty.clone());
@@ -77,16 +78,18 @@ fn of_groups(patch: &mut Patch<'_>, x: ValueId, sizes: ValueId, ragged: usize, l
     let starts = patch.binary(B::Subtract, ends, sizes)?;
     // Whether a position belongs to a group.
     let mut places = of_sizes;
-    places.shape.push(ty.shape[ragged]);
-    let position = iota(patch, &places, at + 1);
-    let (starts, ends) = (patch.broadcast(starts, &own, &places.shape)?, patch.broadcast(ends, &own, &places.shape)?);
+    places.shape.insert(at, ty.shape[ragged]);
+    let position = iota(patch, &places, at);
+    let (starts, ends) =
+        (patch.broadcast(starts, &others, &places.shape)?, patch.broadcast(ends, &others, &places.shape)?);
     let (from, to) = (patch.compare(D::Ge, position, starts)?, patch.compare(D::Lt, position, ends)?);
     let is_member = patch.binary(B::And, from, to)?;
     let mut all = ty.clone();
-    all.shape.insert(0, groups);
-    let to: Vec<usize> = leading.iter().map(|d| d + 1).chain([0, ragged + 1]).collect();
+    all.shape.insert(ragged + 1, groups);
+    let moved = |d: usize| d + usize::from(d > ragged);
+    let to: Vec<usize> = leading.iter().map(|&d| moved(d)).chain([ragged, ragged + 1]).collect();
     let is_member = patch.broadcast(is_member, &to, &all.shape)?;
-    let dimensions: Vec<usize> = (1..=ty.rank()).collect();
+    let dimensions: Vec<usize> = (0..ty.rank()).map(moved).collect();
     let copies = patch.broadcast(x, &dimensions, &all.shape)?;
     let zero = filled(patch, Number::Integer(0), &of(&all, ty.element))?;
     patch.select(is_member, copies, zero)
