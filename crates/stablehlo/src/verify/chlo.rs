@@ -1,6 +1,6 @@
 //! Rules of those CHLO ops that devices can support directly.
 
-use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
+use super::shapes::{Extents, agree, distinct, extents, extents_agree, rest, same_extents, shape_is, tensors, within};
 use super::site::{Site, ensure, returned};
 use crate::compatible::{all_compatible, compatible, list};
 use crate::error::{Error, ErrorKind, Result};
@@ -123,13 +123,8 @@ fn ragged_dot(site: &Site<'_>, attributes: &Attributes) -> Result<()> {
         batch.len() == rhs_batch.len() && contracting.len() == rhs_contracting.len(),
         "the two sides have different numbers of batching or contracting dimensions"
     );
-    for (&l, &r) in batch.iter().zip(rhs_batch).chain(contracting.iter().zip(rhs_contracting)) {
-        ensure!(
-            Shape,
-            extents_agree(lhs.shape[l], rhs.shape[r]),
-            "dimension {l} of {lhs} and dimension {r} of {rhs} differ"
-        );
-    }
+    same_extents(lhs, batch, rhs, rhs_batch)?;
+    same_extents(lhs, contracting, rhs, rhs_contracting)?;
     within(ragged, lhs.rank(), "lhs_ragged_dimensions")?;
     let grouped = !batch.contains(&ragged) && !contracting.contains(&ragged);
     let wanted = usize::from(grouped);
@@ -137,24 +132,21 @@ fn ragged_dot(site: &Site<'_>, attributes: &Attributes) -> Result<()> {
     let Some(&groups) = sizes.shape.last() else {
         return Err(Error::new(ErrorKind::Shape, "the group sizes must not be a scalar"));
     };
-    let mut expected: Vec<i64> = dims.group_size_dimensions().iter().map(|&d| lhs.shape[d]).collect();
+    let mut expected = extents(lhs, &dims.group_size_dimensions());
     expected.push(groups);
     ensure!(
         Shape,
         sizes.rank() == 1 || agree(&sizes.shape, &expected),
         "the group sizes are {sizes} but must be {}",
-        TensorType::new(expected, sizes.element)
+        TensorType::new(expected.to_vec(), sizes.element)
     );
-    for &dimension in group {
-        let extent = rhs.shape[dimension];
+    for (dimension, extent) in group.iter().zip(extents(rhs, group)) {
         ensure!(Shape, extents_agree(extent, groups), "dimension {dimension} of {rhs} must have {groups} elements");
     }
-    let free = |tensor: &TensorType, used: &[usize]| {
-        tensor.shape.iter().enumerate().filter(|(d, _)| !used.contains(d)).map(|(_, &e)| e).collect::<Vec<_>>()
-    };
-    let mut shape = if contracting.contains(&ragged) { vec![groups] } else { Vec::new() };
-    shape.extend(batch.iter().map(|&d| lhs.shape[d]));
-    shape.extend(free(lhs, &[&batch[..], contracting].concat()));
-    shape.extend(free(rhs, &[&rhs_batch[..], rhs_contracting, group].concat()));
+    let mut shape = Extents::new();
+    shape.extend(contracting.contains(&ragged).then_some(groups));
+    shape.extend(extents(lhs, batch));
+    shape.extend(rest(&lhs.shape, &[&batch[..], contracting].concat()));
+    shape.extend(rest(&rhs.shape, &[&rhs_batch[..], rhs_contracting, group].concat()));
     shape_is(tensors!(site.result_tensor(0)), &shape)
 }

@@ -1,7 +1,9 @@
 //! Rules for the dimension numbers and shapes of contractions, reductions, windows, gather and scatter.
 
 use super::elements::{self, INEXACT};
-use super::shapes::{Extents, agree, all_distinct, distinct, extents_agree, per_dimension, tensors, within};
+use super::shapes::{
+    Extents, agree, all_distinct, distinct, extents, extents_agree, per_dimension, rest, same_extents, tensors, within,
+};
 use super::site::{Site, ensure};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
@@ -70,32 +72,16 @@ fn dot_general(site: &Site<'_>, d: &DotDimensions) -> Result<()> {
     ] {
         all_distinct(batching.iter().chain(contracting), tensor.rank(), name)?;
     }
-    let used = [(&d.lhs_batching, &d.rhs_batching), (&d.lhs_contracting, &d.rhs_contracting)];
-    for (&l, &r) in used.iter().flat_map(|(left, right)| left.iter().zip(*right)) {
-        ensure!(
-            Shape,
-            extents_agree(lhs.shape[l], rhs.shape[r]),
-            "dimension {l} of {lhs} and dimension {r} of {rhs} differ"
-        );
-    }
-    let mut shape = Extents::new();
-    shape.extend(d.lhs_batching.iter().map(|&i| lhs.shape[i]));
+    same_extents(lhs, &d.lhs_batching, rhs, &d.rhs_batching)?;
+    same_extents(lhs, &d.lhs_contracting, rhs, &d.rhs_contracting)?;
+    let mut shape = extents(lhs, &d.lhs_batching);
     for (tensor, batching, contracting) in
         [(lhs, &d.lhs_batching, &d.lhs_contracting), (rhs, &d.rhs_batching, &d.rhs_contracting)]
     {
-        for (i, &extent) in tensor.shape.iter().enumerate() {
-            if !batching.contains(&i) && !contracting.contains(&i) {
-                shape.push(extent);
-            }
-        }
+        shape.extend(rest(&tensor.shape, &[&batching[..], contracting].concat()));
     }
     result.element_may_be(lhs.element);
     result.shape_is(&shape)
-}
-
-/// Returns the extents of the dimensions that are not in `used`.
-fn rest<'a>(shape: &'a [i64], used: &'a [usize]) -> impl Iterator<Item = i64> + 'a {
-    shape.iter().enumerate().filter(|(i, _)| !used.contains(i)).map(|(_, &extent)| extent)
 }
 
 fn reduce(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
@@ -127,15 +113,16 @@ fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
                 stride > 0 && base > 0 && dilation > 0,
                 "strides and dilations of dimension {d} must be positive"
             );
-            if shape[d] == DYNAMIC || sizes[d] == DYNAMIC {
+            let (extent, size) = (shape[d], sizes[d]);
+            if extent == DYNAMIC || size == DYNAMIC {
                 return Ok(DYNAMIC);
             }
-            ensure!(Attribute, sizes[d] > 0, "window size {} of dimension {d} must be positive", sizes[d]);
+            ensure!(Attribute, size > 0, "window size {size} of dimension {d} must be positive");
             // Compute with 128 bits, because any 64-bit integers may occur in the program.
             let dilate = |size: i64, by: i64| if size == 0 { 0 } else { i128::from(size - 1) * i128::from(by) + 1 };
             let (low, high) = window.padding[d];
-            let padded = dilate(shape[d], base) + i128::from(low) + i128::from(high);
-            let span = dilate(sizes[d], dilation);
+            let padded = dilate(extent, base) + i128::from(low) + i128::from(high);
+            let span = dilate(size, dilation);
             let positions = if padded <= 0 || span > padded { 0 } else { (padded - span) / i128::from(stride) + 1 };
             i64::try_from(positions).map_err(|_| {
                 Error::new(ErrorKind::Limit, format_args!("the window has too many positions in dimension {d}"))
@@ -208,9 +195,7 @@ pub(super) fn convolution(
         extents_agree(per_group, kernel_in),
         "the kernel {kernel} does not take the {per_group} features of {input} per group"
     );
-    let sizes =
-        |tensor: &TensorType, dimensions: &[usize]| dimensions.iter().map(|&i| tensor.shape[i]).collect::<Vec<_>>();
-    let positions = windowed(&sizes(input, &d.input_spatial), &sizes(kernel, &d.kernel_spatial), window)?;
+    let positions = windowed(&extents(input, &d.input_spatial), &extents(kernel, &d.kernel_spatial), window)?;
     let mut shape = vec![DYNAMIC; input.rank()];
     shape[d.output_batch] = if batch == DYNAMIC { DYNAMIC } else { batch / batch_groups };
     shape[d.output_feature] = kernel_out;
@@ -280,14 +265,7 @@ fn batching(operand: &TensorType, indices: &TensorType, of_operand: &[usize], of
         of_operand.len() == of_indices.len(),
         "operand and indices have different numbers of batching dimensions"
     );
-    for (&a, &b) in of_operand.iter().zip(of_indices) {
-        ensure!(
-            Shape,
-            extents_agree(operand.shape[a], indices.shape[b]),
-            "batching dimension {a} of {operand} and {b} of {indices} differ"
-        );
-    }
-    Ok(())
+    same_extents(operand, of_operand, indices, of_indices)
 }
 
 /// Returns a shape with the extents `window` at the dimensions `window_dims`, and the extents `batch` at all other

@@ -7,6 +7,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::ops::{Count, counts};
 
+/// Returns a region, which exists because [`verify`] has checked the number of regions.
+fn region<'a>(site: &Site<'a>, at: usize) -> &'a Region {
+    &site.op.regions[at]
+}
+
 fn check_count(count: Count, actual: usize, what: &str) -> Result<()> {
     match count {
         Count::Exactly(n) => ensure!(Structure, actual == usize::from(n), "must have {n} {what}, not {actual}"),
@@ -50,8 +55,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::Sort { .. } => {
             ensure!(Structure, op.operands.len() == op.results.len(), "must have as many results as operands");
             let elements = element_types(site, &op.operands, 2)?;
-            takes(&op.regions[0], site, &elements, "the comparator")?;
-            predicate(&op.regions[0], site, "the comparator")
+            takes(region(site, 0), site, &elements, "the comparator")?;
+            predicate(region(site, 0), site, "the comparator")
         }
         OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } => {
             let inputs = op.operands.len() / 2;
@@ -62,9 +67,9 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
                 ensure!(Type, init.shape.is_empty(), "initial value of type {init} must be a scalar");
                 promotes(input, init)?;
             }
-            reducer(&op.regions[0], site, inputs)?;
-            accumulates(&op.regions[0], site, 0, inputs)?;
-            accumulates(&op.regions[0], site, inputs, inputs)
+            reducer(region(site, 0), site, inputs)?;
+            accumulates(region(site, 0), site, 0, inputs)?;
+            accumulates(region(site, 0), site, inputs, inputs)
         }
         OpKind::Scatter { .. } => {
             let inputs = op.operands.len() / 2;
@@ -83,9 +88,9 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
                 );
                 promotes(input, result)?;
             }
-            reducer(&op.regions[0], site, inputs)?;
-            accumulates(&op.regions[0], site, 0, inputs)?;
-            accumulates(&op.regions[0], site, inputs + 1, inputs)
+            reducer(region(site, 0), site, inputs)?;
+            accumulates(region(site, 0), site, 0, inputs)?;
+            accumulates(region(site, 0), site, inputs + 1, inputs)
         }
         OpKind::SelectAndScatter { .. } => {
             if let (Type::Tensor(operand), Type::Tensor(result)) = (site.operand(0)?, site.result(0)?) {
@@ -97,11 +102,11 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
                 promotes(operand, result)?;
             }
             let element = element_types(site, op.operands.get(..1).unwrap_or_default(), 2)?;
-            takes(&op.regions[0], site, &element, "the selection")?;
-            predicate(&op.regions[0], site, "the selection")?;
-            reducer(&op.regions[1], site, 1)?;
-            accumulates(&op.regions[1], site, 1, 1)?;
-            accumulates(&op.regions[1], site, 2, 1)
+            takes(region(site, 0), site, &element, "the selection")?;
+            predicate(region(site, 0), site, "the selection")?;
+            reducer(region(site, 1), site, 1)?;
+            accumulates(region(site, 1), site, 1, 1)?;
+            accumulates(region(site, 1), site, 2, 1)
         }
         OpKind::CreateToken => token(site.result(0)?),
         OpKind::AfterAll => {
@@ -191,10 +196,10 @@ fn predicate(region: &Region, site: &Site<'_>, what: &str) -> Result<()> {
 fn verify_while(site: &Site<'_>) -> Result<()> {
     ensure!(Type, all_compatible(site.operands(), site.results()), "results must have the types of the operands");
     let types: Vec<Type> = site.operands().cloned().collect();
-    takes(&site.op.regions[0], site, &types, "the condition")?;
-    takes(&site.op.regions[1], site, &types, "the body")?;
-    predicate(&site.op.regions[0], site, "the condition")?;
-    yields(&site.op.regions[1], site, types.iter(), "the body")
+    takes(region(site, 0), site, &types, "the condition")?;
+    takes(region(site, 1), site, &types, "the body")?;
+    predicate(region(site, 0), site, "the condition")?;
+    yields(region(site, 1), site, types.iter(), "the body")
 }
 
 fn branches(site: &Site<'_>) -> Result<()> {

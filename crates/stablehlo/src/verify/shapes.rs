@@ -71,6 +71,28 @@ fn outside(dimension: usize, rank: usize, name: &str) -> Error {
     )
 }
 
+/// Returns the extents of dimensions.
+pub(super) fn extents(tensor: &TensorType, dimensions: &[usize]) -> Extents {
+    dimensions.iter().map(|&dimension| tensor.shape[dimension]).collect()
+}
+
+/// Checks that dimensions of two tensors have the same extents.
+pub(super) fn same_extents(left: &TensorType, of_left: &[usize], right: &TensorType, of_right: &[usize]) -> Result<()> {
+    for (&l, &r) in of_left.iter().zip(of_right) {
+        ensure!(
+            Shape,
+            extents_agree(left.shape[l], right.shape[r]),
+            "dimension {l} of {left} and dimension {r} of {right} differ"
+        );
+    }
+    Ok(())
+}
+
+/// Returns the extents of the dimensions that are not in `used`.
+pub(super) fn rest<'a>(shape: &'a [i64], used: &'a [usize]) -> impl Iterator<Item = i64> + 'a {
+    shape.iter().enumerate().filter(|(i, _)| !used.contains(i)).map(|(_, &extent)| extent)
+}
+
 /// Checks that a dimension index is less than the rank. `name` is the attribute's name for the error.
 pub(super) fn within(dimension: usize, rank: usize, name: &str) -> Result<()> {
     ensure!(Attribute, dimension < rank, "`{name}` is {dimension}, outside the {rank} dimensions of the tensor");
@@ -142,8 +164,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             result.element_is(operand.element)?;
             per_dimension(permutation.len(), operand.rank(), "permutation")?;
             distinct(permutation, operand.rank(), "permutation")?;
-            let shape: Extents = permutation.iter().map(|&d| operand.shape[d]).collect();
-            result.shape_is(&shape)
+            result.shape_is(&extents(operand, permutation))
         }
         OpKind::Slice { start_indices, limit_indices, strides } => slice(site, start_indices, limit_indices, strides),
         OpKind::DynamicSlice { slice_sizes } => dynamic_slice(site, slice_sizes),
@@ -392,13 +413,9 @@ fn concatenate(site: &Site<'_>, dimension: usize) -> Result<()> {
         let operand = tensors!(site.operand_tensor(i));
         same_element(first, operand)?;
         per_dimension(operand.rank(), first.rank(), "operand")?;
-        for (d, extent) in shape.iter_mut().enumerate().filter(|(d, _)| *d != dimension) {
-            ensure!(
-                Shape,
-                extents_agree(*extent, operand.shape[d]),
-                "operands {first} and {operand} differ in dimension {d}"
-            );
-            *extent = if *extent == DYNAMIC { operand.shape[d] } else { *extent };
+        for (d, (extent, &other)) in shape.iter_mut().zip(&operand.shape).enumerate().filter(|(d, _)| *d != dimension) {
+            ensure!(Shape, extents_agree(*extent, other), "operands {first} and {operand} differ in dimension {d}");
+            *extent = if *extent == DYNAMIC { other } else { *extent };
         }
         let extent = operand.shape[dimension];
         total = if extent == DYNAMIC { None } else { total.map(|t| t.saturating_add(extent)) };
@@ -422,14 +439,15 @@ fn pad(site: &Site<'_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<(
     per_dimension(interior.len(), rank, "interior_padding")?;
     let mut shape = Extents::with_capacity(rank);
     for (d, &extent) in operand.shape.iter().enumerate() {
-        ensure!(Attribute, interior[d] >= 0, "interior padding {} must not be negative", interior[d]);
+        let (low, high, interior) = (low[d], high[d], interior[d]);
+        ensure!(Attribute, interior >= 0, "interior padding {interior} must not be negative");
         if extent == DYNAMIC {
             shape.push(DYNAMIC);
             continue;
         }
         // Compute with 128 bits, because the padding may be any 64-bit integers.
-        let gaps = i128::from((extent - 1).max(0)) * i128::from(interior[d]);
-        let padded = i128::from(extent) + gaps + i128::from(low[d]) + i128::from(high[d]);
+        let gaps = i128::from((extent - 1).max(0)) * i128::from(interior);
+        let padded = i128::from(extent) + gaps + i128::from(low) + i128::from(high);
         let padded = i64::try_from(padded).ok().filter(|&p| p >= 0);
         shape.push(padded.ok_or_else(|| {
             Error::new(ErrorKind::Shape, format_args!("padding makes dimension {d} of {operand} negative or too large"))
