@@ -216,7 +216,7 @@ impl<D: Driver> MemoryStatistics for Runtime<D> {
 }
 
 /// Profiles contain the executions and transfers. A driver adds the times of its kernels with
-/// [`KernelTimes`](crate::features::KernelTimes).
+/// [`KernelTimes`](crate::KernelTimes).
 impl<D: Driver> Profiler for Runtime<D> {}
 
 impl<D: Driver> AtExit for Runtime<D> {

@@ -20,10 +20,11 @@ pub enum Fusion {
     /// Each result has the bytes of the operand with the same index, as for `reshape`. Its place is that of the
     /// operand. Kernels can also compute it inside.
     View,
-    /// Kernels compute the result inside, even if several of them use it. The op has one result.
+    /// Kernels compute the result inside, even if several of them use it. An op without exactly one result is
+    /// [`Opaque`](Self::Opaque) instead.
     Cheap,
     /// A kernel computes the result inside, if few kernels use it and if no op between the result and the kernel's
-    /// root uses elements several times. The op has one result.
+    /// root uses elements several times. An op without exactly one result is [`Opaque`](Self::Opaque) instead.
     Fusible,
     /// The op needs a kernel of its own. The kernel uses each element of the operands once, so it can compute them
     /// inside.
@@ -202,7 +203,11 @@ impl<'f> Decision<'_, 'f> {
             op.operands.iter().chain(&op.results).for_each(|&value| self.store(value));
             return;
         }
-        let class = (self.classify)(op);
+        let class = match (self.classify)(op) {
+            // A kernel computes one value at a time.
+            Fusion::Cheap | Fusion::Fusible if op.results.len() != 1 => Fusion::Opaque,
+            class => class,
+        };
         op.results.iter().for_each(|&result| self.fused.classes[index(result)] = class);
         match class {
             Fusion::View => self.view(op),

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::cursor::Cursor;
+use crate::attributes::joined;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::Version;
 use crate::version::MAGIC;
@@ -58,7 +59,7 @@ impl OpName<'_> {
     /// Returns the full name, such as `vhlo.add_v1`.
     pub(super) fn full(self) -> String {
         let Self { dialect, name } = self;
-        if name.is_empty() { dialect.to_owned() } else { [dialect, ".", name].concat() }
+        if name.is_empty() { dialect.to_owned() } else { joined(&[dialect, ".", name]) }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::container::{Container, OpName};
+use crate::attributes::joined;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::Version;
 use crate::ops::{NEWEST_OP, Names, Opcode, shardy_attributes, vhlo_attributes};
@@ -36,7 +37,7 @@ impl Name<'_> {
     /// Returns the name with the dialect and without the version, such as `stablehlo.add` or `sdy.mesh`.
     pub(super) fn full(&self) -> String {
         let dialect = if self.is_stablehlo() { "stablehlo." } else { "" };
-        [dialect, &self.rest].concat()
+        joined(&[dialect, &self.rest])
     }
 
     /// Returns the name without the dialect and the version.
@@ -112,7 +113,7 @@ fn vhlo(versioned: &str) -> Name<'_> {
     // Split at `v` and then remove `_`, because searching for a character is faster than searching for the string `_v`.
     let split = versioned.rsplit_once('v').and_then(|(base, v)| Some((base.strip_suffix('_')?, v)));
     let split = split.and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
-    let full = || ["vhlo.", versioned].concat();
+    let full = || joined(&["vhlo.", versioned]);
     let Some((base, version)) = split else { return unknown(full(), false) };
     let attributes = vhlo_attributes(base, version);
     if (base, version) == ("func", 1) {

@@ -431,19 +431,11 @@ fn child_processes_end_with_doctor() {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Returns whether this process ignores a signal. Child processes inherit this setting.
-#[cfg(target_os = "linux")]
-fn ignores(signal: u32) -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-    u64::from_str_radix(ignored.trim(), 16).unwrap() & 1 << (signal - 1) != 0
-}
-
 #[cfg(target_os = "linux")]
 #[test]
 fn child_processes_end_with_killed_doctor() {
     for (signal, number) in [("INT", 2), ("TERM", 15), ("HUP", 1), ("KILL", 9)] {
-        if ignores(number) {
+        if crate::conform::ignores(number) {
             // Background jobs of a shell and commands under `nohup` ignore this signal. The command would inherit the
             // setting.
             println!("SKIPPED the end of a doctor by {signal}: this process ignores the signal");

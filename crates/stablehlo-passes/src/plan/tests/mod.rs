@@ -92,3 +92,23 @@ fn errors_name_the_value() {
     let error = Plan::new(main, 1, |_| super::Fusion::Opaque, |_| Ok::<_, stablehlo::Error>(())).unwrap_err();
     assert_eq!(error.message(), "a value of type tensor<?xf32> cannot be stored in a buffer");
 }
+
+#[test]
+fn ops_without_one_result_are_kernels_of_their_own() {
+    let module = parsed(
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+            stablehlo.custom_call @log(%x) {has_side_effect = true} : (tensor<4xf32>) -> ()
+            %a:2 = stablehlo.custom_call @split(%x) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+            %y = stablehlo.add %a#0, %a#1 : tensor<4xf32>
+            return %y : tensor<4xf32>
+        }",
+    );
+    let mut kernels = Vec::new();
+    let compile = |kernel: &super::Kernel<'_>| {
+        kernels.push((kernel.op.kind.name().to_string(), kernel.writes.len()));
+        Ok::<_, stablehlo::Error>(())
+    };
+    Plan::new(&module.funcs[0], 1, |_| super::Fusion::Fusible, compile).unwrap();
+    let expected = [("stablehlo.custom_call", 0), ("stablehlo.custom_call", 2), ("stablehlo.add", 1)];
+    assert_eq!(kernels, expected.map(|(name, writes)| (name.to_owned(), writes)));
+}

@@ -37,7 +37,7 @@ impl<B: Backend> Client<B> {
         let indices = self.devices.get(device).map_or(&[][..], |device| &device.memory_indices);
         let memory = indices.iter().find(|memory| self.memories[**memory].info.kind == kind);
         let memory = memory.ok_or_else(|| {
-            let known: Vec<_> = indices.iter().map(|memory| &*self.memories[*memory].info.kind).collect();
+            let known: Vec<_> = indices.iter().map(|memory| self.memories[*memory].info.kind.clone()).collect();
             let (id, known) = (self.device_id(device), known.join(", "));
             Error::invalid_argument(format!("device {id} has no memory of kind {kind:?}; it has {known}"))
         })?;
