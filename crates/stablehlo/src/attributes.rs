@@ -312,6 +312,18 @@ impl Attribute {
         ints(self)
     }
 
+    /// Returns the last word of an enumeration value such as `#chlo<comparison_direction LT>`, or the text of
+    /// [`Self::as_str`]. Returns `None` for any other attribute.
+    #[must_use]
+    pub fn as_word(&self) -> Option<&str> {
+        match self {
+            Self::Other(text) => {
+                text.trim_end_matches('>').rsplit([' ', '<', '.']).next().filter(|word| !word.is_empty())
+            }
+            _ => self.as_str(),
+        }
+    }
+
     /// Returns the value of a string attribute, or the name of a symbol. Returns `None` for a string that is not valid
     /// UTF-8, and for any other attribute.
     #[must_use]

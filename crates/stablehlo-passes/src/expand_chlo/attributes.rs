@@ -1,4 +1,4 @@
-//! Attributes of CHLO as numbers and words, and constants.
+//! Attributes of CHLO as numbers, and constants.
 
 use stablehlo::ir::{Attribute, ElementType, TensorType, ValueId};
 use stablehlo::{Patch, Result};
@@ -39,15 +39,4 @@ pub(super) fn filled(patch: &mut Patch<'_>, number: Number, ty: &TensorType) -> 
         _ => patch.splat(of(ty, element), number)?,
     };
     patch.convert(x, ty.element)
-}
-
-/// Returns the last word of an enumeration value such as `#chlo<comparison_direction LT>`, or the text of a string.
-pub(super) fn last_word(attribute: &Attribute) -> Option<String> {
-    match attribute {
-        Attribute::Other(text) => {
-            text.trim_end_matches('>').rsplit([' ', '<', '.']).next().map(str::to_owned).filter(|word| !word.is_empty())
-        }
-        Attribute::String(text) => std::str::from_utf8(text).ok().map(str::to_owned),
-        _ => None,
-    }
 }

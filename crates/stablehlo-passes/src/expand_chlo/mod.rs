@@ -16,7 +16,7 @@ use stablehlo::ir::{
 };
 use stablehlo::{Patch, Result, rewrite};
 
-use self::attributes::{can_be_zero, filled, last_word, number};
+use self::attributes::{can_be_zero, filled, number};
 use self::named::{Function, named};
 use crate::apply::apply;
 use crate::build::{Build, of};
@@ -178,10 +178,10 @@ fn broadcasting(
     let kind = match (name, operands.len()) {
         ("select", 3) => OpKind::Select,
         ("compare", 2) => {
-            let word = |name: &str| find(name).and_then(last_word);
-            let direction = word("comparison_direction").and_then(|word| ComparisonDirection::from_name(&word));
+            let word = |name: &str| find(name).and_then(Attribute::as_word);
+            let direction = word("comparison_direction").and_then(ComparisonDirection::from_name);
             let Some(direction) = direction else { return Ok(None) };
-            let compare_type = word("compare_type").and_then(|word| ComparisonType::from_name(&word));
+            let compare_type = word("compare_type").and_then(ComparisonType::from_name);
             OpKind::Compare { direction, compare_type: compare_type.unwrap_or(ComparisonType::NoType) }
         }
         ("next_after" | "polygamma" | "zeta", 2) => {

@@ -6,7 +6,7 @@ use stablehlo::ir::{
 };
 use stablehlo::{Patch, Result};
 
-use super::attributes::{filled, last_word};
+use super::attributes::filled;
 use crate::build::{Build, of};
 use crate::evaluate::Number;
 
@@ -98,7 +98,7 @@ fn of_groups(patch: &mut Patch<'_>, x: ValueId, sizes: ValueId, ragged: usize, l
 fn precision(attributes: &Attributes) -> [Precision; 2] {
     let list = attributes.iter().find(|(name, _)| name == "precision_config").map(|(_, value)| value);
     let Some(Attribute::Array(list)) = list else { return [Precision::Default; 2] };
-    let of = |at: usize| match list.get(at).and_then(last_word).as_deref() {
+    let of = |at: usize| match list.get(at).and_then(Attribute::as_word) {
         Some("HIGH") => Precision::High,
         Some("HIGHEST") => Precision::Highest,
         _ => Precision::Default,

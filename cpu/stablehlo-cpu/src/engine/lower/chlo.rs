@@ -130,10 +130,10 @@ impl<'m> LoweringContext<'_, 'm> {
                 TypedValue { value: v, ty: a.ty.clone() }
             }
             ("compare", [a, b]) => {
-                let word = |name| find_attribute(attributes, name).and_then(last_word);
-                let direction = word("comparison_direction").and_then(|word| ComparisonDirection::from_name(&word));
+                let word = |name| find_attribute(attributes, name).and_then(Attribute::as_word);
+                let direction = word("comparison_direction").and_then(ComparisonDirection::from_name);
                 let direction = direction.ok_or_else(|| self.invalid("attribute comparison_direction is missing"))?;
-                let kind = word("compare_type").and_then(|word| ComparisonType::from_name(&word));
+                let kind = word("compare_type").and_then(ComparisonType::from_name);
                 let kind = kind.unwrap_or(ComparisonType::NoType);
                 self.compared(direction, kind, a, b)?
             }
@@ -201,17 +201,5 @@ impl<'m> LoweringContext<'_, 'm> {
             made.push(self.broadcast(x, ty, &places)?);
         }
         Ok(made)
-    }
-}
-
-/// Returns the last word of an enumeration value such as `#chlo<comparison_direction LT>`. Returns the text of a UTF-8
-/// string attribute unchanged, and `None` for other attributes.
-fn last_word(attribute: &Attribute) -> Option<String> {
-    match attribute {
-        Attribute::Other(text) => {
-            text.trim_end_matches('>').rsplit([' ', '<', '.']).next().map(str::to_owned).filter(|w| !w.is_empty())
-        }
-        Attribute::String(text) => std::str::from_utf8(text).ok().map(str::to_owned),
-        _ => None,
     }
 }
